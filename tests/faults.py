@@ -1,0 +1,262 @@
+"""A proxy that misbehaves as told, to be put between a client and its API server in tests.
+
+    with faulty(
+        upstream,
+        Fault("GET", r"/pods", delay(2)),
+        Fault("POST", r"/binding$", answer(429, headers={"Retry-After": "1"}), times=2),
+        Fault("POST", r"/binding$", lose_answer()),
+    ) as proxy:
+        ...  # talk to proxy.url
+
+Each request meets at most one fault: the first in the table that matches it and isn't used up. Here two
+bindings are turned away; the third is made, and its client never hears of it.
+"""
+
+import json
+import re
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
+from typing import Any
+
+import httpx
+
+ALWAYS = sys.maxsize
+UPSTREAM_TIMEOUT = 10.0
+
+# About one connection and its encoding: httpx writes its own, and hands out decoded bodies.
+HOP_BY_HOP = {
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "host",
+    "transfer-encoding",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client is sent; the connection breaks off where the body is shorter than `content_length`."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+    content_length: int
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What an effect can do with a request: have the upstream answer it, or wait (true if the proxy ends)."""
+
+    forward: Callable[[], Answer]
+    wait: Callable[[float], bool]
+
+
+Effect = Callable[[Exchange], Answer | None]  # None: close the connection without an answer
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Requests with this method, and this regex in their path and query, have this effect.
+
+    The first `after` of them are left alone, then `times` of them are hit.
+    """
+
+    method: str
+    path: str
+    effect: Effect
+    times: int = 1
+    after: int = 0
+
+    def matches(self, method: str, path: str) -> bool:
+        return method == self.method and re.search(self.path, path) is not None
+
+
+def answer(status: int, body: str = "", headers: Mapping[str, str] | None = None) -> Effect:
+    """Answer so; the upstream isn't asked."""
+    content = body.encode()
+    made = Answer(status, tuple((headers or {}).items()), content, len(content))
+    return lambda exchange: made
+
+
+def refuse() -> Effect:
+    """Close the connection; the upstream isn't asked."""
+    return lambda exchange: None
+
+
+def lose_answer() -> Effect:
+    """Close the connection once the upstream has answered: a write is done, and its client can't know."""
+
+    def effect(exchange: Exchange) -> None:
+        exchange.forward()
+
+    return effect
+
+
+def delay(seconds: float) -> Effect:
+    """Wait, then forward."""
+
+    def effect(exchange: Exchange) -> Answer | None:
+        return None if exchange.wait(seconds) else exchange.forward()
+
+    return effect
+
+
+def cut_answer(keep: int, honest_length: bool = False) -> Effect:
+    """Send so many bytes of the body only.
+
+    Content-Length still promises all of it, and the connection breaks off; or it is honest,
+    and the answer looks whole.
+    """
+
+    def effect(exchange: Exchange) -> Answer:
+        whole = exchange.forward()
+        body = whole.body[:keep]
+        return replace(whole, body=body, content_length=len(body) if honest_length else whole.content_length)
+
+    return effect
+
+
+def change_json(change: Callable[[Any], Any]) -> Effect:
+    """Send what `change` makes of the upstream's decoded JSON body."""
+
+    def effect(exchange: Exchange) -> Answer:
+        original = exchange.forward()
+        body = json.dumps(change(json.loads(original.body))).encode()
+        return replace(original, body=body, content_length=len(body))
+
+    return effect
+
+
+class FaultyProxy:
+    """The proxy, running: where it listens, and what it was asked, as (method, path with query), in order."""
+
+    def __init__(self, url: str, upstream: httpx.Client, faults: tuple[Fault, ...]) -> None:
+        self.url = url
+        self.requests: list[tuple[str, str]] = []
+        self._upstream = upstream
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._table: list[tuple[Fault, Iterator[int]]] = []  # each with a count of what it has seen
+        self.add(*faults)
+
+    def add(self, *faults: Fault) -> None:
+        """Put more faults at the end of the table."""
+        with self._lock:
+            self._table += [(fault, count()) for fault in faults]
+
+    def stop_waiting(self) -> None:
+        """End all delays, now and later."""
+        self._stopping.set()
+
+    def respond(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer | None:
+        """The upstream's answer, or what a fault makes of it."""
+
+        def forward() -> Answer:
+            return self._forward(method, path, headers, body)
+
+        effect = self._effect_on(method, path)
+        return effect(Exchange(forward, self._stopping.wait)) if effect else forward()
+
+    def _effect_on(self, method: str, path: str) -> Effect | None:
+        with self._lock:
+            self.requests.append((method, path))
+            for fault, seen in self._table:
+                if fault.matches(method, path) and 0 <= next(seen) - fault.after < fault.times:
+                    return fault.effect
+        return None
+
+    def _forward(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer:
+        try:
+            got = self._upstream.request(method, path, headers=_end_to_end(headers), content=body)
+        except httpx.TransportError as error:
+            message = f"{type(error).__name__}: {error}".encode()
+            return Answer(502, (), message, len(message))
+        return Answer(
+            got.status_code, tuple(_end_to_end(got.headers.multi_items())), got.content, len(got.content)
+        )
+
+
+@contextmanager
+def faulty(upstream: str, *faults: Fault) -> Iterator[FaultyProxy]:
+    """Run a proxy on loopback that passes requests on to the upstream's URL, but for the faults.
+
+    Answers are passed on when they are complete, so a watch comes as one piece when it ends.
+    """
+    with (
+        httpx.Client(base_url=upstream, timeout=UPSTREAM_TIMEOUT, trust_env=False) as client,
+        _Server(("127.0.0.1", 0), _Handler) as server,
+    ):
+        server.proxy = FaultyProxy(f"http://127.0.0.1:{server.server_port}", client, faults)
+        accepting = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        accepting.start()
+        try:
+            yield server.proxy
+        finally:
+            server.proxy.stop_waiting()
+            server.shutdown()
+            accepting.join()
+
+
+def _end_to_end(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    return [(name, value) for name, value in headers if name.lower() not in HOP_BY_HOP]
+
+
+class _Server(ThreadingHTTPServer):
+    """One thread a connection; closing it hangs up on all clients, idle ones too, and joins the threads."""
+
+    proxy: FaultyProxy
+    daemon_threads = False
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self._open: set[socket.socket] = set()
+        super().__init__(address, handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        self._open.discard(request)
+        super().shutdown_request(request)
+
+    def server_close(self) -> None:
+        for connection in self._open.copy():
+            with suppress(OSError):  # the client was faster
+                connection.shutdown(socket.SHUT_RDWR)
+        super().server_close()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else a body waits until the client has acknowledged the head
+
+    def handle(self) -> None:
+        with suppress(ConnectionError):  # a client may hang up at any time
+            super().handle()
+
+    def exchange(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        answer = self.server.proxy.respond(self.command, self.path, self.headers.items(), body)
+        self.close_connection |= answer is None or len(answer.body) < answer.content_length
+        if answer is None:
+            return
+        self.send_response_only(answer.status)
+        for name, value in answer.headers:
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(answer.content_length))
+        self.end_headers()
+        self.wfile.write(answer.body)
+
+    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = exchange  # noqa: N815
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Stay quiet: `requests` is the log."""

@@ -1,0 +1,1 @@
+"""poller's own library, in layers: service > scheduling > kube."""

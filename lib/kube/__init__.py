@@ -1,0 +1,1 @@
+"""Talks to Kubernetes; knows nothing of scheduling."""

@@ -1,0 +1,376 @@
+"""The Kubernetes API over HTTP: list, get, create, patch; every answer checked, every request retried.
+
+What fails raises an ApiError, whose text says what happened, where, and what to do.
+"""
+
+import logging
+import re
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, cast
+from urllib.parse import urlsplit
+
+import httpx
+import msgspec
+from tenacity import (
+    RetryCallState,
+    Retrying,
+    retry_if_exception,
+    stop_after_attempt,
+    stop_after_delay,
+    stop_when_event_set,
+    wait_exponential_jitter,
+)
+from tenacity.nap import sleep_using_event
+
+from lib.kube.objects import Object, ObjectMeta, Status, decode_hook
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+Item = TypeVar("Item")
+
+PAGE = 500
+"""Objects asked for at a time, as kubectl does: neither side holds a whole cluster at once."""
+
+TIMEOUT = httpx.Timeout(10, connect=3)
+"""Seconds for each step of a request; the API server itself gives up on most after 60."""
+
+LONGEST_WAIT = 60.0
+"""Seconds that a server's Retry-After is honoured for at the most."""
+
+STRATEGIC = "application/strategic-merge-patch+json"
+"""A patch that merges lists by their key, so that one condition can be set beside the others."""
+
+
+class ApiError(Exception):
+    """A request did not succeed. The text is one line, for a person."""
+
+    transient = False
+    """Whether the same request may succeed a moment later."""
+
+    unsettled = False
+    """Whether a write may have happened all the same: it must be looked up before it is made again."""
+
+    retry_after: float | None = None
+    """Seconds that the server asks to be left alone for."""
+
+
+class UnreachableError(ApiError):
+    """No connection: nothing listens there."""
+
+    transient = True
+
+
+class LostAnswerError(ApiError):
+    """A request was sent, and its answer never came, or not in time."""
+
+    transient = True
+    unsettled = True
+
+
+class AnswerError(ApiError):
+    """Something answered, but not as the Kubernetes API does: HTML, half an answer, another shape."""
+
+    unsettled = True
+
+
+class StatusError(ApiError):
+    """The API server, or the proxy before it, refused; the text holds its own words."""
+
+
+class ForbiddenError(StatusError):
+    """403: whoever kubectl proxy speaks for may not do that."""
+
+
+class NotFoundError(StatusError):
+    """404: no such object."""
+
+
+class ConflictError(StatusError):
+    """409: the object is not, or no longer, in the state that the request takes for granted."""
+
+
+class GoneError(StatusError):
+    """410: the list that is being paged through has expired."""
+
+
+class OverloadedError(StatusError):
+    """429: too many requests; nothing was done."""
+
+    transient = True
+
+
+class ServerError(StatusError):
+    """5xx: the API server, or the proxy that can't reach it, failed."""
+
+    transient = True
+    unsettled = True
+
+
+_ERRORS: dict[int, type[StatusError]] = {
+    403: ForbiddenError,
+    404: NotFoundError,
+    409: ConflictError,
+    410: GoneError,
+    429: OverloadedError,
+}
+
+
+@dataclass
+class Listing(Generic[T]):
+    """All objects of a list, and a line for each that could not be read."""
+
+    items: list[T] = field(default_factory=list)
+    malformed: list[str] = field(default_factory=list)
+
+
+class _ListMeta(Object):
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class _Page(Object, Generic[Item]):
+    kind: str
+    metadata: _ListMeta
+    items: list[Item] | None
+
+
+class _Named(Object):
+    metadata: ObjectMeta
+
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+class Api:
+    """A connection to the API server through `kubectl proxy`; a context manager.
+
+    `address` is `http://host:port` or `unix:///path/to/socket`. Once `stopping` is set no wait goes on and
+    nothing is tried again.
+    """
+
+    def __init__(self, address: str, stopping: threading.Event) -> None:
+        self.address = address
+        url = urlsplit(address)
+        # Proxies from the environment are for the world outside; kubectl proxy is beside us.
+        if url.scheme == "unix":
+            transport = httpx.HTTPTransport(uds=url.path)
+            # kubectl proxy answers to hosts it knows only; "localhost" is one.
+            self._http = httpx.Client(
+                base_url="http://localhost", transport=transport, timeout=TIMEOUT, trust_env=False
+            )
+        else:
+            self._http = httpx.Client(base_url=address, timeout=TIMEOUT, trust_env=False)
+        self._stopping = stopping
+
+    def __enter__(self) -> "Api":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.close()
+
+    def retrying(self, worth_it: Callable[[ApiError], bool] = lambda error: error.transient) -> Retrying:
+        """The policy of every request: try again after 0.1, 0.2, 0.4, 0.8 s, or when the server says.
+
+        `worth_it` tells which errors are worth another try. The last error is raised as it is.
+        """
+        return Retrying(
+            retry=retry_if_exception(lambda error: isinstance(error, ApiError) and worth_it(error)),
+            wait=_retry_after_or_backoff,
+            stop=stop_after_attempt(5) | stop_after_delay(30) | stop_when_event_set(self._stopping),
+            sleep=sleep_using_event(self._stopping),
+            before_sleep=_log_retry,
+            reraise=True,
+        )
+
+    def list(self, path: str, kind: type[T], **selectors: str) -> Listing[T]:
+        """All objects at a path, page by page: `list("/api/v1/pods", Pod, fieldSelector="…")`.
+
+        An object that can't be read is named in the listing's `malformed`, the others are read all the same.
+        """
+        for _ in range(3):
+            try:
+                return self._all_pages(path, kind, selectors)
+            except GoneError as error:  # the continue token expired between two pages: begin again
+                expired = error
+        raise expired
+
+    def _all_pages(self, path: str, kind: type[T], selectors: Mapping[str, str]) -> Listing[T]:
+        listing: Listing[T] = Listing()
+        query = {**selectors, "limit": str(PAGE)}
+        while True:
+            body = self.retrying()(self._send, "GET", path, params=query)
+            page = _decode_page(body, kind, f"GET {path}", listing.malformed)
+            listing.items += page.items or []
+            if not page.metadata.continue_:
+                return listing
+            query["continue"] = page.metadata.continue_
+
+    def get(self, path: str, kind: type[T]) -> T:
+        """One object."""
+        return _decode_object(self.retrying()(self._send, "GET", path), kind, f"GET {path}")
+
+    def create(self, path: str, new: Object, answer: type[T]) -> T:
+        """POST an object; what the server answers.
+
+        Tried again by itself only when it certainly did not happen: an error that is `unsettled` is for the
+        caller, who knows where to look.
+        """
+        policy = self.retrying(lambda error: error.transient and not error.unsettled)
+        body = policy(self._send, "POST", path, content=msgspec.json.encode(new), kind="application/json")
+        return _decode_object(body, answer, f"POST {path}")
+
+    def patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> T:
+        """Merge `patch` into an object; what came of it.
+
+        Tried again whatever went wrong: so it must hold absolute values, which merge twice as once.
+        """
+        content = msgspec.json.encode(patch)
+        body = self.retrying()(self._send, "PATCH", path, content=content, kind=STRATEGIC)
+        return _decode_object(body, answer, f"PATCH {path}")
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        content: bytes | None = None,
+        kind: str | None = None,
+    ) -> bytes:
+        """One request, once; the body of a good answer."""
+        headers = {"Accept": "application/json"} | ({"Content-Type": kind} if kind else {})
+        where = f"{method} {path}"
+        try:
+            answer = self._http.request(method, path, params=params, content=content, headers=headers)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise UnreachableError(self._nobody_there(error)) from error
+        except httpx.TimeoutException as error:
+            raise LostAnswerError(f"{where}: no answer within {TIMEOUT.read:.0f} s") from error
+        except httpx.TransportError as error:
+            raise LostAnswerError(f"{where}: the connection broke ({error})") from error
+        except httpx.DecodingError as error:
+            raise AnswerError(f"{where}: the answer can't be unpacked ({error})") from error
+        log.debug("%s %s, %d bytes", where, answer.status_code, len(answer.content))
+        if answer.is_success:
+            return answer.content
+        raise _refusal(where, method, path, answer)
+
+    def _nobody_there(self, error: Exception) -> str:
+        url = urlsplit(self.address)
+        command = "kubectl proxy"
+        if url.scheme == "unix":
+            command += f" --unix-socket={url.path}"
+        elif url.port and url.port != 8001:
+            command += f" --port={url.port}"
+        return f"nothing answers at {self.address} ({error}); start a proxy there with: {command}"
+
+
+def _retry_after_or_backoff(state: RetryCallState) -> float:
+    error = state.outcome and state.outcome.exception()
+    asked = error.retry_after if isinstance(error, ApiError) else None
+    # A jitter as long as the first wait spreads out schedulers that failed at the same moment.
+    return _backoff(state) if asked is None else asked
+
+
+_backoff = wait_exponential_jitter(initial=0.1, max=5, jitter=0.1)
+
+
+def _log_retry(state: RetryCallState) -> None:
+    if state.outcome and state.next_action:
+        log.debug("again in %.1f s: %s", state.next_action.sleep, state.outcome.exception())
+
+
+def _refusal(where: str, method: str, path: str, answer: httpx.Response) -> ApiError:
+    """The error that an answer other than 2xx stands for."""
+    code = answer.status_code
+    try:
+        status = _decoder(Status).decode(answer.content)
+    except _UNREADABLE:
+        status = None
+    said = f"{code} {answer.reason_phrase} ({_sort_of(answer)})"
+    if not status and code != 429 and code < 500:
+        return AnswerError(
+            f"{where}: {said} is no answer of the Kubernetes API; does kubectl proxy listen there?"
+        )
+    words = f"{code} {status.message}" if status else said
+    if code == 403:
+        words += f"; the rule that is missing: {missing_rule(method, path)}"
+    error = _ERRORS.get(code, ServerError if code >= 500 else StatusError)(f"{where}: {words}")
+    if re.fullmatch("[0-9]+", after := answer.headers.get("Retry-After", "")):
+        error.retry_after = min(float(after), LONGEST_WAIT)
+    return error
+
+
+def _sort_of(answer: httpx.Response) -> str:
+    """What kind of answer it is, and how it begins: enough to recognise it by."""
+    start = " ".join(answer.text[:200].split())[:60]
+    return f"{answer.headers.get('Content-Type', 'no content type')}: {start!r}"
+
+
+_PATH = re.compile(
+    r"/api(?:s/(?P<group>[^/]+))?/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?"
+    r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+)(?P<subresource>/[^/]+)?)?"
+)
+
+
+def missing_rule(method: str, path: str) -> str:
+    """The RBAC rule that a request needs, as it is written in a Role or ClusterRole."""
+    match = _PATH.fullmatch(path)
+    if not match:
+        return f"nonResourceURLs: [{path!r}], verbs: [{method.lower()!r}]"
+    verb = {"GET": "get" if match["name"] else "list", "POST": "create"}.get(method, method.lower())
+    resource = match["resource"] + (match["subresource"] or "")
+    return f'{{apiGroups: ["{match["group"] or ""}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
+
+
+@lru_cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=decode_hook)
+
+
+def _decode_object(body: bytes, kind: type[T], where: str) -> T:
+    try:
+        return cast(T, _decoder(kind).decode(body))
+    except _UNREADABLE as error:
+        raise _unreadable(where, body, error) from error
+
+
+def _decode_page(body: bytes, kind: type[T], where: str, malformed: list[str]) -> _Page[T]:
+    """A page of a list; objects that can't be read are left out of it and named in `malformed`."""
+    try:
+        page: _Page[T] = _decoder(_Page[kind]).decode(body)  # type: ignore[valid-type]
+    except _UNREADABLE:  # once more, object by object, to keep the others
+        page = _decode_singly(body, kind, where, malformed)
+    if page.kind != f"{kind.__name__}List":
+        raise AnswerError(f"{where}: a {kind.__name__}List was asked for, {page.kind!r} came back")
+    return page
+
+
+def _decode_singly(body: bytes, kind: type[T], where: str, malformed: list[str]) -> _Page[T]:
+    try:
+        raw: _Page[msgspec.Raw] = _decoder(_Page[msgspec.Raw]).decode(body)
+    except _UNREADABLE as error:
+        raise _unreadable(where, body, error) from error
+    items = []
+    for each in raw.items or []:
+        try:
+            items.append(_decoder(kind).decode(each))
+        except _UNREADABLE as error:
+            malformed.append(f"{kind.__name__} {_name_of(each)} can't be read and is left out: {error}")
+    return _Page(kind=raw.kind, metadata=raw.metadata, items=items)
+
+
+def _name_of(raw: msgspec.Raw) -> str:
+    try:
+        metadata = _decoder(_Named).decode(raw).metadata
+    except _UNREADABLE:
+        return "?"
+    return f"{metadata.namespace}/{metadata.name}".lstrip("/")
+
+
+def _unreadable(where: str, body: bytes, error: Exception) -> AnswerError:
+    start = " ".join(body[:200].decode(errors="replace").split())[:60]
+    return AnswerError(f"{where}: the answer is no Kubernetes object ({error}); it begins {start!r}")

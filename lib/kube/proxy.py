@@ -1,0 +1,92 @@
+"""A `kubectl proxy` of one's own, on a private unix socket."""
+
+import logging
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from lib.kube.api import ApiError
+
+log = logging.getLogger(__name__)
+
+START = 10.0
+"""Seconds that kubectl has to come up; it asks the API server nothing before it listens."""
+
+
+class ProxyError(ApiError):
+    """`kubectl proxy` could not be started; the text says why."""
+
+
+class OwnProxy:
+    """A `kubectl proxy` that speaks for the current kubectl context; a context manager that ends it.
+
+    Its socket lies in a folder that only this user can enter. ProxyError when there is no kubectl, or
+    when it does not start.
+    """
+
+    def __init__(self) -> None:
+        beside_us = str(Path(sys.executable).parent)
+        kubectl = shutil.which("kubectl") or shutil.which("kubectl", path=beside_us)
+        if not kubectl:
+            raise ProxyError("--start-proxy needs kubectl, and there is none on the PATH")
+        self._kubectl = kubectl
+
+    def __enter__(self) -> "OwnProxy":
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="poller-")))
+            self._socket, self._log = folder / "proxy.sock", folder / "proxy.log"
+            self._process = self._launch()
+            stack.callback(self._end)
+            self._wait_until_it_serves()
+            self._cleanup = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._cleanup.close()
+
+    @property
+    def address(self) -> str:
+        """Where it serves, as `Api` takes it."""
+        return f"unix://{self._socket}"
+
+    def revive(self) -> None:
+        """Start it again if it has ended."""
+        if self._process.poll() is not None:
+            log.warning("kubectl proxy has ended (%s); starting it again", self._last_words())
+            self._process = self._launch()
+            self._wait_until_it_serves()
+
+    def _launch(self) -> subprocess.Popen[bytes]:
+        self._socket.unlink(missing_ok=True)
+        with self._log.open("w") as output:
+            return subprocess.Popen(
+                [self._kubectl, "proxy", f"--unix-socket={self._socket}"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # Ctrl-C is for poller, which ends the proxy after its last write
+            )
+
+    def _wait_until_it_serves(self) -> None:
+        deadline = time.monotonic() + START
+        while not self._socket.exists():
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                raise ProxyError(f"kubectl proxy did not start: {self._last_words()}")
+            time.sleep(0.02)
+        log.debug("kubectl proxy serves on %s", self._socket)
+
+    def _end(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _last_words(self) -> str:
+        lines = self._log.read_text(errors="replace").splitlines()
+        return lines[-1] if lines else f"exit status {self._process.poll()}"

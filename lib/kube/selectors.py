@@ -1,0 +1,68 @@
+"""Label expressions, node selector terms, taints and tolerations: does this match that?"""
+
+from collections.abc import Callable, Iterable, Mapping
+
+from lib.kube.objects import Node, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration matches a taint (k8s.io/api/core/v1/toleration.go, ToleratesTaint)."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if toleration.operator in ("", "Equal"):
+        return toleration.value == taint.value
+    return toleration.operator == "Exists"
+
+
+def untolerated(
+    taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: tuple[str, ...]
+) -> Taint | None:
+    """The first taint with one of the effects that no toleration matches."""
+    for taint in taints:
+        if taint.effect in effects and not any(tolerates(each, taint) for each in tolerations):
+            return taint
+    return None
+
+
+def matches_node(selector: NodeSelector, node: Node) -> bool:
+    """Whether one of the selector's terms matches (component-helpers/scheduling/corev1/nodeaffinity)."""
+    return any(_matches_term(term, node) for term in selector.node_selector_terms)
+
+
+def _matches_term(term: NodeSelectorTerm, node: Node) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False
+    fields = {"metadata.name": node.metadata.name}
+    return all(matches(each, node.metadata.labels) for each in term.match_expressions) and all(
+        matches(each, fields) for each in term.match_fields
+    )
+
+
+def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy one expression (apimachinery/pkg/labels/selector.go, Requirement.Matches).
+
+    `NotIn` holds too where the label is missing. An operator that doesn't exist matches nothing.
+    """
+    operator = _OPERATORS.get(requirement.operator)
+    return operator is not None and operator(labels.get(requirement.key), requirement.values)
+
+
+def _compare(label: str | None, values: tuple[str, ...], than: Callable[[int, int], bool]) -> bool:
+    if label is None or len(values) != 1:
+        return False
+    try:
+        return than(int(label), int(values[0]))
+    except ValueError:  # compared as integers: what is none is neither greater nor less
+        return False
+
+
+_OPERATORS: dict[str, Callable[[str | None, tuple[str, ...]], bool]] = {
+    "In": lambda label, values: label in values,
+    "NotIn": lambda label, values: label not in values,
+    "Exists": lambda label, _: label is not None,
+    "DoesNotExist": lambda label, _: label is None,
+    "Gt": lambda label, values: _compare(label, values, int.__gt__),
+    "Lt": lambda label, values: _compare(label, values, int.__lt__),
+}

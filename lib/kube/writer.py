@@ -1,0 +1,198 @@
+"""What a decision leaves in the cluster: a binding, an event, a pod condition.
+
+Each write that may have happened, though its answer was lost, is looked up before it is made again.
+"""
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+
+from lib.kube.api import Api, ApiError, ConflictError, NotFoundError
+from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
+
+log = logging.getLogger(__name__)
+
+REPEAT = timedelta(seconds=30)
+"""An event whose message is the same isn't written more often than this."""
+
+
+class Outcome(Enum):
+    """What became of a binding; the value completes "pod X …"."""
+
+    BOUND = "is bound"
+    TAKEN = "was bound by someone else"
+    GONE = "was deleted, or deleted and made again"
+    DELETING = "is being deleted"
+    GATED = "has scheduling gates"
+    WAITING = "still waits"
+
+
+@dataclass
+class _Failure:
+    """The FailedScheduling event of a pod, as far as it has been written."""
+
+    name: str
+    message: str
+    count: int
+    written: datetime
+
+
+class Writer:
+    """Writes in the name of one scheduler. `now` is in UTC and whole seconds, as the API keeps times."""
+
+    def __init__(self, api: Api, scheduler_name: str) -> None:
+        self._api = api
+        self._scheduler_name = scheduler_name
+        self._failures: dict[str, _Failure] = {}
+
+    def bind(self, pod: Pod, node_name: str) -> Outcome:
+        """Assign a pod to a node; what came of it. ApiError when that could not be found out.
+
+        The binding carries the pod's uid: the API server refuses it for another pod of the same name.
+        """
+        binding = Binding(
+            metadata=ObjectMeta(
+                name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid
+            ),
+            target=ObjectReference(kind="Node", name=node_name, api_version="v1"),
+        )
+        lost = False  # whether a POST was sent that may have been carried out, its answer unheard
+        for attempt in self._api.retrying(lambda error: error.transient or error.unsettled):
+            with attempt:
+                if lost and (outcome := self._look(pod, node_name, may_be_ours=True)) != Outcome.WAITING:
+                    return outcome
+                try:
+                    self._api.create(f"{_path(pod)}/binding", binding, Status)
+                except (ConflictError, NotFoundError) as error:
+                    outcome = self._look(pod, node_name, may_be_ours=lost)
+                    if outcome == Outcome.WAITING:  # the refusal had another reason: the server's words
+                        raise error
+                    return outcome
+                except ApiError as error:
+                    lost = lost or error.unsettled
+                    raise
+        return Outcome.BOUND
+
+    def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> Outcome:
+        """What has become of a pod in the meantime."""
+        try:
+            now = self._api.get(_path(pod), Pod)
+        except NotFoundError:
+            return Outcome.GONE
+        if now.metadata.uid != pod.metadata.uid:
+            return Outcome.GONE
+        if now.spec.node_name:
+            ours = may_be_ours and now.spec.node_name == node_name
+            return Outcome.BOUND if ours else Outcome.TAKEN
+        if now.metadata.deletion_timestamp:
+            return Outcome.DELETING
+        return Outcome.GATED if now.spec.scheduling_gates else Outcome.WAITING
+
+    def record_scheduled(self, pod: Pod, message: str, now: datetime) -> None:
+        """The event that `kubectl describe pod` shows of a pod that was bound."""
+        self._create_event(pod, "Normal", "Scheduled", message, now)
+
+    def record_failed(self, pod: Pod, message: str, now: datetime) -> None:
+        """The event of a pod that fits nowhere: one for each pod, which counts how often it was tried.
+
+        The event is written when its message changes, and else every 30 s. One left by an earlier run
+        goes on being counted.
+        """
+        failure = self._failures.get(pod.metadata.uid) or self._failure_so_far(pod)
+        if failure:
+            failure.count += 1
+            self._failures[pod.metadata.uid] = failure
+            if failure.message == message and now - failure.written < REPEAT:
+                return
+            count, path = failure.count, f"/api/v1/namespaces/{pod.metadata.namespace}/events/{failure.name}"
+            patch = {"count": count, "message": message, "lastTimestamp": now}
+            try:
+                self._api.patch(path, patch, Event)
+            except NotFoundError:  # events expire, after an hour as a rule
+                failure = None
+            else:
+                failure.message, failure.written = message, now
+        if not failure:
+            event = self._create_event(pod, "Warning", "FailedScheduling", message, now)
+            self._failures[pod.metadata.uid] = _Failure(event.metadata.name, message, event.count, now)
+
+    def mark_unschedulable(self, pod: Pod, message: str, now: datetime) -> None:
+        """Set the condition PodScheduled=False, which autoscalers act on, unless the pod says so already."""
+        held = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
+        if held and (held.status, held.reason, held.message) == ("False", "Unschedulable", message):
+            return
+        since = held.last_transition_time if held and held.status == "False" else None
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastTransitionTime": since or now,
+        }
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            self._api.patch(f"{_path(pod)}/status", patch, Pod)
+        except (NotFoundError, ConflictError) as error:  # gone, or made again under the same name
+            log.debug("%s is not marked unschedulable: %s", pod, error)
+
+    def forget_all_but(self, waiting: Collection[str]) -> None:
+        """Forget the events of pods whose uid isn't among those that wait."""
+        for uid in self._failures.keys() - waiting:
+            del self._failures[uid]
+
+    def _create_event(self, pod: Pod, kind: str, reason: str, message: str, now: datetime) -> Event:
+        event = Event(
+            metadata=ObjectMeta(generate_name=f"{pod.metadata.name}-", namespace=pod.metadata.namespace),
+            involved_object=ObjectReference(
+                kind="Pod",
+                name=pod.metadata.name,
+                namespace=pod.metadata.namespace,
+                uid=pod.metadata.uid,
+                api_version="v1",
+            ),
+            reason=reason,
+            message=message,
+            type=kind,
+            source=EventSource(component=self._scheduler_name),
+            count=1,
+            first_timestamp=now,
+            last_timestamp=now,
+        )
+        lost = False
+        for attempt in self._api.retrying(lambda error: error.transient or error.unsettled):
+            with attempt:
+                if lost and (found := self._find_event(pod, reason)):
+                    return found
+                try:
+                    return self._api.create(_events_path(pod), event, Event)
+                except ApiError as error:
+                    lost = lost or error.unsettled
+                    raise
+        raise AssertionError("a retried call returns or raises")
+
+    def _find_event(self, pod: Pod, reason: str) -> Event | None:
+        """The latest event with this reason that this scheduler wrote about a pod."""
+        selector = f"involvedObject.uid={pod.metadata.uid},reason={reason}"
+        events = self._api.list(_events_path(pod), Event, fieldSelector=selector).items
+        ours = [each for each in events if each.source.component == self._scheduler_name]
+        return max(ours, key=_last_seen, default=None)
+
+    def _failure_so_far(self, pod: Pod) -> _Failure | None:
+        event = self._find_event(pod, "FailedScheduling")
+        if not event:
+            return None
+        return _Failure(event.metadata.name, event.message, event.count, _last_seen(event))
+
+
+def _last_seen(event: Event) -> datetime:
+    return event.last_timestamp or datetime.min.replace(tzinfo=UTC)
+
+
+def _path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
+
+
+def _events_path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.metadata.namespace}/events"

@@ -1,0 +1,1 @@
+"""The rules, one file a plugin, each named as in kube-scheduler."""

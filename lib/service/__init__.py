@@ -1,0 +1,1 @@
+"""What makes poller a program that lives: options, an orderly end, words for people."""

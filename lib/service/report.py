@@ -1,0 +1,110 @@
+"""What poller says to people: a line on stderr for each thing that happened, none for what goes on."""
+
+import logging
+import time
+from collections import Counter
+from typing import TypeVar
+
+from lib.kube.api import ApiError, Listing
+from lib.kube.objects import Object, Pod
+from lib.kube.writer import Outcome
+from lib.scheduling.decision import Decision
+
+log = logging.getLogger("poller")
+
+T = TypeVar("T", bound=Object)
+
+
+def set_up_logging(*, verbose: bool) -> None:
+    """Log lines with their time; `verbose` adds each request, retry and rejection."""
+    logging.basicConfig(
+        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
+    )
+    for noisy in ("httpx", "httpcore"):  # lib.kube.api names each request in one line of its own
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+class Report:
+    """Says what happens, counts it, and doesn't repeat from tick to tick what has been said."""
+
+    def __init__(self) -> None:
+        self.done: Counter[str] = Counter()
+        self._said: dict[str, str] = {}
+        self._said_this_tick: dict[str, str] = {}
+        self._began = time.monotonic()
+        self._trouble_since: float | None = None
+
+    def _say_once(self, subject: str, text: str, level: int = logging.INFO, gist: str = "") -> bool:
+        """Say what wasn't said of this subject in the last tick; whether it was news.
+
+        Texts that differ are the same news if they have a `gist` in common.
+        """
+        gist = gist or text
+        news = self._said.get(subject) != gist
+        if news:
+            log.log(level, "%s", text)
+        self._said_this_tick[subject] = gist
+        return news
+
+    def started(self, scheduler_name: str, address: str) -> None:
+        """poller begins."""
+        log.info("serving pods of scheduler %s through %s", scheduler_name, address)
+
+    def readable(self, listing: Listing[T]) -> list[T]:
+        """The objects of a listing; those that can't be read get a line instead."""
+        for line in listing.malformed:
+            self._say_once(line, line, logging.WARNING)
+        return listing.items
+
+    def passed_over(self, pod: Pod, why: str) -> None:
+        """A pod names us, but must not be placed."""
+        level = logging.INFO if pod.metadata.deletion_timestamp else logging.DEBUG
+        self._say_once(pod.metadata.uid, f"{pod} {why}: passed over", level)
+
+    def decided(self, decision: Decision, *, dry_run: bool) -> None:
+        """A decision was made, and nothing of it is written yet; in a dry run nothing will be."""
+        pod, uid = decision.pod, decision.pod.metadata.uid
+        for node, rejection in decision.rejected.items():
+            log.debug("%s: not %s: %s (%s)", pod, node, ", ".join(rejection.reasons), rejection.plugin)
+        log.debug("%s: feasible: %s", pod, ", ".join(decision.feasible) or "no node")
+        if not decision.node_name:
+            if self._say_once(uid, f"{pod} fits nowhere: {decision.message}"):
+                self.done["that fit nowhere"] += 1
+        elif dry_run and self._say_once(
+            uid, f"{pod} would be bound to {decision.node_name}", gist="would be bound"
+        ):
+            self.done["would be bound"] += 1
+
+    def settled(self, decision: Decision, outcome: Outcome) -> None:
+        """A pod was bound, or something else happened to it before it could be."""
+        if outcome == Outcome.BOUND:
+            log.info("%s is bound to %s", decision.pod, decision.node_name)
+            self.done["bound"] += 1
+        else:
+            log.info("%s %s before it could be bound", decision.pod, outcome.value)
+            self.done["taken or gone before that"] += 1
+
+    def failed(self, pod: Pod, what: str, error: ApiError) -> None:
+        """A write did not succeed; the pod is tried again in the next tick."""
+        if self._say_once(f"{what} {pod.metadata.uid}", f"{pod}: {what} failed: {error}", logging.WARNING):
+            self.done["with a failed write"] += 1
+
+    def tick_done(self) -> None:
+        """A tick went through; if the one before did not, say that it is over."""
+        self._said, self._said_this_tick = self._said_this_tick, {}
+        if self._trouble_since is not None:
+            log.info("the API server is back, after %.0f s", time.monotonic() - self._trouble_since)
+            self._trouble_since = None
+
+    def trouble(self, error: ApiError) -> None:
+        """A tick could not be done. Said once for as long as it stays the same."""
+        self._say_once("trouble", str(error), logging.ERROR)
+        self._said |= self._said_this_tick
+        if self._trouble_since is None:
+            self._trouble_since = time.monotonic()
+
+    def sum(self, signal_name: str) -> None:
+        """What was done in all; `signal_name` is what ended it, if a signal did."""
+        counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to place"
+        ended = f"ended by {signal_name}" if signal_name else "ended"
+        log.info("%s after %.1f s; pods: %s", ended, time.monotonic() - self._began, counts)

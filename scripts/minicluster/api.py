@@ -1,0 +1,444 @@
+"""What can be done to objects: create, update, delete, bind, evict, scale; with the API server's own conditions.
+
+HTTP requests and the stand-in controllers both come through here, so both live by the same rules.
+"""
+
+import secrets
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from . import errors
+from .clock import timestamp
+from .defaults import NOT_READY_TAINT, admit_pod, fill_in, gated
+from .fields import without_unknown
+from .resources import (
+    DISRUPTION_BUDGETS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    STATUS,
+    Resource,
+)
+from .selectors import matches_selector, show_selector
+from .store import Key, Object, Store, Stored
+from .validation import check_change, check_decodable, check_new
+
+# What generated names are made of: no vowels and nothing that looks like another (apimachinery's util/rand).
+SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+# The parts of metadata that only the server writes.
+SERVERS_OWN = (
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+)
+
+
+class Api:
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    def find(self, resource: Resource, key: Key) -> Stored:
+        stored = self.store.get(resource, key)
+        if not stored:
+            raise errors.not_found(resource, key[1])
+        return stored
+
+    def create(
+        self, resource: Resource, namespace: str, content: Object, manager: str = "", dry_run: bool = False
+    ) -> Stored:
+        content = decoded(resource, content)
+        metadata = content["metadata"]
+        if metadata.get("resourceVersion"):
+            raise errors.internal("resourceVersion should not be set on objects to be created")
+        if resource.namespaced:
+            self._enter_namespace(namespace, resource, metadata)
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
+            metadata.pop(field, None)
+        generated = not metadata.get("name") and bool(metadata.get("generateName"))
+        if generated:
+            metadata["name"] = metadata["generateName"] + random_letters(5)
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = timestamp()
+        if resource.has_generation:
+            metadata["generation"] = 1
+        if (
+            STATUS in resource.subresources and resource != NODES
+        ):  # a kubelet registers its node with the status
+            content.pop("status", None)
+        self._admit(resource, content)
+        fill_in(resource, content)
+        check_new(resource, content)
+        if self.store.get(resource, (metadata.get("namespace", ""), metadata["name"])):
+            raise errors.already_exists(resource, metadata["name"])
+        if manager:
+            note_manager(resource, metadata, manager)
+        return self._written(resource, content, dry_run)
+
+    def update(
+        self,
+        resource: Resource,
+        key: Key,
+        change: Callable[[Object], Object],
+        subresource: str = "",
+        manager: str = "",
+        dry_run: bool = False,
+    ) -> Stored:
+        """Replace an object by what `change` makes of it; of the answer, take what the subresource stands for."""
+        stored = self.find(resource, key)
+        old, new = stored.content, decoded(resource, change(stored.copy()))
+        self._check_same(stored, new["metadata"])
+        if subresource == "status":
+            new = {**stored.copy(), "status": new.get("status") or {}}
+        elif STATUS in resource.subresources and "status" in old:
+            new["status"] = stored.copy()["status"]
+        metadata = new["metadata"]
+        for field in SERVERS_OWN:
+            metadata.pop(field, None)
+            if field in old["metadata"]:
+                metadata[field] = old["metadata"][field]
+        metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
+        fill_in(resource, new)
+        if not subresource:
+            check_change(resource, old, new)
+        if new == old:
+            return stored  # nothing was changed, so nothing is written and no watch hears of it
+        if resource.has_generation and _desired(old) != _desired(new):
+            metadata["generation"] += 1
+        if manager:
+            note_manager(resource, metadata, manager, subresource)
+        if (
+            "deletionTimestamp" in metadata
+            and not metadata.get("finalizers")
+            and old["metadata"].get("finalizers")
+        ):
+            return self.store.remove(Stored(resource, new))
+        return self._written(resource, new, dry_run)
+
+    def delete(self, resource: Resource, key: Key, options: Object, dry_run: bool = False) -> Stored | None:
+        """Delete an object, or begin to. The answer is the object if it takes its leave in its own time."""
+        stored = self.find(resource, key)
+        _check_preconditions(stored, options.get("preconditions") or {})
+        if dry_run:
+            return stored if resource == PODS else None
+        if options.get("propagationPolicy") == "Orphan":
+            self._orphan(stored)
+        if resource == PODS:
+            return self._delete_pod(stored, options.get("gracePeriodSeconds"))
+        if resource == NAMESPACES:
+            return self._mark_deleted(stored, 0, status={"phase": "Terminating"})
+        if stored.metadata.get("finalizers"):
+            return self._mark_deleted(stored, 0)
+        self.store.remove(stored)
+        return None
+
+    def finish_delete(self, stored: Stored) -> None:
+        """Take out what has been waiting for its end, as a kubelet or the namespace controller does."""
+        if not stored.metadata.get("finalizers"):
+            self.store.remove(stored)
+
+    def bind(self, namespace: str, name: str, binding: Object) -> None:
+        """Give a pod its node (pkg/registry/core/pod/storage, BindingREST). Whether that exists isn't asked."""
+        metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
+        if metadata.get("name") != name:
+            raise errors.bad_request("name in URL does not match name in Binding object")
+        if target.get("kind") not in ("Node", "", None):
+            kinds = errors.unsupported("target.kind", target["kind"], ["Node", "<empty>"])
+            raise errors.internal(f"{kinds.field}: {kinds.message}")
+        if not target.get("name"):
+            raise errors.internal("target.name: Required value")
+        pod = self.find(PODS, (namespace, name))
+        self._check_uid_for_binding(pod, metadata.get("uid"))
+        if pod.metadata.get("deletionTimestamp"):
+            why = f"pod {name} is being deleted, cannot be assigned to a host"
+            raise errors.conflict("pods/binding", name, why)
+        if node := pod.content["spec"].get("nodeName"):
+            why = f'pod {name} is already assigned to node "{node}"'
+            raise errors.conflict("pods/binding", name, why)
+        if pod.content["spec"].get("schedulingGates"):
+            raise errors.conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
+        content = pod.copy()
+        content["spec"]["nodeName"] = target["name"]
+        if annotations := metadata.get("annotations"):
+            content["metadata"].setdefault("annotations", {}).update(annotations)
+        set_condition(content["status"], {"type": "PodScheduled", "status": "True", "lastProbeTime": None})
+        self.store.put(PODS, content)
+
+    def evict(self, namespace: str, name: str, eviction: Object, dry_run: bool = False) -> None:
+        """Delete a pod unless a disruption budget says no (https://kubernetes.io/docs/concepts/scheduling-eviction/)."""
+        pod = self.find(PODS, (namespace, name))
+        options = eviction.get("deleteOptions") or {}
+        if pod.content["status"]["phase"] == "Running" and not pod.metadata.get("deletionTimestamp"):
+            labels = pod.metadata.get("labels") or {}
+            budgets = [
+                budget
+                for budget in self.store.every(DISRUPTION_BUDGETS, namespace)
+                if matches_selector(budget.content["spec"].get("selector"), labels)
+            ]
+            if len(budgets) > 1:
+                why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+                raise errors.ApiError(500, "InternalError", why)
+            for budget in budgets:
+                self._spend(budget, name, dry_run)
+        self.delete(PODS, pod.key, options, dry_run)
+
+    def _spend(self, budget: Stored, pod: str, dry_run: bool) -> None:
+        content = budget.copy()
+        status, name = content["status"], budget.key[1]
+        if status.get("observedGeneration", 0) < content["metadata"]["generation"]:
+            raise _over_budget(f"The disruption budget {name} is still being processed by the server.", 10)
+        if status["disruptionsAllowed"] < 1:
+            needs, has = status["desiredHealthy"], status["currentHealthy"]
+            raise _over_budget(
+                f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
+            )
+        status["disruptionsAllowed"] -= 1
+        status.setdefault("disruptedPods", {})[pod] = timestamp()
+        if not dry_run:
+            self.store.put(DISRUPTION_BUDGETS, content)
+
+    def scale_of(self, stored: Stored) -> Object:
+        content, metadata = stored.content, stored.metadata
+        kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        return {
+            "kind": "Scale",
+            "apiVersion": "autoscaling/v1",
+            "metadata": {field: metadata[field] for field in kept if field in metadata},
+            "spec": {"replicas": content["spec"]["replicas"]},
+            "status": {
+                "replicas": content["status"].get("replicas", 0),
+                "selector": show_selector(content["spec"]["selector"]),
+            },
+        }
+
+    def scale(
+        self, resource: Resource, key: Key, change: Callable[[Object], Object], manager: str, dry_run: bool
+    ) -> Object:
+        scale = change(self.scale_of(self.find(resource, key)))
+
+        def set_replicas(content: Object) -> Object:
+            content["spec"]["replicas"] = (scale.get("spec") or {}).get("replicas", 0)
+            content["metadata"]["resourceVersion"] = scale["metadata"].get("resourceVersion", "")
+            return content
+
+        return self.scale_of(self.update(resource, key, set_replicas, "", manager, dry_run))
+
+    def _enter_namespace(self, namespace: str, resource: Resource, metadata: Object) -> None:
+        if metadata.get("namespace", namespace) != namespace:
+            raise errors.bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request"
+            )
+        metadata["namespace"] = namespace
+        found = self.find(NAMESPACES, ("", namespace))
+        if found.metadata.get("deletionTimestamp"):
+            why = f"unable to create new content in namespace {namespace} because it is being terminated"
+            raise errors.forbidden(resource, metadata.get("name", ""), why)
+
+    def _admit(self, resource: Resource, content: Object) -> None:
+        """What the default admission plugins do to a new object."""
+        if resource == NODES:
+            spec = content.setdefault("spec", {})
+            spec["taints"] = [*(spec.get("taints") or []), NOT_READY_TAINT]
+        if resource == PODS:
+            spec = content.setdefault("spec", {})
+            admit_pod(spec)
+            self._set_priority(content["metadata"]["name"], spec)
+            if spec.get("schedulingGates"):
+                content["status"] = {"conditions": [gated(timestamp())]}
+
+    def _set_priority(self, pod: str, spec: Object) -> None:
+        """Admission plugin Priority: the class by its name, else the global default, else zero."""
+        name = spec.get("priorityClassName")
+        classes = [stored.content for stored in self.store.every(PRIORITY_CLASSES)]
+        if name:
+            chosen = next((one for one in classes if one["metadata"]["name"] == name), None)
+            if not chosen:
+                raise errors.forbidden(PODS, pod, f"no PriorityClass with name {name} was found")
+        else:
+            defaults = [one for one in classes if one.get("globalDefault")]
+            chosen = min(defaults, key=lambda one: int(one["value"]), default=None)
+        value = chosen["value"] if chosen else 0
+        if spec.get("priority", value) != value:
+            why = (
+                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+                f"priority admission controller computed {value} from the given PriorityClass name"
+            )
+            raise errors.forbidden(PODS, pod, why)
+        spec["priority"] = value
+        if chosen:
+            spec["priorityClassName"] = chosen["metadata"]["name"]
+        spec.setdefault("preemptionPolicy", (chosen or {}).get("preemptionPolicy", "PreemptLowerPriority"))
+
+    def _check_same(self, stored: Stored, metadata: Object) -> None:
+        """A write must mean the object that is there: its name, its uid and the version that was read."""
+        name, resource = stored.key[1], stored.resource
+        if metadata.get("name", name) != name:
+            raise errors.bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            )
+        version = metadata.get("resourceVersion")
+        if not version and resource == LEASES:
+            missing = errors.FieldError(
+                "FieldValueInvalid",
+                "metadata.resourceVersion",
+                "Invalid value: 0x0: must be specified for an update",
+            )
+            raise errors.invalid(resource, name, [missing])
+        if version and version != stored.metadata["resourceVersion"]:
+            raise errors.modified(resource, name)
+        if metadata.get("uid") and metadata["uid"] != stored.metadata["uid"]:
+            why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
+            raise errors.conflict(
+                resource.qualified, name, why + stored.metadata["uid"], errors.details_of(resource, name)
+            )
+
+    def _check_uid_for_binding(self, pod: Stored, uid: str | None) -> None:
+        if uid and uid != pod.metadata["uid"]:
+            namespace, name = pod.key
+            raise errors.conflict(
+                "pods",
+                name,
+                f"StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, "
+                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
+                f"UID in object meta: {pod.metadata['uid']}",
+            )
+
+    def _delete_pod(self, pod: Stored, wanted: int | None) -> Stored:
+        """A running pod is given time; what no kubelet runs has nothing to wait for."""
+        spec = pod.content["spec"]
+        grace = spec["terminationGracePeriodSeconds"] if wanted is None else wanted
+        if not spec.get("nodeName") or pod.content["status"]["phase"] in ("Succeeded", "Failed"):
+            grace = 0
+        if grace >= pod.metadata.get("deletionGracePeriodSeconds", grace + 1):
+            return pod  # on its way already, and sooner
+        marked = self._mark_deleted(pod, grace)
+        if grace == 0 and not marked.metadata.get("finalizers"):
+            return self.store.remove(marked)
+        return marked
+
+    def _mark_deleted(self, stored: Stored, grace: int, status: Object | None = None) -> Stored:
+        content = stored.copy()
+        metadata = content["metadata"]
+        if "generation" in metadata and "deletionTimestamp" not in metadata:
+            metadata["generation"] += 1
+        metadata["deletionTimestamp"] = timestamp(grace)
+        metadata["deletionGracePeriodSeconds"] = grace
+        if status:
+            content["status"] = status
+        return self.store.put(stored.resource, content)
+
+    def _orphan(self, owner: Stored) -> None:
+        uid = owner.metadata["uid"]
+        for dependent in self.store.owned_by(uid):
+            content = dependent.copy()
+            owners = [one for one in content["metadata"]["ownerReferences"] if one["uid"] != uid]
+            content["metadata"]["ownerReferences"] = owners
+            self.store.put(dependent.resource, content)
+
+    def _written(self, resource: Resource, content: Object, dry_run: bool) -> Stored:
+        return Stored(resource, content) if dry_run else self.store.put(resource, content)
+
+
+def decoded(resource: Resource, content: Object) -> Object:
+    """The object as its type sees it: of the right kind, without fields that are null or unknown."""
+    kind, group_version = (
+        content.get("kind", resource.kind),
+        content.get("apiVersion", resource.group_version),
+    )
+    if group_version != resource.group_version:
+        raise errors.bad_request(
+            f"the API version in the data ({group_version}) does not match the expected API version "
+            f"({resource.group_version})"
+        )
+    if kind != resource.kind:
+        package = resource.group.partition(".")[0]
+        raise errors.bad_request(
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: converting '
+            f"({package or resource.version}.{kind}) to ({package or 'core'}.{resource.kind}): unknown conversion"
+        )
+    content = {field: value for field, value in content.items() if field not in ("kind", "apiVersion")}
+    content["metadata"] = _without_nulls(content.get("metadata") or {})
+    if "spec" in content:
+        content["spec"] = _without_nulls(content["spec"] or {})
+    check_decodable(resource, content)
+    return without_unknown(resource.kind, content)[0]
+
+
+def set_condition(status: Object, condition: Object) -> None:
+    """Put a condition in the place of the one of its type; its transition is now, unless it says the same."""
+    conditions = status.get("conditions") or []
+    old = next((one for one in conditions if one["type"] == condition["type"]), None)
+    if old and old["status"] == condition["status"]:
+        condition = {**condition, "lastTransitionTime": old.get("lastTransitionTime")}
+    else:
+        condition = {**condition, "lastTransitionTime": timestamp()}
+    status["conditions"] = [one for one in conditions if one is not old] + [condition]
+
+
+def random_letters(count: int) -> str:
+    return "".join(secrets.choice(SAFE_LETTERS) for _ in range(count))
+
+
+def note_manager(resource: Resource, metadata: Object, manager: str, subresource: str = "") -> None:
+    """Who wrote last, and when. Which fields each wrote isn't kept, for there is no server-side apply."""
+    part = {"subresource": subresource} if subresource else {}
+    entry = {
+        "manager": manager,
+        "operation": "Update",
+        "apiVersion": resource.group_version,
+        "time": timestamp(),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": {},
+        **part,
+    }
+    others = [
+        other
+        for other in metadata.get("managedFields") or ()
+        if (other["manager"], other.get("subresource", "")) != (manager, subresource)
+    ]
+    metadata["managedFields"] = [*others, entry]
+
+
+def _desired(content: Object) -> Object:
+    """What an object asks for: all but its metadata and status."""
+    return {field: value for field, value in content.items() if field not in ("metadata", "status")}
+
+
+def _without_nulls(value: Any) -> Any:
+    """A field that is null isn't there; in Go's types both are the same."""
+    if isinstance(value, dict):
+        return {field: _without_nulls(inner) for field, inner in value.items() if inner is not None}
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _check_preconditions(stored: Stored, wanted: Object) -> None:
+    name, kind, metadata = stored.key[1], stored.resource.kind, stored.metadata
+    for field, shown, what in (
+        ("uid", "UID", "deleted and then recreated"),
+        ("resourceVersion", "ResourceVersion", "modified"),
+    ):
+        if wanted.get(field, metadata[field]) != metadata[field]:
+            why = (
+                f"the {shown} in the precondition ({wanted[field]}) does not match the {shown} in record "
+                f"({metadata[field]}). The object might have been {what}"
+            )
+            raise errors.conflict(kind, name, why)
+
+
+def _over_budget(why: str, retry_after: int = 0) -> errors.ApiError:
+    return errors.ApiError(
+        429,
+        "TooManyRequests",
+        "Cannot evict pod as it would violate the pod's disruption budget.",
+        {"causes": [{"reason": "DisruptionBudget", "message": why}]},
+        retry_after,
+    )

@@ -1,0 +1,216 @@
+"""What the API server fills in: the defaults of each kind, and what the default admission plugins add.
+
+Defaults are those of pkg/apis/*/v1/defaults.go; admission: DefaultTolerationSeconds, Priority, TaintNodesByCondition.
+"""
+
+from typing import Any
+
+from .resources import (
+    BY_PATH,
+    DEPLOYMENTS,
+    DISRUPTION_BUDGETS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    REPLICA_SETS,
+    STATEFUL_SETS,
+    Resource,
+)
+
+Object = dict[str, Any]
+
+NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+
+
+def fill_in(resource: Resource, content: Object) -> None:
+    """Set every field that an object of this kind always has, in an object that was sent or patched."""
+    if resource == PODS:
+        _pod_spec(content.setdefault("spec", {}))
+        content["spec"].setdefault("enableServiceLinks", True)
+        _pod_status(content.setdefault("status", {}), content["spec"])
+    elif resource == NODES:
+        _node(content)
+    elif resource == EVENTS:
+        for field, value in EMPTY_EVENT.items():
+            content.setdefault(field, value)
+    elif resource == NAMESPACES:
+        content["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = content["metadata"][
+            "name"
+        ]
+        content.setdefault("spec", {}).setdefault("finalizers", ["kubernetes"])
+        content.setdefault("status", {}).setdefault("phase", "Active")
+    elif resource in (DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS):
+        _workload(resource, content)
+    elif resource == DISRUPTION_BUDGETS:
+        status = content.setdefault("status", {})
+        for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
+            status.setdefault(field, 0)
+    elif resource == PRIORITY_CLASSES:
+        content.setdefault("preemptionPolicy", "PreemptLowerPriority")
+    elif resource == BY_PATH["v1", "services"]:
+        spec = content.setdefault("spec", {})
+        spec.setdefault("type", "ClusterIP")
+        spec.setdefault("sessionAffinity", "None")
+        for port in spec.get("ports") or ():
+            port.setdefault("protocol", "TCP")
+            port.setdefault("targetPort", port.get("port"))
+        content.setdefault("status", {}).setdefault("loadBalancer", {})
+
+
+EMPTY_EVENT: Object = {
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+
+
+def blank(resource: Resource) -> Object:
+    """The empty object that stands in a bookmark: what Go writes for a struct that nobody filled."""
+    if resource == PODS:
+        return {"spec": {"containers": None}, "status": {}}
+    if resource == NODES:
+        node: Object = {"metadata": {}}
+        _node(node)
+        return {"spec": node["spec"], "status": node["status"]}
+    return {}
+
+
+def admit_pod(spec: Object) -> None:
+    """A pod stays for five minutes on a node that is lost, unless it says otherwise."""
+    tolerations = spec.get("tolerations") or []
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(_tolerates(toleration, key) for toleration in tolerations):
+            tolerations = [
+                *tolerations,
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+            ]
+    spec["tolerations"] = tolerations
+
+
+def _tolerates(toleration: Object, key: str) -> bool:
+    return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
+
+
+def gated(now: str) -> Object:
+    return {
+        "type": "PodScheduled",
+        "status": "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": now,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    }
+
+
+def _pod_spec(spec: Object) -> None:
+    """The defaults that a pod and a pod template share."""
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        _container(container)
+    for volume in spec.get("volumes") or ():
+        if set(volume) == {"name"}:
+            volume["emptyDir"] = {}
+        for source in ("configMap", "secret", "projected", "downwardAPI"):
+            if isinstance(volume.get(source), dict):
+                volume[source].setdefault("defaultMode", 0o644)
+
+
+def _container(container: Object) -> None:
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    container.setdefault("imagePullPolicy", _pull_policy(container.get("image", "")))
+    resources = container.setdefault("resources", {})
+    if limits := resources.get("limits"):
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    for port in container.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
+        if probe in container:
+            seconds = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
+            container[probe] = {**container[probe], **(seconds | container[probe])}
+    for variable in container.get("env") or ():
+        if reference := (variable.get("valueFrom") or {}).get("fieldRef"):
+            reference.setdefault("apiVersion", "v1")
+
+
+def _pull_policy(image: str) -> str:
+    """An image without a tag is `:latest`, and that is pulled each time."""
+    name = image.rpartition("/")[2]
+    tag = name.partition("@")[0].partition(":")[2]
+    return "Always" if "@" not in name and tag in ("", "latest") else "IfNotPresent"
+
+
+def _pod_status(status: Object, spec: Object) -> None:
+    status.setdefault("phase", "Pending")
+    status.setdefault("qosClass", quality_of_service(spec))
+    for condition in status.get("conditions") or ():
+        condition.setdefault("lastProbeTime", None)
+        condition.setdefault("lastTransitionTime", None)
+    for container in status.get("containerStatuses") or ():
+        container.setdefault("lastState", {})
+
+
+def quality_of_service(spec: Object) -> str:
+    """https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/"""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    resources = [container.get("resources") or {} for container in containers]
+    if not any(one.get("requests") or one.get("limits") for one in resources):
+        return "BestEffort"
+    for one in resources:
+        limits, requests = one.get("limits") or {}, one.get("requests") or {}
+        if any(name not in limits or requests.get(name) != limits[name] for name in ("cpu", "memory")):
+            return "Burstable"
+    return "Guaranteed"
+
+
+def _node(content: Object) -> None:
+    content.setdefault("spec", {})
+    status = content.setdefault("status", {})
+    if "capacity" in status:
+        status.setdefault("allocatable", status["capacity"])
+    for condition in status.get("conditions") or ():
+        condition.setdefault("lastHeartbeatTime", None)
+        condition.setdefault("lastTransitionTime", None)
+    status.setdefault("daemonEndpoints", {"kubeletEndpoint": {"Port": 0}})
+    info = status.setdefault("nodeInfo", {})
+    for field in (
+        "machineID",
+        "systemUUID",
+        "bootID",
+        "kernelVersion",
+        "osImage",
+        "containerRuntimeVersion",
+        "kubeletVersion",
+        "kubeProxyVersion",
+        "operatingSystem",
+        "architecture",
+    ):
+        info.setdefault(field, "")
+
+
+def _workload(resource: Resource, content: Object) -> None:
+    spec = content.setdefault("spec", {})
+    spec.setdefault("replicas", 1)
+    template = spec.setdefault("template", {})
+    template.setdefault("metadata", {})
+    _pod_spec(template.setdefault("spec", {}))
+    if resource == DEPLOYMENTS:
+        strategy = spec.setdefault("strategy", {})
+        if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+            rolling = strategy.setdefault("rollingUpdate", {})
+            rolling.setdefault("maxUnavailable", "25%")
+            rolling.setdefault("maxSurge", "25%")
+        spec.setdefault("revisionHistoryLimit", 10)
+        spec.setdefault("progressDeadlineSeconds", 600)
+    status = content.setdefault("status", {})
+    if resource != DEPLOYMENTS:
+        status.setdefault("replicas", 0)

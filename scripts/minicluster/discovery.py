@@ -1,0 +1,162 @@
+"""What there is: versions, groups, resources, and the little OpenAPI that kubectl asks for before it writes."""
+
+import platform
+from itertools import groupby
+from typing import Any
+
+from .resources import RESOURCES, Resource, Subresource
+
+Object = dict[str, Any]
+
+VERSION: Object = {
+    "major": "1",
+    "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
+    "gitVersion": "v1.36.2",  # of the kube-apiserver that this one is measured against
+    "gitCommit": "minicluster",
+    "gitTreeState": "clean",
+    "buildDate": "1970-01-01T00:00:00Z",
+    "goVersion": "",
+    "compiler": f"python {platform.python_version()}",
+    "platform": f"{platform.system().lower()}/{platform.machine()}",
+}
+AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+def core_versions(server_address: str) -> Object:
+    addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}]
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
+
+
+def groups() -> Object:
+    versions = [version for version in _group_versions() if "/" in version]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(version) for version in versions]}
+
+
+def group(name: str) -> Object | None:
+    found = next((version for version in _group_versions() if version.startswith(f"{name}/")), None)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(found)} if found else None
+
+
+def resource_list(group_version: str) -> Object | None:
+    found = [resource for resource in RESOURCES if resource.group_version == group_version]
+    if not found:
+        return None
+    described = [entry for resource in found for entry in _entries(resource)]
+    version = {"apiVersion": "v1"} if "/" in group_version else {}  # the core list is older than that field
+    return {"kind": "APIResourceList", **version, "groupVersion": group_version, "resources": described}
+
+
+def aggregated(core: bool) -> Object:
+    """All resources of all groups at once, as kubectl asks for them (KEP-3352)."""
+    items = []
+    for group_version, resources in groupby(RESOURCES, key=lambda resource: resource.group_version):
+        name, _, version = group_version.rpartition("/")
+        if (not name) == core:
+            described = [_aggregated_entry(resource) for resource in resources]
+            versions = [{"version": version, "resources": described, "freshness": "Current"}]
+            items.append({"metadata": {"name": name} if name else {}, "versions": versions})
+    return {
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": items,
+    }
+
+
+def openapi_index() -> Object:
+    paths = [f"apis/{version}" if "/" in version else f"api/{version}" for version in _group_versions()]
+    return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash=1"} for path in paths}}
+
+
+def openapi(group_version: str) -> Object | None:
+    """No schemas: only that a PATCH of each kind takes `fieldValidation`.
+
+    That is where kubectl looks to learn whether the server checks fields itself, and then asks it to.
+    """
+    resources = [resource for resource in RESOURCES if resource.group_version == group_version]
+    if not resources:
+        return None
+    paths = {
+        f"/{'apis' if resource.group else 'api'}/{group_version}/{resource.plural}/{{name}}": {
+            "patch": {
+                "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
+                "responses": {},
+                "x-kubernetes-group-version-kind": {
+                    "group": resource.group,
+                    "version": resource.version,
+                    "kind": resource.kind,
+                },
+            }
+        }
+        for resource in resources
+    }
+    return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.2"}, "paths": paths}
+
+
+def _group_versions() -> list[str]:
+    return list(dict.fromkeys(resource.group_version for resource in RESOURCES))
+
+
+def _group(group_version: str) -> Object:
+    name, _, version = group_version.rpartition("/")
+    described = {"groupVersion": group_version, "version": version}
+    return {"name": name, "versions": [described], "preferredVersion": described}
+
+
+def _entries(resource: Resource) -> list[Object]:
+    entry: Object = {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+        **_names(resource),
+    }
+    if "get" in resource.verbs:
+        entry["storageVersionHash"] = resource.storage_version_hash
+    return [entry, *(_sub_entry(resource, sub) for sub in resource.subresources)]
+
+
+def _sub_entry(resource: Resource, sub: Subresource) -> Object:
+    name, _, version = sub.group_version.rpartition("/")
+    return {
+        "name": f"{resource.plural}/{sub.name}",
+        "singularName": "",
+        "namespaced": resource.namespaced,
+        **({"group": name, "version": version} if sub.group_version else {}),
+        "kind": sub.kind or resource.kind,
+        "verbs": list(sub.verbs),
+    }
+
+
+def _aggregated_entry(resource: Resource) -> Object:
+    entry: Object = {
+        "resource": resource.plural,
+        "responseKind": {"group": "", "version": "", "kind": resource.kind},
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": list(resource.verbs),
+        **_names(resource),
+    }
+    if resource.subresources:
+        entry["subresources"] = [_aggregated_sub(resource, sub) for sub in resource.subresources]
+    return entry
+
+
+def _aggregated_sub(resource: Resource, sub: Subresource) -> Object:
+    name, _, version = sub.group_version.rpartition("/")
+    kind = {"group": name, "version": version, "kind": sub.kind or resource.kind}
+    return {"subresource": sub.name, "responseKind": kind, "verbs": list(sub.verbs)}
+
+
+def _names(resource: Resource) -> Object:
+    names: Object = {}
+    if resource.short_names:
+        names["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        names["categories"] = list(resource.categories)
+    return names

@@ -1,0 +1,187 @@
+"""What the API server refuses, as far as a scheduler or a user of one meets it (pkg/apis/*/validation)."""
+
+import difflib
+import json
+import re
+from typing import Any
+
+from . import errors
+from .errors import FieldError
+from .resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    LEASES,
+    NAMESPACES,
+    PODS,
+    REPLICA_SETS,
+    Resource,
+)
+from .selectors import matches_selector
+
+Object = dict[str, Any]
+
+_SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_QUANTITY = r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)"
+_POD_MAY_CHANGE = (
+    "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
+    "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
+    "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
+)
+
+
+def check_decodable(resource: Resource, content: Object) -> None:
+    """What fails before validation, when the object is decoded into its type: quantities and times."""
+    try:
+        if resource == PODS:
+            _check_quantities(content.get("spec") or {})
+        elif resource in (DEPLOYMENTS, REPLICA_SETS):
+            template = (content.get("spec") or {}).get("template") or {}
+            _check_quantities(template.get("spec") or {})
+        elif resource == LEASES:
+            for field in ("acquireTime", "renewTime"):
+                _check_micro_time((content.get("spec") or {}).get(field))
+        elif resource == EVENTS:
+            _check_micro_time(content.get("eventTime"))
+    except ValueError as error:
+        raise errors.bad_request(
+            f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
+        ) from None
+
+
+def _check_quantities(spec: Object) -> None:
+    for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
+        resources = container.get("resources") or {}
+        for kind in ("requests", "limits"):
+            for quantity in (resources.get(kind) or {}).values():
+                if not re.fullmatch(_QUANTITY, str(quantity)):
+                    raise ValueError(f"quantities must match the regular expression '^{_QUANTITY}$'")
+
+
+def _check_micro_time(time: str | None) -> None:
+    """A MicroTime is written with six digits after the seconds, as Go's layout below has it."""
+    if time is None or re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d)", time):
+        return
+    seconds = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", time)
+    rest, expected = (time[seconds.end() :], ".000000") if seconds else (time, "2006")
+    layout = "2006-01-02T15:04:05.000000Z07:00"
+    raise ValueError(f'parsing time "{time}" as "{layout}": cannot parse "{rest}" as "{expected}"')
+
+
+def check_new(resource: Resource, content: Object) -> None:
+    name = content["metadata"].get("name", "")
+    found = [*_check_name(resource, name), *_check(resource, content)]
+    if found:
+        raise errors.invalid(resource, name, found)
+
+
+def check_change(resource: Resource, old: Object, new: Object) -> None:
+    found = _check(resource, new)
+    if resource == PODS:
+        found += _check_pod_change(old["spec"], new["spec"])
+    if resource in (DEPLOYMENTS, REPLICA_SETS) and old["spec"]["selector"] != new["spec"].get("selector"):
+        shown = json.dumps(new["spec"].get("selector"), separators=(",", ":"))
+        found.append(
+            FieldError("FieldValueInvalid", "spec.selector", f"Invalid value: {shown}: field is immutable")
+        )
+    if found:
+        raise errors.invalid(resource, new["metadata"]["name"], found)
+
+
+def _check_name(resource: Resource, name: str) -> list[FieldError]:
+    field = "metadata.name"
+    if not name:
+        return [errors.required(field, "name or generateName is required")]
+    if resource == NAMESPACES:
+        if not re.fullmatch(_LABEL, name):
+            why = (
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
+                f"start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
+                f"validation is '{_LABEL}')"
+            )
+            return [errors.invalid_value(field, name, why)]
+    elif not re.fullmatch(_SUBDOMAIN, name):
+        why = (
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
+            "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+            f"'{_SUBDOMAIN}')"
+        )
+        return [errors.invalid_value(field, name, why)]
+    return []
+
+
+def _check(resource: Resource, content: Object) -> list[FieldError]:
+    if resource == PODS:
+        return _check_pod_spec(content["spec"], "spec")
+    if resource == EVENTS:
+        about = content.get("involvedObject") or {}
+        # An event about something outside of namespaces lives in the namespace default.
+        if (about.get("namespace") or "default") != content["metadata"]["namespace"]:
+            why = "does not match event.namespace"
+            return [errors.invalid_value("involvedObject.namespace", about.get("namespace", ""), why)]
+    if resource in (DEPLOYMENTS, REPLICA_SETS):
+        return _check_workload(content["spec"])
+    return []
+
+
+def _check_workload(spec: Object) -> list[FieldError]:
+    if not spec.get("selector"):
+        return [errors.required("spec.selector")]
+    labels = spec["template"]["metadata"].get("labels") or {}
+    if not matches_selector(spec["selector"], labels):
+        shown = json.dumps(labels, separators=(",", ":"))
+        why = f"Invalid value: {shown}: `selector` does not match template `labels`"
+        return [FieldError("FieldValueInvalid", "spec.template.metadata.labels", why)]
+    return _check_pod_spec(spec["template"]["spec"], "spec.template.spec")
+
+
+def _check_pod_spec(spec: Object, field: str) -> list[FieldError]:
+    containers = spec.get("containers")
+    if not containers:
+        return [errors.required(f"{field}.containers")]
+    found = []
+    seen: set[str] = set()
+    for at, container in enumerate(containers):
+        here = f"{field}.containers[{at}]"
+        name = container.get("name", "")
+        if not name:
+            found.append(errors.required(f"{here}.name"))
+        elif name in seen:
+            found.append(errors.duplicate(f"{here}.name", name))
+        seen.add(name)
+        if not container.get("image"):
+            found.append(errors.required(f"{here}.image"))
+    policies = ["Always", "OnFailure", "Never"]
+    if spec["restartPolicy"] not in policies:
+        found.append(errors.unsupported(f"{field}.restartPolicy", spec["restartPolicy"], policies))
+    return found
+
+
+def _check_pod_change(old: Object, new: Object) -> list[FieldError]:
+    if _fixed(old) == _fixed(new) and _only_adds(old.get("tolerations"), new.get("tolerations")):
+        gates = [
+            gate for gate in new.get("schedulingGates") or () if gate not in old.get("schedulingGates", [])
+        ]
+        if gates:
+            why = "only deletion is allowed, but found new scheduling gate '" + gates[0]["name"] + "'"
+            return [errors.forbidden_field("spec.schedulingGates", why)]
+        return []
+    before, after = (json.dumps(spec, indent=1, sort_keys=True).splitlines() for spec in (old, new))
+    diff = list(difflib.unified_diff(before, after, lineterm=""))[2:]
+    return [errors.forbidden_field("spec", "\n".join([_POD_MAY_CHANGE, *diff, ""]))]
+
+
+def _fixed(spec: Object) -> Object:
+    """The part of a pod's spec that never changes; a gated pod may still be told where to go."""
+    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
+    if spec.get("schedulingGates"):
+        free |= {"nodeSelector", "affinity"}
+    fixed = {name: value for name, value in spec.items() if name not in free}
+    for kind in ("containers", "initContainers"):
+        if kind in fixed:
+            fixed[kind] = [{**container, "image": ""} for container in fixed[kind]]
+    return fixed
+
+
+def _only_adds(old: list[Object] | None, new: list[Object] | None) -> bool:
+    return all(toleration in (new or []) for toleration in old or [])

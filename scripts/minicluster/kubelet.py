@@ -62,7 +62,7 @@ class Kubelets:
         status.update(phase="Running", startTime=now, podIP=address, podIPs=[{"ip": address}])
         if host:
             status.update(hostIP=host, hostIPs=[{"ip": host}])
-        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"):
+        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"):
             set_condition(status, {"type": kind, "status": "True", "lastProbeTime": None})
         status["containerStatuses"] = [
             {

@@ -4,6 +4,7 @@ The envelope is described in k8s.io/apimachinery/pkg/runtime/serializer/protobuf
 API's generated.proto files.
 """
 
+import base64
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,30 +15,46 @@ Object = dict[str, Any]
 MAGIC = b"k8s\x00"
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 
-# Per message: field number -> name and type. A type is `string`, `int`, `bool`, `map`, a message, or a [list] of one.
-MESSAGES: dict[str, dict[int, tuple[str, str]]] = {
-    "Unknown": {1: ("type", "TypeMeta"), 2: ("raw", "bytes")},
-    "TypeMeta": {1: ("apiVersion", "string"), 2: ("kind", "string")},
-    "ObjectMeta": {
-        1: ("name", "string"),
-        2: ("generateName", "string"),
-        3: ("namespace", "string"),
-        11: ("labels", "map"),
-        12: ("annotations", "map"),
-    },
-    "Namespace": {1: ("metadata", "ObjectMeta")},
-    "SelfSubjectAccessReview": {1: ("metadata", "ObjectMeta"), 2: ("spec", "AccessReviewSpec")},
-    "AccessReviewSpec": {1: ("resourceAttributes", "ResourceAttributes")},
-    "ResourceAttributes": {
-        1: ("namespace", "string"),
-        2: ("verb", "string"),
-        3: ("group", "string"),
-        4: ("version", "string"),
-        5: ("resource", "string"),
-        6: ("subresource", "string"),
-        7: ("name", "string"),
-    },
-}
+# A line is a message and its fields: number, name, type. Types are `s` (string), `i` (number), `b` (bool), `map` (of
+# strings), `data` (a map of bytes), a message, or a [list]. What `kubectl create` can say is here, and not much more.
+_MESSAGES = """
+Unknown: 1:type:TypeMeta 2:raw:bytes
+TypeMeta: 1:apiVersion:s 2:kind:s
+ObjectMeta: 1:name:s 2:generateName:s 3:namespace:s 11:labels:map 12:annotations:map
+LabelSelector: 1:matchLabels:map
+Namespace: 1:metadata:ObjectMeta
+ConfigMap: 1:metadata:ObjectMeta 2:data:map 3:binaryData:data
+Secret: 1:metadata:ObjectMeta 2:data:data 3:type:s
+ServiceAccount: 1:metadata:ObjectMeta
+Service: 1:metadata:ObjectMeta 2:spec:ServiceSpec
+ServiceSpec: 1:ports:[ServicePort] 2:selector:map 3:clusterIP:s 4:type:s 10:externalName:s
+ServicePort: 1:name:s 2:protocol:s 3:port:i 4:targetPort:IntOrString
+IntOrString: 1:type:i 2:intVal:i 3:strVal:s
+Deployment: 1:metadata:ObjectMeta 2:spec:DeploymentSpec
+DeploymentSpec: 1:replicas:i 2:selector:LabelSelector 3:template:PodTemplateSpec
+PodTemplateSpec: 1:metadata:ObjectMeta 2:spec:PodSpec
+PodSpec: 2:containers:[Container] 3:restartPolicy:s 10:nodeName:s 19:schedulerName:s 24:priorityClassName:s
+Container: 1:name:s 2:image:s 3:command:[s] 4:args:[s] 6:ports:[ContainerPort]
+ContainerPort: 1:name:s 2:hostPort:i 3:containerPort:i 4:protocol:s
+PodDisruptionBudget: 1:metadata:ObjectMeta 2:spec:PodDisruptionBudgetSpec
+PodDisruptionBudgetSpec: 1:minAvailable:IntOrString 2:selector:LabelSelector 3:maxUnavailable:IntOrString
+PriorityClass: 1:metadata:ObjectMeta 2:value:i 3:globalDefault:b 4:description:s 5:preemptionPolicy:s
+SelfSubjectAccessReview: 1:metadata:ObjectMeta 2:spec:AccessReviewSpec
+AccessReviewSpec: 1:resourceAttributes:ResourceAttributes
+ResourceAttributes: 1:namespace:s 2:verb:s 3:group:s 4:version:s 5:resource:s 6:subresource:s 7:name:s
+"""
+
+
+def _parse(text: str) -> dict[str, dict[int, tuple[str, str]]]:
+    messages: dict[str, dict[int, tuple[str, str]]] = {}
+    for line in text.strip().splitlines():
+        message, _, fields = line.partition(": ")
+        parts = (field.split(":") for field in fields.split())
+        messages[message] = {int(number): (name, kind) for number, name, kind in parts}
+    return messages
+
+
+MESSAGES = _parse(_MESSAGES)
 
 
 def decode(body: bytes) -> Object:
@@ -46,9 +63,7 @@ def decode(body: bytes) -> Object:
     envelope = _message("Unknown", body[len(MAGIC) :])
     kind = envelope["type"]["kind"]
     if kind not in MESSAGES:
-        raise ApiError(
-            415, "UnsupportedMediaType", f"the body of the request was in protobuf: send {kind} as JSON"
-        )
+        raise _unsupported(kind)
     return {**envelope["type"], **_message(kind, envelope["raw"])}
 
 
@@ -56,24 +71,51 @@ def _message(name: str, data: bytes) -> Object:
     content: Object = {}
     for number, value in _fields(data):
         if number not in MESSAGES[name]:
-            continue
-        field, kind = MESSAGES[name][number]
-        if kind == "map":
-            entry = dict(_fields(value))
-            content.setdefault(field, {})[entry[1].decode()] = entry.get(2, b"").decode()
-        elif kind.startswith("["):
-            content.setdefault(field, []).append(_value(kind.strip("[]"), value))
-        elif value != b"" or kind in MESSAGES:  # Go writes empty strings too
-            content[field] = _value(kind, value)
+            if not _is_empty(value):  # better an error than an object that lacks something
+                raise _unsupported(f"{name} (field {number})")
+        elif not _is_empty(value) or isinstance(value, int):
+            _set(content, *MESSAGES[name][number], value)
     return content
 
 
+def _set(content: Object, field: str, kind: str, value: Any) -> None:
+    if kind in ("map", "data"):
+        entry = dict(_fields(value))
+        item = entry.get(2, b"")
+        text = item.decode() if kind == "map" else base64.b64encode(item).decode()
+        content.setdefault(field, {})[entry[1].decode()] = text
+    elif kind.startswith("["):
+        content.setdefault(field, []).append(_value(kind.strip("[]"), value))
+    else:
+        content[field] = _value(kind, value)
+
+
 def _value(kind: str, value: Any) -> Any:
-    if kind == "string":
+    if kind == "IntOrString":
+        either = _message(kind, value)
+        return either.get("strVal", "") if either.get("type") else either.get("intVal", 0)
+    if kind in MESSAGES:
+        return _message(kind, value)
+    if kind == "s":
         return value.decode()
-    if kind == "bool":
-        return bool(value)
-    return _message(kind, value) if kind in MESSAGES else value
+    return bool(value) if kind == "b" else value
+
+
+def _is_empty(value: int | bytes) -> bool:
+    """Go writes empty fields too, and messages that hold nothing but such."""
+    if not value:
+        return True
+    if isinstance(value, int):
+        return False
+    try:
+        return all(_is_empty(inner) for _, inner in _fields(value))
+    except (ApiError, IndexError):
+        return False
+
+
+def _unsupported(what: str) -> ApiError:
+    message = f"the body of the request was in protobuf, which isn't known for {what}: send JSON"
+    return ApiError(415, "UnsupportedMediaType", message)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
@@ -87,6 +129,8 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
             yield number, value
         elif wire_type == 2:
             size, at = _varint(data, at)
+            if at + size > len(data):
+                raise bad_request("a protobuf field is longer than its message")
             yield number, data[at : at + size]
             at += size
         else:

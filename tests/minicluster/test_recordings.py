@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.servers import minicluster
+from servers import minicluster
 
 RECORDING = Path(__file__).parent.parent / "data" / "apiserver-1.36.jsonl.gz"
 EXCHANGES: list[dict[str, Any]] = [json.loads(line) for line in gzip.open(RECORDING, "rt")]

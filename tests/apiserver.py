@@ -10,7 +10,7 @@ import socket
 import ssl
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -53,32 +53,6 @@ class RealCluster:
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig for this user, who may do what RBAC grants to the user and the groups, no more."""
         return _write_kubeconfig(self.folder, self.ca, self.url, user, groups)
-
-    def add_node(
-        self,
-        name: str,
-        cpu: str = "4",
-        memory: str = "8Gi",
-        pods: str = "110",
-        labels: Mapping[str, str] | None = None,
-    ) -> None:
-        """Make a node that is Ready and untainted; like a kubelet's it has its hostname as a label."""
-        resources = {"cpu": cpu, "memory": memory, "pods": pods}
-        node = {
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
-            "status": {
-                "capacity": resources,
-                "allocatable": resources,
-                "conditions": [{"type": "Ready", "status": "True", "reason": "KubeletReady"}],
-            },
-        }
-        self.http.post("/api/v1/nodes", json=node).raise_for_status()
-        # Admission taints every new node as not ready, and no node controller is here to lift that.
-        self.http.patch(
-            f"/api/v1/nodes/{name}",
-            content=json.dumps({"spec": {"taints": None}}),
-            headers={"Content-Type": "application/merge-patch+json"},
-        ).raise_for_status()
 
 
 @contextmanager
@@ -209,7 +183,7 @@ def _wait_for(http: httpx.Client, path: str, etcd: _Process, kube: _Process) -> 
 
 def _write_kubeconfig(folder: Path, ca: trustme.CA, url: str, user: str, groups: Sequence[str]) -> Path:
     """A kubeconfig in the folder, and beside it a client certificate with the same stem and suffix .pem."""
-    kubeconfig = folder / (quote("+".join([user, *groups]), safe=":+") + ".kubeconfig")
+    kubeconfig = folder / (quote("+".join([user, *groups]), safe="+") + ".kubeconfig")
     certificate = kubeconfig.with_suffix(".pem")
     certificate.write_bytes(_client_certificate(ca, user, groups))
     cluster = {"server": url, "certificate-authority": str(folder / "ca.crt")}

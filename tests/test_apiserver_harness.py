@@ -32,17 +32,6 @@ def kubectl(kubeconfig: Path, *arguments: str) -> "subprocess.CompletedProcess[s
     return subprocess.run([KUBECTL, f"--kubeconfig={kubeconfig}", *arguments], capture_output=True, text=True)
 
 
-def test_an_added_node_is_ready_and_untainted(cluster: RealCluster) -> None:
-    cluster.add_node("big", cpu="64", labels={"zone": "a"})
-
-    row = kubectl(cluster.kubeconfig, "get", "nodes", "big", "--no-headers")
-    assert row.stdout.split()[:2] == ["big", "Ready"], row.stderr
-    node = cluster.http.get("/api/v1/nodes/big").json()
-    assert "taints" not in node["spec"]
-    assert node["status"]["allocatable"] == {"cpu": "64", "memory": "8Gi", "pods": "110"}
-    assert node["metadata"]["labels"] == {"kubernetes.io/hostname": "big", "zone": "a"}
-
-
 def test_a_pod_is_accepted_with_its_priority_resolved(cluster: RealCluster) -> None:
     pod = {
         "metadata": {"name": "web"},

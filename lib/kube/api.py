@@ -295,7 +295,7 @@ def _refusal(where: str, method: str, path: str, answer: httpx.Response) -> ApiE
         return AnswerError(
             f"{where}: {said} is no answer of the Kubernetes API; does kubectl proxy listen there?"
         )
-    words = f"{code} {status.message}" if status else said
+    words = f"{code} {status.message}" if status else f"{said}; the proxy may not reach its API server"
     if code == 403:
         words += f"; the rule that is missing: {missing_rule(method, path)}"
     error = _ERRORS.get(code, ServerError if code >= 500 else StatusError)(f"{where}: {words}")

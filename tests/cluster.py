@@ -1,0 +1,175 @@
+"""An API server as tests meet it, embedded or real: through a real `kubectl proxy`, kubectl and poller.py."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from servers import KUBECTL, ROOT
+
+Json = dict[str, Any]
+
+
+def eventually(condition: Callable[[], Any], within: float = 10) -> Any:
+    """What `condition` returns, once that is true; AssertionError if it isn't within so many seconds."""
+    deadline = time.monotonic() + within
+    while not (result := condition()):
+        assert time.monotonic() < deadline, f"not within {within} s"
+        time.sleep(0.02)
+    return result
+
+
+class RunningPoller:
+    """A poller.py process, and what it has said so far."""
+
+    def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
+        self.process = process
+        self._log = log
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text()
+
+    def says(self, words: str, within: float = 10) -> None:
+        """Wait for these words."""
+        try:
+            eventually(lambda: words in self.said, within)
+        except AssertionError:
+            raise AssertionError(f"{words!r} isn't said within {within} s:\n{self.said}") from None
+
+    def stop(self, signal: int) -> float:
+        """Send a signal and wait for the end; the seconds it took."""
+        self.process.send_signal(signal)
+        began = time.monotonic()
+        self.process.wait(20)
+        return time.monotonic() - began
+
+
+@dataclass
+class Cluster:
+    """A running API server.
+
+    server: its URL. proxy: the URL of a kubectl proxy in front of it. kubeconfig: the way to it for kubectl. folder: a place for the test's files. api: a client of the proxy. kubeconfig_for: makes a
+    kubeconfig for a user without any rights, where the server has users.
+    """
+
+    server: str
+    proxy: str
+    kubeconfig: Path
+    folder: Path
+    api: httpx.Client
+    kubeconfig_for: Callable[[str], Path] | None = None
+
+    # --- the doors that users go through ----------------------------------------------------------------
+
+    def kubectl(self, *arguments: str) -> str:
+        """Run the real kubectl; what it prints. It must succeed."""
+        command = [str(KUBECTL), f"--kubeconfig={self.kubeconfig}", *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def poller(
+        self, *arguments: str, proxy: str = "", **environment: str
+    ) -> "subprocess.CompletedProcess[str]":
+        """Run `poller.py --once` against the proxy, to its end."""
+        return subprocess.run(
+            self._command(proxy, "--once", *arguments),
+            env={**os.environ, **environment},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    @contextmanager
+    def running_poller(self, *arguments: str, proxy: str = "", **environment: str) -> Iterator[RunningPoller]:
+        """Run poller.py's loop for as long as the block takes."""
+        log = self.folder / f"poller-{time.monotonic_ns()}.log"
+        with (
+            log.open("w") as output,
+            subprocess.Popen(
+                self._command(proxy, "--interval=0.1", *arguments),
+                env={**os.environ, **environment},
+                stderr=output,
+                text=True,
+            ) as process,
+        ):
+            try:
+                yield RunningPoller(process, log)
+            finally:
+                process.kill()
+
+    def _command(self, proxy: str, *arguments: str) -> list[str]:
+        where = [] if "--start-proxy" in arguments else [f"--proxy={proxy or self.proxy}"]
+        return [sys.executable, str(ROOT / "poller.py"), *where, *arguments]
+
+    # --- what is in the cluster -------------------------------------------------------------------------
+
+    def post(self, path: str, body: Json) -> Json:
+        answer = self.api.post(path, json=body)
+        assert answer.status_code == 201, answer.text
+        return dict(answer.json())
+
+    def add_node(self, name: str, labels: dict[str, str] | None = None, **allocatable: str) -> None:
+        """A node that is ready: 4 cpu, 8Gi of memory and 110 pods, or as given."""
+        has = {"cpu": "4", "memory": "8Gi", "pods": "110"} | allocatable
+        metadata = {"name": name, "labels": {"kubernetes.io/hostname": name} | (labels or {})}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ok"}
+        status = {"capacity": has, "allocatable": has, "conditions": [ready]}
+        self.post("/api/v1/nodes", {"metadata": metadata, "status": status})
+        self.patch(f"/api/v1/nodes/{name}", {"spec": {"taints": None}})
+
+    def patch(self, path: str, patch: Json) -> None:
+        answer = self.api.patch(path, json=patch, headers={"Content-Type": "application/merge-patch+json"})
+        assert answer.status_code == 200, answer.text
+
+    def add_pod(
+        self,
+        name: str,
+        scheduler: str = "my-scheduler",
+        namespace: str = "default",
+        requests: dict[str, str] | None = None,
+        metadata: Json | None = None,
+        **spec: Any,
+    ) -> Json:
+        """A pod that waits for a scheduler; `spec` as in the API."""
+        container = {"name": "main", "image": "nginx", "resources": {"requests": requests or {"cpu": "100m"}}}
+        whole = {"schedulerName": scheduler, "containers": [container], **spec}
+        body = {"metadata": {"name": name, **(metadata or {})}, "spec": whole}
+        return self.post(f"/api/v1/namespaces/{namespace}/pods", body)
+
+    def pod(self, name: str, namespace: str = "default") -> Json:
+        return dict(self.api.get(f"/api/v1/namespaces/{namespace}/pods/{name}").json())
+
+    def pods(self) -> dict[str, Json]:
+        items = self.api.get("/api/v1/pods").json()["items"]
+        return {item["metadata"]["name"]: item for item in items}
+
+    def placement(self) -> dict[str, str | None]:
+        """Each pod's node."""
+        return {name: pod["spec"].get("nodeName") for name, pod in self.pods().items()}
+
+    def events(self, reason: str) -> list[Json]:
+        items = self.api.get("/api/v1/events", params={"fieldSelector": f"reason={reason}"}).json()["items"]
+        return [item for item in items if item["involvedObject"]["kind"] == "Pod"]
+
+    def clear(self) -> None:
+        """Delete all pods, their events, and all nodes."""
+        for path in ("/api/v1/pods", "/api/v1/events", "/api/v1/nodes"):
+            for item in self.api.get(path).json()["items"]:
+                names = item["metadata"]
+                if names.get("finalizers"):
+                    self.patch(_path_of(path, names), {"metadata": {"finalizers": None}})
+                self.api.delete(_path_of(path, names), params={"gracePeriodSeconds": "0"})
+
+
+def _path_of(collection: str, names: Json) -> str:
+    start, kind = collection.rsplit("/", 1)
+    namespace = f"/namespaces/{names['namespace']}" if "namespace" in names else ""
+    return f"{start}{namespace}/{kind}/{names['name']}"

@@ -1,0 +1,129 @@
+"""A pod's cycle: which filter speaks, which words come of it, and that nothing is ever overfilled."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from objects import node, pod, read
+
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.cycle import schedule_one
+from lib.scheduling.plugins.registry import default_plugins
+from lib.scheduling.queue import by_priority_then_age, why_passed_over
+from lib.scheduling.resources import amounts, pod_requests
+
+GPU = [{"key": "gpu", "effect": "NoSchedule"}]
+SMALL = {"cpu": "100m"}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "message"),
+    [
+        ([], "no nodes available to schedule pods"),
+        ([node("a", unschedulable=True)], "0/1 nodes are available: 1 node(s) were unschedulable."),
+        (
+            [node("a", taints=GPU), node("b", has=SMALL)],
+            "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s).",
+        ),
+        # The first filter that rejects a node speaks for it.
+        (
+            [node("a", unschedulable=True, taints=GPU)],
+            "0/1 nodes are available: 1 node(s) were unschedulable.",
+        ),
+        # The words are sorted as text: 10 comes before 2.
+        (
+            [node(f"t{i}", taints=GPU) for i in range(10)]
+            + [node(f"u{i}", unschedulable=True) for i in range(2)],
+            "0/12 nodes are available: 10 node(s) had untolerated taint(s), 2 node(s) were unschedulable.",
+        ),
+    ],
+)
+def test_the_message_counts_reasons_in_kube_schedulers_words(nodes: Any, message: str) -> None:
+    decision = schedule_one(
+        pod(requests={"cpu": "2", "memory": "2Gi"}), Cluster(nodes, []), default_plugins(), Random(1)
+    )
+    assert decision.message == message
+
+
+def test_among_equals_every_node_has_the_same_chance() -> None:
+    picks: dict[str | None, int] = {}
+    random = Random(7)
+    for _ in range(3000):
+        cluster = Cluster([node("a"), node("b"), node("c")], [])
+        name = schedule_one(pod(), cluster, default_plugins(), random).node_name
+        picks[name] = picks.get(name, 0) + 1
+    assert set(picks) == {"a", "b", "c"}
+    assert max(picks.values()) < 1.2 * min(picks.values())
+
+
+cpu = st.integers(0, 3000).map("{}m".format)
+memory = st.integers(0, 8000).map("{}Mi".format)
+requests = st.fixed_dictionaries({"cpu": cpu, "memory": memory})
+rooms = st.fixed_dictionaries({"cpu": cpu, "memory": memory, "pods": st.integers(0, 5).map(str)})
+
+
+@given(st.lists(rooms, max_size=4), st.lists(requests, max_size=12), st.integers())
+def test_no_node_ever_gets_more_than_it_has(has: Any, wanted: Any, seed: int) -> None:
+    nodes = [node(f"n{i}", has=room) for i, room in enumerate(has)]
+    pods = [pod(f"p{i}", requests=each) for i, each in enumerate(wanted)]
+    cluster, random = Cluster(nodes, []), Random(seed)
+    decisions = [schedule_one(each, cluster, default_plugins(), random) for each in pods]
+
+    for each in nodes:
+        here = [d.pod for d in decisions if d.node_name == each.metadata.name]
+        room = amounts(each.status.allocatable)
+        assert len(here) <= room["pods"]
+        for name in ("cpu", "memory"):
+            used = sum(pod_requests(one).get(name, 0) for one in here)
+            assert used <= room[name] or not used
+    for decision in decisions:
+        assert set(decision.feasible) | set(decision.rejected) == set(cluster.nodes)
+        assert not set(decision.feasible) & set(decision.rejected)
+
+
+def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> None:
+    bound = [
+        pod("old", requests={"cpu": "3"}, nodeName="a"),
+        pod("lost", requests={"cpu": "9"}, nodeName="gone"),
+    ]
+    cluster = Cluster([node("a")], bound)
+    first, second = (
+        schedule_one(pod(name, requests={"cpu": "1"}), cluster, default_plugins(), Random(1)) for name in "xy"
+    )
+    assert first.node_name == "a"
+    assert second.message == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def waiting(name: str, priority: int, second: int) -> Pod:
+    metadata = {"name": name, "creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
+    made: Pod = read(Pod, {"metadata": metadata, "spec": {"priority": priority}})
+    return made
+
+
+def test_the_highest_priority_goes_first_and_among_equals_the_oldest() -> None:
+    pods = [
+        waiting("c", 0, 1),
+        waiting("b", 0, 0),
+        waiting("a", 0, 1),
+        waiting("vip", 9, 5),
+        waiting("low", -1, 0),
+    ]
+    assert [each.metadata.name for each in by_priority_then_age(pods)] == ["vip", "b", "a", "c", "low"]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({}, None),
+        ({"status": {"phase": "Pending"}}, None),
+        ({"spec": {"schedulingGates": [{"name": "wait"}]}}, "has scheduling gates"),
+        ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted"),
+        ({"status": {"phase": "Succeeded"}}, "has finished"),
+        ({"status": {"phase": "Failed"}}, "has finished"),
+    ],
+)
+def test_some_pods_are_passed_over(body: Any, why: str | None) -> None:
+    assert why_passed_over(read(Pod, {"metadata": {}, **body})) == why

@@ -1,0 +1,59 @@
+"""What a pod requests: containers, init containers, sidecars, the pod as a whole, overhead."""
+
+from typing import Any
+
+import pytest
+from objects import pod
+
+from lib.scheduling.resources import pod_requests
+
+
+def container(cpu: str, sidecar: bool = False) -> dict[str, Any]:
+    restart = {"restartPolicy": "Always"} if sidecar else {}
+    return {"resources": {"requests": {"cpu": cpu}}, **restart}
+
+
+@pytest.mark.parametrize(
+    ("spec", "cpu"),
+    [
+        ({"containers": [container("100m"), container("200m")]}, 300),
+        # Init containers run before the others, one at a time: the larger need counts.
+        ({"containers": [container("100m")], "initContainers": [container("50m"), container("80m")]}, 100),
+        ({"containers": [container("100m")], "initContainers": [container("500m")]}, 500),
+        # A sidecar goes on running beside the containers …
+        ({"containers": [container("100m")], "initContainers": [container("50m", sidecar=True)]}, 150),
+        # … and beside the init containers that start after it, not those before.
+        (
+            {
+                "containers": [container("100m")],
+                "initContainers": [container("300m"), container("50m", sidecar=True), container("290m")],
+            },
+            340,
+        ),
+        ({"containers": [container("100m")], "overhead": {"cpu": "20m"}}, 120),
+        # What the pod requests as a whole stands for all its containers.
+        ({"containers": [container("100m")], "resources": {"requests": {"cpu": "1"}}}, 1000),
+        (
+            {
+                "containers": [container("100m")],
+                "resources": {"requests": {"cpu": "1"}},
+                "overhead": {"cpu": "20m"},
+            },
+            1020,
+        ),
+        # Fractions are added up before they are rounded up.
+        ({"containers": [container("100u")] * 10}, 1),
+    ],
+)
+def test_cpu_requested(spec: dict[str, Any], cpu: int) -> None:
+    assert pod_requests(pod(**spec)) == {"cpu": cpu}
+
+
+def test_every_resource_counts_in_its_own_unit() -> None:
+    wants = {"cpu": "1500m", "memory": "1.5Gi", "example.com/gpu": "2", "ephemeral-storage": "1G"}
+    assert pod_requests(pod(requests=wants)) == {
+        "cpu": 1500,
+        "memory": 3 * 2**29,
+        "example.com/gpu": 2,
+        "ephemeral-storage": 10**9,
+    }

@@ -1,0 +1,355 @@
+"""What poller does when something is wrong between it and the API server, or in what the server holds."""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cluster import Cluster, eventually
+from faults import (
+    ALWAYS,
+    Answer,
+    Effect,
+    Exchange,
+    Fault,
+    answer,
+    change_json,
+    cut_answer,
+    delay,
+    faulty,
+    lose_answer,
+    refuse,
+)
+from servers import kubectl_proxy
+
+PODS, NODES, BINDING, EVENTS = r"/pods\?", r"/nodes", r"/binding$", r"/events$"
+HTML = "<html><body>Sign in</body></html>"
+
+
+def first(effect: Callable[[], Any]) -> Effect:
+    """Do something else with the cluster, then let the request through."""
+
+    def after(exchange: Exchange) -> Answer:
+        effect()
+        return exchange.forward()
+
+    return after
+
+
+@pytest.fixture
+def one_pod(cluster: Cluster) -> Cluster:
+    """A cluster with a node n1 and a pod web that waits."""
+    cluster.add_node("n1")
+    cluster.add_pod("web")
+    return cluster
+
+
+# --- requests that fail and are tried again -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        Fault("GET", PODS, refuse(), times=2),
+        Fault("GET", NODES, answer(503, "busy"), times=2),
+        Fault("GET", PODS, cut_answer(20)),
+        Fault("POST", BINDING, answer(503, "busy"), times=2),
+        Fault("POST", BINDING, refuse(), times=2),
+        Fault("POST", BINDING, lose_answer()),
+        Fault("POST", BINDING, answer(500, HTML)),
+        Fault("POST", BINDING, answer(201, HTML)),
+        Fault("POST", EVENTS, answer(503, "busy"), times=2),
+        Fault("POST", EVENTS, lose_answer()),
+        Fault("POST", EVENTS, cut_answer(20)),
+    ],
+    ids=lambda fault: f"{fault.method} {fault.path} {fault.effect.__qualname__}".replace(
+        ".<locals>.effect", ""
+    ),
+)
+def test_a_passing_fault_leaves_no_trace(one_pod: Cluster, fault: Fault) -> None:
+    with faulty(one_pod.proxy, fault) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 0, done.stderr
+    assert one_pod.placement() == {"web": "n1"}
+    assert len(one_pod.events("Scheduled")) == 1
+    assert "1 bound" in done.stderr
+
+
+def test_a_binding_whose_answer_was_lost_is_looked_up_not_posted_again(one_pod: Cluster) -> None:
+    with faulty(one_pod.proxy, Fault("POST", BINDING, lose_answer())) as between:
+        one_pod.poller(proxy=between.url)
+    assert [method for method, path in between.requests if "/pods/web" in path] == ["POST", "GET"]
+
+
+def test_a_binding_that_was_not_made_is_posted_again_after_the_look(one_pod: Cluster) -> None:
+    with faulty(one_pod.proxy, Fault("POST", BINDING, refuse())) as between:
+        one_pod.poller(proxy=between.url)
+    assert [method for method, path in between.requests if "/pods/web" in path] == ["POST", "GET", "POST"]
+
+
+def test_retry_after_is_honoured(one_pod: Cluster) -> None:
+    fault = Fault("POST", BINDING, answer(429, "later", {"Retry-After": "1"}))
+    with faulty(one_pod.proxy, fault) as between:
+        began = time.monotonic()
+        assert one_pod.poller(proxy=between.url).returncode == 0
+    assert 1 < time.monotonic() - began < 3
+
+
+def test_a_refusal_is_not_tried_again(one_pod: Cluster) -> None:
+    fault = Fault("POST", BINDING, answer(422, '{"kind":"Status","status":"Failure","message":"no"}'), ALWAYS)
+    with faulty(one_pod.proxy, fault) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 3
+    assert (
+        "default/web: binding failed: POST /api/v1/namespaces/default/pods/web/binding: 422 no" in done.stderr
+    )
+    assert len([1 for method, _ in between.requests if method == "POST"]) == 1
+
+
+def test_one_pods_failing_write_does_not_stop_the_others(one_pod: Cluster) -> None:
+    one_pod.add_pod("zweb")
+    fault = Fault("POST", r"pods/web/binding", answer(500, "a webhook broke"), ALWAYS)
+    with faulty(one_pod.proxy, fault) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 3
+    assert one_pod.placement() == {"web": None, "zweb": "n1"}
+
+
+# --- answers that are none ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("effect", "said"),
+    [
+        (answer(200, HTML), "GET /api/v1/pods: the answer is no Kubernetes object"),
+        (
+            answer(404, HTML, {"Content-Type": "text/html"}),
+            "GET /api/v1/pods: 404 Not Found (text/html: '<html>",
+        ),
+        (answer(200, '{"hello": "world"}'), "GET /api/v1/pods: the answer is no Kubernetes object"),
+        (answer(200, "[1, 2]"), "GET /api/v1/pods: the answer is no Kubernetes object"),
+        (
+            answer(200, '{"kind":"NodeList","metadata":{},"items":[]}'),
+            "GET /api/v1/pods: a PodList was asked for",
+        ),
+        (answer(200, '{"kind":"PodList","metadata":{},"items":7}'), "GET /api/v1/pods: the answer is no Kub"),
+        (cut_answer(30, honest_length=True), "GET /api/v1/pods: the answer is no Kubernetes object"),
+        (answer(302, "", {"Location": "/login"}), "GET /api/v1/pods: 302 Found"),
+    ],
+)
+def test_what_is_no_answer_skips_the_tick_and_loses_nothing(
+    one_pod: Cluster, effect: Effect, said: str
+) -> None:
+    with faulty(one_pod.proxy, Fault("GET", PODS, effect, ALWAYS)) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    assert len(lines) == 3, done.stderr
+    assert said in lines[1]
+
+    with (
+        faulty(one_pod.proxy, Fault("GET", PODS, effect)) as between,
+        one_pod.running_poller(proxy=between.url) as poller,
+    ):
+        poller.says("the API server is back")
+        poller.says("default/web is bound to n1")
+
+
+def malformed(name: str) -> Effect:
+    """Make an object of a list one that can't be read."""
+
+    def change(body: Any) -> Any:
+        for item in body["items"]:
+            if item["metadata"]["name"] == name:
+                item["spec"] = {"priority": "very high", "unschedulable": "perhaps"}
+        return body
+
+    return change_json(change)
+
+
+def test_one_malformed_pod_stops_no_other(one_pod: Cluster) -> None:
+    one_pod.add_pod("odd")
+    with (
+        faulty(one_pod.proxy, Fault("GET", PODS, malformed("odd"), ALWAYS)) as between,
+        one_pod.running_poller(proxy=between.url) as poller,
+    ):
+        poller.says("default/web is bound to n1")
+        one_pod.add_pod("another")
+        poller.says("default/another is bound to n1")
+        assert (
+            poller.said.count("Pod default/odd can't be read and is left out: Expected `int`, got `str`") == 1
+        )
+    with faulty(one_pod.proxy, Fault("GET", PODS, malformed("odd"), ALWAYS)) as between:
+        assert one_pod.poller(proxy=between.url).returncode == 3
+
+
+def test_one_malformed_node_stops_no_other(one_pod: Cluster) -> None:
+    one_pod.add_node("odd")
+    with faulty(one_pod.proxy, Fault("GET", NODES, malformed("odd"), ALWAYS)) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 0
+    assert one_pod.placement() == {"web": "n1"}
+    assert "Node odd can't be read and is left out: Expected `bool`, got `str`" in done.stderr
+
+
+def test_a_quantity_that_is_none_makes_a_pod_malformed(one_pod: Cluster) -> None:
+    def change(body: Any) -> Any:
+        body["items"][0]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "much"
+        return body
+
+    with faulty(one_pod.proxy, Fault("GET", PODS, change_json(change))) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 3
+    assert (
+        "Pod default/web can't be read and is left out: not a quantity: 'much' - at `$.spec.containers"
+        in done.stderr
+    )
+
+
+# --- nobody there, or nobody allowed in -----------------------------------------------------------------
+
+
+def test_without_a_proxy_it_says_where_and_how_to_start_one(servers: Cluster) -> None:
+    began = time.monotonic()
+    done = servers.poller(proxy="http://127.0.0.1:9")
+    assert done.returncode == 1
+    assert "nothing answers at http://127.0.0.1:9" in done.stderr
+    assert "start a proxy there with: kubectl proxy --port=9" in done.stderr
+    assert time.monotonic() - began < 5
+
+    done = servers.poller(proxy="unix:///nowhere/proxy.sock")
+    assert done.returncode == 1
+    assert "start a proxy there with: kubectl proxy --unix-socket=/nowhere/proxy.sock" in done.stderr
+
+
+def test_the_loop_waits_for_the_proxy_and_says_when_it_is_back(one_pod: Cluster) -> None:
+    socket = one_pod.folder / "late.sock"
+    with one_pod.running_poller(proxy=f"unix://{socket}") as poller:
+        poller.says("nothing answers at unix://")
+        with kubectl_proxy(one_pod.server, one_pod.kubeconfig, socket):
+            poller.says("the API server is back")
+            poller.says("default/web is bound to n1")
+            assert poller.said.count("nothing answers") == 1
+
+
+def test_a_proxy_without_its_api_server(servers: Cluster) -> None:
+    with kubectl_proxy("http://127.0.0.1:9") as proxy:
+        done = servers.poller(proxy=proxy)
+    assert done.returncode == 1
+    assert "connection refused'); the proxy may not reach its API server" in done.stderr
+
+
+def test_forbidden_names_the_rule_that_is_missing(one_pod: Cluster) -> None:
+    if not one_pod.kubeconfig_for:
+        pytest.skip("the embedded API server has no users")
+    with kubectl_proxy(one_pod.server, one_pod.kubeconfig_for("jane")) as proxy:
+        done = one_pod.poller(proxy=proxy)
+        assert done.returncode == 1
+        assert 'pods is forbidden: User "jane" cannot list resource "pods" in API group ""' in done.stderr
+        assert '{apiGroups: [""], resources: ["pods"], verbs: ["list"]}' in done.stderr
+
+        for role, verbs, resources in (
+            ("read", "list,get", "pods,nodes"),
+            ("bind", "create", "pods/binding"),
+        ):
+            one_pod.kubectl("create", "clusterrole", role, f"--verb={verbs}", f"--resource={resources}")
+            one_pod.kubectl("create", "clusterrolebinding", role, f"--clusterrole={role}", "--user=jane")
+        done = one_pod.poller(proxy=proxy)
+    assert done.returncode == 0, done.stderr  # all is placed; only the event may not be written
+    assert (
+        'event failed: POST /api/v1/namespaces/default/events: 403 events is forbidden: User "jane"'
+        in done.stderr
+    )
+    assert '{apiGroups: [""], resources: ["events"], verbs: ["create"]}' in done.stderr
+
+
+def test_a_signal_ends_it_while_the_server_does_not_answer(one_pod: Cluster) -> None:
+    with (
+        faulty(one_pod.proxy, Fault("GET", PODS, delay(30), ALWAYS)) as between,
+        one_pod.running_poller(proxy=between.url) as poller,
+    ):
+        eventually(lambda: between.requests)
+        assert poller.stop(2) < 1
+        assert "ended by SIGINT" in poller.said
+
+
+def test_a_signal_lets_the_write_in_flight_end(one_pod: Cluster) -> None:
+    with (
+        faulty(one_pod.proxy, Fault("POST", BINDING, delay(0.7))) as between,
+        one_pod.running_poller(proxy=between.url) as poller,
+    ):
+        eventually(lambda: any(method == "POST" for method, _ in between.requests))
+        assert 0.2 < poller.stop(15) < 1.7
+        assert poller.process.returncode == 0
+        assert re.search(r"ended by SIGTERM after [\d.]+ s; pods: 1 bound", poller.said)
+    assert one_pod.placement() == {"web": "n1"}
+
+
+# --- pods that others touch between the poll and the binding --------------------------------------------
+
+
+def test_bound_by_someone_else_meanwhile(one_pod: Cluster) -> None:
+    one_pod.add_node("n2", cpu="1m")  # no place for poller, but another may think so
+
+    def bind_elsewhere() -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": "n2"}
+        one_pod.post(
+            "/api/v1/namespaces/default/pods/web/binding", {"metadata": {"name": "web"}, "target": target}
+        )
+
+    with faulty(one_pod.proxy, Fault("POST", BINDING, first(bind_elsewhere))) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 0
+    assert "default/web was bound by someone else before it could be bound" in done.stderr
+    assert one_pod.placement() == {"web": "n2"}
+    assert one_pod.events("Scheduled") == []
+
+
+def test_bound_to_the_same_node_by_someone_else_is_not_claimed(one_pod: Cluster) -> None:
+    def bind_there() -> None:
+        target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+        one_pod.post(
+            "/api/v1/namespaces/default/pods/web/binding", {"metadata": {"name": "web"}, "target": target}
+        )
+
+    with faulty(one_pod.proxy, Fault("POST", BINDING, first(bind_there))) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert "default/web was bound by someone else" in done.stderr
+    assert one_pod.events("Scheduled") == []
+
+
+def delete(cluster: Cluster) -> None:
+    cluster.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
+
+
+def test_deleted_meanwhile(one_pod: Cluster) -> None:
+    with faulty(one_pod.proxy, Fault("POST", BINDING, first(lambda: delete(one_pod)))) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 0
+    assert "default/web was deleted, or deleted and made again before it could be bound" in done.stderr
+    assert one_pod.events("Scheduled") == []
+
+
+def test_made_again_meanwhile_it_waits_for_a_decision_of_its_own(one_pod: Cluster) -> None:
+    def make_again() -> None:
+        delete(one_pod)
+        one_pod.add_pod("web", requests={"cpu": "64"})
+
+    with faulty(one_pod.proxy, Fault("POST", BINDING, first(make_again))) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert "default/web was deleted, or deleted and made again before it could be bound" in done.stderr
+    assert one_pod.placement() == {"web": None}
+
+
+def test_made_again_before_its_condition_is_written(one_pod: Cluster) -> None:
+    delete(one_pod)
+    one_pod.add_pod("web", requests={"cpu": "64"})
+
+    def make_again() -> None:
+        delete(one_pod)
+        one_pod.add_pod("web")
+
+    with faulty(one_pod.proxy, Fault("PATCH", "/pods/web/status", first(make_again))) as between:
+        one_pod.poller(proxy=between.url)
+    assert "conditions" not in one_pod.pod("web")["status"]

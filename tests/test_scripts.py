@@ -1,0 +1,133 @@
+"""The two commands of a fresh machine: what they show, and what they say when something is missing."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from servers import KUBECTL, ROOT, minicluster
+
+# pip must find nothing: no index but one that isn't there, no cache, no configuration of this machine.
+OFFLINE = {
+    "PIP_CONFIG_FILE": os.devnull,
+    "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+    "PIP_NO_CACHE_DIR": "1",
+    "PIP_FIND_LINKS": "",
+}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """What scripts/install needs of this folder, without .venv."""
+    folder = tmp_path / "poller"
+    for name in ("scripts/install", "requirements.txt", "scripts/requirements.txt", "tests/requirements.txt"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, folder / name)
+    return folder
+
+
+def install(
+    checkout: Path, path: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run scripts/install where `python3` is what the folder `path` holds."""
+    folders = [str(path)] if path else []
+    tools = {
+        str(Path(tool).parent) for name in ("sh", "cat", "tr", "dirname") if (tool := shutil.which(name))
+    }
+    return subprocess.run(
+        [checkout / "scripts" / "install"],
+        env={**os.environ, "PATH": os.pathsep.join([*folders, *sorted(tools)]), **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def python3(folder: Path, script: str) -> Path:
+    """A folder whose `python3`, and `python3.11` and so on, is this shell script."""
+    folder.mkdir()
+    for version in ("", ".11", ".12", ".13", ".14"):
+        program = folder / f"python3{version}"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    return folder
+
+
+def test_install_with_an_old_python_says_so(checkout: Path, tmp_path: Path) -> None:
+    old = '[ "$1" = --version ] && echo Python 3.9.2'  # and the check of its version fails
+    done = install(checkout, python3(tmp_path / "bin", old))
+    assert done.returncode == 1
+    assert done.stderr == "scripts/install: Python 3.11 or newer is needed; python3 is Python 3.9.2\n"
+
+
+def test_install_without_venv_says_so(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "ensurepip.py").write_text("raise ImportError('left out by this distribution')")
+    here = python3(tmp_path / "bin", f'PYTHONPATH={tmp_path} exec {sys.executable} "$@"')
+    done = install(checkout, here)
+    assert done.returncode == 1
+    assert (
+        done.stderr
+        == "scripts/install: python3 has no venv; on Debian and Ubuntu: apt-get install python3-venv\n"
+    )
+
+
+def test_install_without_a_network_says_so(checkout: Path, tmp_path: Path) -> None:
+    base = Path(sys.base_prefix, "bin", "python3")
+    done = install(checkout, python3(tmp_path / "bin", f'exec {base} "$@"'), **OFFLINE)
+    assert done.returncode == 1
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(
+        "scripts/install: pip could not install requirements.txt (is there a network?): ERROR"
+    )
+
+
+def demo(*arguments: str, **environment: str) -> str:
+    done = subprocess.run(
+        [ROOT / "scripts" / "demo", *arguments],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+def shows_it_all(output: str) -> None:
+    before, after = output.split("poller\n", 1)
+    assert before.count(" 0/1     Pending ") == 6
+    assert after.count(" is bound to node") == 6
+    assert after.count(" 1/1     Running ") == 6
+    assert after.count("Scheduled   pod/") == 6
+
+
+def test_the_demo_shows_pods_waiting_and_then_running() -> None:
+    shows_it_all(demo())
+
+
+def test_the_demo_on_a_cluster_leaves_it_as_it_was(tmp_path: Path) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    with minicluster("--nodes", "3") as url:
+
+        def kubectl(*arguments: str) -> str:
+            command = [str(KUBECTL), f"--kubeconfig={kubeconfig}", *arguments]
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+        kubectl("config", "set-cluster", "mine", f"--server={url}")
+        kubectl("config", "set-context", "mine", "--cluster=mine")
+        kubectl("config", "use-context", "mine")
+        shows_it_all(demo("--cluster", KUBECONFIG=str(kubeconfig)))
+        kubectl("wait", "--for=delete", "namespace/poller-demo", "--timeout=20s")
+        assert kubectl("get", "pods", "-A", "-o", "name") == ""
+
+
+def test_the_demo_can_be_kept_and_ended_as_it_says() -> None:
+    output = demo("--keep")
+    shows_it_all(output)
+    reach, end = (re.findall(rf"{what}: +(.*)", output)[0] for what in ("reach it", "end it"))
+    pods = subprocess.run(reach, shell=True, capture_output=True, text=True, cwd=ROOT)
+    ended = subprocess.run(end, shell=True, capture_output=True, text=True)
+    assert pods.stdout.count("Running") == 6, pods.stderr
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import socket
 from types import FrameType
 
@@ -32,7 +33,7 @@ def options() -> argparse.Namespace:
         type=int,
         default=10_000,
         metavar="EVENTS",
-        help="how many a watch can look back on, for each resource; what is older is 410 Gone (default %(default)s)",
+        help="of each resource that a watch can look back on, before 410 Gone (default %(default)s)",
     )
     parser.add_argument(
         "--bare",
@@ -74,6 +75,7 @@ async def serve(chosen: argparse.Namespace) -> None:
         port=chosen.port,
         log_level="warning",
         access_log=False,
+        timeout_keep_alive=75,  # longer than the pauses of a client that polls
         timeout_graceful_shutdown=1,
     )
     await Server(config, store, chosen.nodes).serve()
@@ -82,4 +84,5 @@ async def serve(chosen: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(options()))
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn has ended by then, and raises it again
+        asyncio.run(serve(options()))

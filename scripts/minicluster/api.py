@@ -1,4 +1,4 @@
-"""What can be done to objects: create, update, delete, bind, evict, scale; with the API server's own conditions.
+"""What can be done to objects: create, update, delete, bind, evict, scale; on the API server's conditions.
 
 HTTP requests and the stand-in controllers both come through here, so both live by the same rules.
 """
@@ -11,7 +11,6 @@ from typing import Any
 from . import errors
 from .clock import timestamp
 from .defaults import NOT_READY_TAINT, admit_pod, fill_in, gated
-from .fields import without_unknown
 from .resources import (
     DISRUPTION_BUDGETS,
     LEASES,
@@ -24,7 +23,7 @@ from .resources import (
 )
 from .selectors import matches_selector, show_selector
 from .store import Key, Object, Store, Stored
-from .validation import check_change, check_decodable, check_new
+from .validation import check_change, check_new, decodable
 
 # What generated names are made of: no vowels and nothing that looks like another (apimachinery's util/rand).
 SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -62,9 +61,6 @@ class Api:
             self._enter_namespace(namespace, resource, metadata)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
             metadata.pop(field, None)
-        generated = not metadata.get("name") and bool(metadata.get("generateName"))
-        if generated:
-            metadata["name"] = metadata["generateName"] + random_letters(5)
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = timestamp()
         if resource.has_generation:
@@ -74,6 +70,8 @@ class Api:
         ):  # a kubelet registers its node with the status
             content.pop("status", None)
         self._admit(resource, content)
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = metadata["generateName"] + random_letters(5)
         fill_in(resource, content)
         check_new(resource, content)
         if self.store.get(resource, (metadata.get("namespace", ""), metadata["name"])):
@@ -91,7 +89,7 @@ class Api:
         manager: str = "",
         dry_run: bool = False,
     ) -> Stored:
-        """Replace an object by what `change` makes of it; of the answer, take what the subresource stands for."""
+        """Replace an object by what `change` makes of it, or the part that the subresource stands for."""
         stored = self.find(resource, key)
         old, new = stored.content, decoded(resource, change(stored.copy()))
         self._check_same(stored, new["metadata"])
@@ -144,8 +142,8 @@ class Api:
         if not stored.metadata.get("finalizers"):
             self.store.remove(stored)
 
-    def bind(self, namespace: str, name: str, binding: Object) -> None:
-        """Give a pod its node (pkg/registry/core/pod/storage, BindingREST). Whether that exists isn't asked."""
+    def bind(self, namespace: str, name: str, binding: Object, dry_run: bool = False) -> None:
+        """Give a pod its node (pkg/registry/core/pod/storage, BindingREST); one that may not even exist."""
         metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
         if metadata.get("name") != name:
             raise errors.bad_request("name in URL does not match name in Binding object")
@@ -169,7 +167,7 @@ class Api:
         if annotations := metadata.get("annotations"):
             content["metadata"].setdefault("annotations", {}).update(annotations)
         set_condition(content["status"], {"type": "PodScheduled", "status": "True", "lastProbeTime": None})
-        self.store.put(PODS, content)
+        self._written(PODS, content, dry_run)
 
     def evict(self, namespace: str, name: str, eviction: Object, dry_run: bool = False) -> None:
         """Delete a pod unless a disruption budget says no (https://kubernetes.io/docs/concepts/scheduling-eviction/)."""
@@ -183,7 +181,8 @@ class Api:
                 if matches_selector(budget.content["spec"].get("selector"), labels)
             ]
             if len(budgets) > 1:
-                why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+                many = "This pod has more than one PodDisruptionBudget"
+                why = f"{many}, which the eviction subresource does not support."
                 raise errors.ApiError(500, "InternalError", why)
             for budget in budgets:
                 self._spend(budget, name, dry_run)
@@ -214,7 +213,7 @@ class Api:
             "spec": {"replicas": content["spec"]["replicas"]},
             "status": {
                 "replicas": content["status"].get("replicas", 0),
-                "selector": show_selector(content["spec"]["selector"]),
+                "selector": show_selector(content["spec"].get("selector")),
             },
         }
 
@@ -249,7 +248,8 @@ class Api:
         if resource == PODS:
             spec = content.setdefault("spec", {})
             admit_pod(spec)
-            self._set_priority(content["metadata"]["name"], spec)
+            metadata = content["metadata"]
+            self._set_priority(metadata.get("name") or metadata.get("generateName", ""), spec)
             if spec.get("schedulingGates"):
                 content["status"] = {"conditions": [gated(timestamp())]}
 
@@ -291,7 +291,7 @@ class Api:
                 "Invalid value: 0x0: must be specified for an update",
             )
             raise errors.invalid(resource, name, [missing])
-        if version and version != stored.metadata["resourceVersion"]:
+        if version not in (None, "", "0") and version != stored.metadata["resourceVersion"]:
             raise errors.modified(resource, name)
         if metadata.get("uid") and metadata["uid"] != stored.metadata["uid"]:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
@@ -360,15 +360,16 @@ def decoded(resource: Resource, content: Object) -> Object:
     if kind != resource.kind:
         package = resource.group.partition(".")[0]
         raise errors.bad_request(
-            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: converting '
-            f"({package or resource.version}.{kind}) to ({package or 'core'}.{resource.kind}): unknown conversion"
+            f'{kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            f"converting ({package or resource.version}.{kind}) to ({package or 'core'}.{resource.kind}): "
+            "unknown conversion"
         )
+    content = decodable(resource, content)
     content = {field: value for field, value in content.items() if field not in ("kind", "apiVersion")}
     content["metadata"] = _without_nulls(content.get("metadata") or {})
     if "spec" in content:
         content["spec"] = _without_nulls(content["spec"] or {})
-    check_decodable(resource, content)
-    return without_unknown(resource.kind, content)[0]
+    return content
 
 
 def set_condition(status: Object, condition: Object) -> None:

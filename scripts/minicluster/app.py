@@ -1,4 +1,4 @@
-"""HTTP in, HTTP out: finds the resource that a path means, and the form in which the client wants the answer."""
+"""HTTP in, HTTP out: finds what a path means, and the form in which the client wants the answer."""
 
 import gzip
 import json
@@ -16,9 +16,9 @@ from starlette.routing import Route
 from . import discovery, errors, protobuf, tables
 from .api import Api, decoded
 from .errors import ApiError
-from .fields import without_unknown
+from .fields import unknown_fields
 from .lists import page, parse_version
-from .patch import apply_patch
+from .patch import apply_patch, check_patch_type
 from .resources import ACCESS_REVIEWS, BINDINGS, BY_PATH, Resource
 from .selectors import Matches, field_selector, label_selector
 from .store import Object, Stored
@@ -30,7 +30,7 @@ LONGEST_WATCH = 3600.0  # seconds, for watches that don't say
 
 @dataclass(frozen=True)
 class Target:
-    """What a path means: /api/v1/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE, all but the resource optional."""
+    """What a path means: /api/v1/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE, or less of it."""
 
     resource: Resource
     namespace: str
@@ -79,7 +79,7 @@ def build(api: Api) -> Starlette:
 
         return answer
 
-    async def healthy(request: Request) -> Response:
+    async def healthy(_: Request) -> Response:
         return PlainTextResponse("ok")
 
     def openapi(request: Request) -> Object | None:
@@ -88,13 +88,13 @@ def build(api: Api) -> Starlette:
     return Starlette(
         routes=[
             *(Route(path, healthy) for path in ("/healthz", "/livez", "/readyz")),
-            Route("/version", document(lambda request: discovery.VERSION)),
-            Route("/openapi/v3", document(lambda request: discovery.openapi_index())),
+            Route("/version", document(lambda _: discovery.VERSION)),
+            Route("/openapi/v3", document(lambda _: discovery.openapi_index())),
             Route("/openapi/v3/api/{group_version}", document(openapi)),
             Route("/openapi/v3/apis/{group_version:path}", document(openapi)),
             Route("/api", groups(core=True)),
             Route("/apis", groups(core=False)),
-            Route("/api/v1", document(lambda request: discovery.resource_list("v1"))),
+            Route("/api/v1", document(lambda _: discovery.resource_list("v1"))),
             Route("/apis/{group}", document(lambda request: discovery.group(request.path_params["group"]))),
             Route(
                 "/apis/{group}/{version}",
@@ -104,7 +104,7 @@ def build(api: Api) -> Starlette:
             ),
             Route("/{path:path}", resources, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]),
         ],
-        exception_handlers={ApiError: _failed},
+        exception_handlers={ApiError: _failed, Exception: _broke},
     )
 
 
@@ -127,20 +127,21 @@ class Call:
         verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.get(method, "get")
         sub = target.resource.subresource(target.subresource)
         verbs = sub.verbs if sub else target.resource.verbs
-        if verb not in verbs or (verb in ("update", "patch") and not target.name):
-            message = "the server does not allow this method on the requested resource"
-            raise ApiError(405, "MethodNotAllowed", message, {})
+        takes_name = verb in ("update", "patch") or (verb == "create" and sub is not None)
+        if verb not in verbs or (verb != "get" and verb != "delete" and takes_name != bool(target.name)):
+            raise not_allowed()
         if verb == "get":
             return self._read()
         if verb == "create":
             return self._create(self._content(body))
         if verb == "delete":
             return self._delete(self._content(body) if body else {})
-        content_type = self.request.headers.get("content-type", "")
+        content_type = self.request.headers.get("content-type", "").partition(";")[0].strip()
         if verb == "patch":
+            check_patch_type(content_type)
             return self._update(lambda old: apply_patch(content_type, old, body))
         replacement = self._content(body)
-        return self._update(lambda old: replacement)
+        return self._update(lambda _: replacement)
 
     # Reading
 
@@ -201,15 +202,14 @@ class Call:
             return self._json({**content, "status": {"allowed": True}}, 201)
         if target.subresource == "binding" or resource == BINDINGS:
             binding = decoded(BINDINGS, content)
-            self.api.bind(target.namespace, target.name or binding["metadata"].get("name", ""), binding)
+            name = target.name or binding["metadata"].get("name", "")
+            self.api.bind(target.namespace, name, binding, self.dry_run)
             return self._json(errors.success(201), 201)
         if target.subresource == "eviction":
             self.api.evict(target.namespace, target.name, content, self.dry_run)
             return self._json(errors.success(201), 201)
         if resource.namespaced and not target.namespace:
-            raise ApiError(
-                405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {}
-            )
+            raise not_allowed()
         self._check_fields(content)
         return self._one(
             self.api.create(resource, target.namespace, content, self.manager, self.dry_run), 201
@@ -268,9 +268,9 @@ class Call:
         return content
 
     def _check_fields(self, content: Object) -> None:
-        """`fieldValidation` says what becomes of fields that don't exist: an error, a warning (if it isn't said), nothing."""
+        """`fieldValidation` says what comes of fields that don't exist: an error, a warning, or nothing."""
         resource, mode = self.target.resource, self.query.get("fieldValidation") or "Warn"
-        found = [f'unknown field "{path}"' for path in without_unknown(resource.kind, content)[1]]
+        found = [f'unknown field "{path}"' for path in unknown_fields(resource.kind, content)]
         if found and mode == "Strict":
             raise errors.bad_request(
                 f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
@@ -340,14 +340,24 @@ class Call:
         return response
 
 
-def no_such_page(request: Request) -> Response:
+def not_allowed() -> ApiError:
+    message = "the server does not allow this method on the requested resource"
+    return ApiError(405, "MethodNotAllowed", message, {})
+
+
+def no_such_page(_: Request) -> Response:
     return PlainTextResponse("404 page not found\n", 404)
 
 
-async def _failed(request: Request, error: Exception) -> Response:
+async def _failed(_: Request, error: Exception) -> Response:
     assert isinstance(error, ApiError)
     headers = {"Retry-After": str(error.retry_after)} if error.retry_after else {}
     return _json(error.status, error.code, headers)
+
+
+async def _broke(request: Request, error: Exception) -> Response:
+    """A request that nobody thought of, such as a spec that is a list; the traceback goes to stderr."""
+    return await _failed(request, ApiError(500, "InternalError", f"Internal error occurred: {error!r}"))
 
 
 def _json(

@@ -1,4 +1,4 @@
-"""What a new cluster holds: namespaces, the system's priority classes, and as many nodes as were asked for."""
+"""What a new cluster holds: namespaces, the system's priority classes, and the nodes that were asked for."""
 
 from .api import Api
 from .clock import timestamp

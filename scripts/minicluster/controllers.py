@@ -1,7 +1,8 @@
 """Stand-ins for the controllers whose work a scheduler meets: deployments, replica sets, disruption budgets,
 garbage collection, namespaces.
 
-Each looks at what is there and takes the next step towards what is wanted; the change that this makes calls it again.
+Each looks at what is there and takes the next step towards what is wanted; the change that this makes calls
+it again.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from .selectors import matches_selector
 from .store import Event, Key, Object, Stored
 
 PAUSE = 0.02  # seconds in which changes are gathered, so that a hundred of them are looked at once
+RETRY = 1.0  # seconds until what failed is tried again
 REVISION = "deployment.kubernetes.io/revision"
 HASH = "pod-template-hash"
 HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -57,6 +59,7 @@ class Controllers:
                         reconcile[resource](stored)
                     except ApiError as error:  # such as a template that names no priority class there is
                         self._blame(stored, str(error))
+                        asyncio.get_running_loop().call_later(RETRY, self._wake, resource, key)
 
     def _on_event(self, event: Event) -> None:
         resource, stored = event.resource, event.new

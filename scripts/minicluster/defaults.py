@@ -1,6 +1,7 @@
 """What the API server fills in: the defaults of each kind, and what the default admission plugins add.
 
-Defaults are those of pkg/apis/*/v1/defaults.go; admission: DefaultTolerationSeconds, Priority, TaintNodesByCondition.
+Defaults are those of pkg/apis/*/v1/defaults.go; admission: DefaultTolerationSeconds, Priority,
+TaintNodesByCondition.
 """
 
 from typing import Any

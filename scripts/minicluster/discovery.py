@@ -1,4 +1,4 @@
-"""What there is: versions, groups, resources, and the little OpenAPI that kubectl asks for before it writes."""
+"""What there is: versions, groups, resources, and as much OpenAPI as kubectl looks at before it writes."""
 
 import platform
 from itertools import groupby

@@ -1,10 +1,11 @@
 """The fields that the API knows, for `fieldValidation`: a misspelt field is an error, not silence.
 
-Written from the API reference (https://kubernetes.io/docs/reference/kubernetes-api/). A line is a type and its
-fields; `field:Type` goes on into that type, `field:[Type]` into each item. A field without a type isn't looked into:
-volumes, probes and the like are stored as they come.
+Written from the API reference (https://kubernetes.io/docs/reference/kubernetes-api/). A line is a type and
+its fields; `field:Type` goes on into that type, `field:[Type]` into each item. A field without a type isn't
+looked into: volumes, probes and the like are stored as they come.
 """
 
+import json
 from typing import Any
 
 Object = dict[str, Any]
@@ -15,14 +16,15 @@ ObjectMeta: name generateName namespace selfLink uid resourceVersion generation 
 TypedObject: apiVersion kind metadata:ObjectMeta
 Pod: spec:PodSpec status
 PodTemplateSpec: metadata:ObjectMeta spec:PodSpec
-PodSpec: volumes:[Volume] initContainers:[Container] containers:[Container] ephemeralContainers restartPolicy
-    terminationGracePeriodSeconds activeDeadlineSeconds dnsPolicy nodeSelector serviceAccountName serviceAccount
-    automountServiceAccountToken nodeName hostNetwork hostPID hostIPC shareProcessNamespace securityContext
-    imagePullSecrets hostname subdomain affinity:Affinity schedulerName tolerations:[Toleration] hostAliases
-    priorityClassName priority dnsConfig readinessGates runtimeClassName enableServiceLinks preemptionPolicy
-    overhead topologySpreadConstraints:[TopologySpreadConstraint] setHostnameAsFQDN os hostUsers
-    schedulingGates:[SchedulingGate] resourceClaims resources:ResourceRequirements hostnameOverride workloadRef
-    schedulingGroup
+PodSpec: volumes:[Volume] initContainers:[Container] containers:[Container] ephemeralContainers
+    restartPolicy terminationGracePeriodSeconds activeDeadlineSeconds dnsPolicy nodeSelector
+    serviceAccountName serviceAccount automountServiceAccountToken nodeName hostNetwork hostPID hostIPC
+    shareProcessNamespace securityContext imagePullSecrets hostname subdomain affinity:Affinity
+    schedulerName tolerations:[Toleration] hostAliases priorityClassName priority dnsConfig readinessGates
+    runtimeClassName enableServiceLinks preemptionPolicy overhead
+    topologySpreadConstraints:[TopologySpreadConstraint] setHostnameAsFQDN os hostUsers
+    schedulingGates:[SchedulingGate] resourceClaims resources:ResourceRequirements hostnameOverride
+    workloadRef schedulingGroup
 Container: name image command args workingDir ports:[ContainerPort] envFrom env:[EnvVar]
     resources:ResourceRequirements resizePolicy restartPolicy restartPolicyRules volumeMounts:[VolumeMount]
     volumeDevices livenessProbe readinessProbe startupProbe lifecycle terminationMessagePath
@@ -32,8 +34,9 @@ EnvVar: name value valueFrom
 VolumeMount: name readOnly recursiveReadOnly mountPath subPath mountPropagation subPathExpr
 ResourceRequirements: limits requests claims
 Volume: name hostPath emptyDir gcePersistentDisk awsElasticBlockStore gitRepo secret nfs iscsi glusterfs
-    persistentVolumeClaim rbd flexVolume cinder cephfs flocker downwardAPI fc azureFile configMap vsphereVolume
-    quobyte azureDisk photonPersistentDisk projected portworxVolume scaleIO storageos csi ephemeral image
+    persistentVolumeClaim rbd flexVolume cinder cephfs flocker downwardAPI fc azureFile configMap
+    vsphereVolume quobyte azureDisk photonPersistentDisk projected portworxVolume scaleIO storageos csi
+    ephemeral image
 Affinity: nodeAffinity:NodeAffinity podAffinity:PodAffinity podAntiAffinity:PodAffinity
 NodeAffinity: requiredDuringSchedulingIgnoredDuringExecution:NodeSelector
     preferredDuringSchedulingIgnoredDuringExecution:[PreferredSchedulingTerm]
@@ -44,8 +47,8 @@ PreferredSchedulingTerm: weight preference:NodeSelectorTerm
 PodAffinity: requiredDuringSchedulingIgnoredDuringExecution:[PodAffinityTerm]
     preferredDuringSchedulingIgnoredDuringExecution:[WeightedPodAffinityTerm]
 WeightedPodAffinityTerm: weight podAffinityTerm:PodAffinityTerm
-PodAffinityTerm: labelSelector:LabelSelector namespaces topologyKey namespaceSelector:LabelSelector matchLabelKeys
-    mismatchLabelKeys
+PodAffinityTerm: labelSelector:LabelSelector namespaces topologyKey namespaceSelector:LabelSelector
+    matchLabelKeys mismatchLabelKeys
 LabelSelector: matchLabels matchExpressions:[Requirement]
 Toleration: key operator value effect tolerationSeconds
 TopologySpreadConstraint: maxSkew topologyKey whenUnsatisfiable labelSelector:LabelSelector minDomains
@@ -56,8 +59,8 @@ NodeSpec: podCIDR podCIDRs providerID unschedulable taints:[Taint] configSource 
 Taint: key value effect timeAdded
 Namespace: spec status
 Binding: target
-Event: involvedObject reason message source firstTimestamp lastTimestamp count type eventTime series action related
-    reportingComponent reportingInstance
+Event: involvedObject reason message source firstTimestamp lastTimestamp count type eventTime series action
+    related reportingComponent reportingInstance
 Deployment: spec:DeploymentSpec status
 DeploymentSpec: replicas selector:LabelSelector template:PodTemplateSpec strategy:DeploymentStrategy
     minReadySeconds revisionHistoryLimit paused progressDeadlineSeconds
@@ -69,7 +72,8 @@ PodDisruptionBudget: spec:PodDisruptionBudgetSpec status
 PodDisruptionBudgetSpec: minAvailable selector:LabelSelector maxUnavailable unhealthyPodEvictionPolicy
 PriorityClass: value globalDefault description preemptionPolicy
 Lease: spec:LeaseSpec
-LeaseSpec: holderIdentity leaseDurationSeconds acquireTime renewTime leaseTransitions strategy preferredHolder
+LeaseSpec: holderIdentity leaseDurationSeconds acquireTime renewTime leaseTransitions strategy
+    preferredHolder
 """
 
 Type = dict[str, str]  # a field and the type of what is in it, "" for whatever it may be
@@ -87,12 +91,25 @@ TYPES = _parse(_TYPES)
 
 
 def without_unknown(kind: str, content: Object) -> tuple[Object, list[str]]:
-    """The object without the fields that its kind doesn't have, and the paths of those."""
-    if kind not in TYPES:
-        return content, []
+    """The object without the fields that its kind doesn't have, and the paths of those.
+
+    Raises a ValueError for a value that is no list or no object where one belongs.
+    """
     unknown: list[str] = []
-    known = _checked(TYPES[kind] | TYPES["TypedObject"], content, "", unknown)
+    known = _checked(TYPES.get(kind, _anything(content)) | TYPES["TypedObject"], content, "", unknown)
     return known, unknown
+
+
+def unknown_fields(kind: str, content: Object) -> list[str]:
+    try:
+        return without_unknown(kind, content)[1]
+    except ValueError:  # told of when the object is decoded
+        return []
+
+
+def _anything(content: Object) -> Type:
+    """Of a kind that isn't listed, every field is known."""
+    return dict.fromkeys(content, "")
 
 
 def _checked(fields: Type, content: Object, path: str, unknown: list[str]) -> Object:
@@ -103,12 +120,17 @@ def _checked(fields: Type, content: Object, path: str, unknown: list[str]) -> Ob
             continue
         kind = fields[field]
         inner = TYPES.get(kind.strip("[]"))
-        if inner and isinstance(value, dict) and not kind.startswith("["):
-            value = _checked(inner, value, f"{path}{field}.", unknown)
-        elif inner and isinstance(value, list) and kind.startswith("["):
-            value = [
-                _checked(inner, item, f"{path}{field}[{at}].", unknown) if isinstance(item, dict) else item
-                for at, item in enumerate(value)
-            ]
+        if inner and value is not None:
+            here, is_list = f"{path}{field}", kind.startswith("[")
+            items = value if is_list else [value]
+            if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+                raise ValueError(f"cannot unmarshal {json.dumps(value)} into {here}, which is {_said(kind)}")
+            paths = [f"{here}[{at}]." for at in range(len(items))] if is_list else [f"{here}."]
+            inside = [_checked(inner, item, path, unknown) for item, path in zip(items, paths, strict=True)]
+            value = inside if is_list else inside[0]
         known[field] = value
     return known
+
+
+def _said(kind: str) -> str:
+    return f"a list of {kind.strip('[]')}" if kind.startswith("[") else f"an object {kind}"

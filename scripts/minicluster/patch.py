@@ -5,6 +5,7 @@ The last is Kubernetes' own: lists of objects are merged by a key, and directive
 """
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import jsonpatch
@@ -14,7 +15,7 @@ from .errors import ApiError, bad_request
 
 Object = dict[str, Any]
 
-# The merge key of a list, by its field's name. `ports` and the like have one in containers, another in services.
+# The merge key of a list, by its field's name; `ports` have one in containers, another in services.
 MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "conditions": ("type",),
     "containers": ("name",),
@@ -46,19 +47,15 @@ def apply_patch(content_type: str, target: Object, body: bytes) -> Object:
         patch = json.loads(body)
     except ValueError as error:
         raise bad_request(f"error decoding patch: {error}") from None
-    kind = content_type.partition(";")[0].strip()
-    if kind == "application/json-patch+json":
-        return json_patch(target, patch)
-    if kind == "application/merge-patch+json":
-        return _object(merge_patch(target, patch))
-    if kind == "application/strategic-merge-patch+json":
-        return strategic_merge(target, _object(patch))
-    raise ApiError(
-        415,
-        "UnsupportedMediaType",
-        "the body of the request was in an unknown format - accepted media types include: "
-        "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json",
-    )
+    return PATCHES[content_type](target, patch)
+
+
+def check_patch_type(content_type: str) -> None:
+    """Server-side apply (application/apply-patch+yaml) is the kind that isn't there."""
+    if content_type not in PATCHES:
+        accepted = ", ".join(PATCHES)
+        why = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
+        raise ApiError(415, "UnsupportedMediaType", why)
 
 
 def _object(value: Any) -> Object:
@@ -156,3 +153,10 @@ def json_patch(target: Object, operations: Any) -> Object:
     except (jsonpatch.JsonPatchException, JsonPointerException) as error:
         message = f"the server rejected our request due to an error in our request: {error}"
         raise ApiError(422, "Invalid", message) from None
+
+
+PATCHES: dict[str, Callable[[Object, Any], Object]] = {
+    "application/json-patch+json": json_patch,
+    "application/merge-patch+json": lambda target, patch: _object(merge_patch(target, patch)),
+    "application/strategic-merge-patch+json": lambda target, patch: strategic_merge(target, _object(patch)),
+}

@@ -1,7 +1,7 @@
 """The few protobuf bodies that kubectl sends, decoded by hand; answers are JSON, which it takes as well.
 
-The envelope is described in k8s.io/apimachinery/pkg/runtime/serializer/protobuf; field numbers are those of the
-API's generated.proto files.
+The envelope is described in k8s.io/apimachinery/pkg/runtime/serializer/protobuf; field numbers are those of
+the API's generated.proto files.
 """
 
 import base64
@@ -15,8 +15,9 @@ Object = dict[str, Any]
 MAGIC = b"k8s\x00"
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 
-# A line is a message and its fields: number, name, type. Types are `s` (string), `i` (number), `b` (bool), `map` (of
-# strings), `data` (a map of bytes), a message, or a [list]. What `kubectl create` can say is here, and not much more.
+# A line is a message and its fields: number, name, type. Types are `s` (string), `i` (number), `b` (bool),
+# `map` (of strings), `data` (a map of bytes), a message, or a [list]. What `kubectl create` can say is
+# here, and not much more.
 _MESSAGES = """
 Unknown: 1:type:TypeMeta 2:raw:bytes
 TypeMeta: 1:apiVersion:s 2:kind:s

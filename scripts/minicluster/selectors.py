@@ -1,6 +1,7 @@
 """Label and field selectors, as list and watch take them in the query.
 
-The grammar and its errors are those of k8s.io/apimachinery/pkg/labels; a field selector knows =, == and != only.
+The grammar and its errors are those of k8s.io/apimachinery/pkg/labels; a field selector knows =, == and !=
+only.
 """
 
 import re
@@ -53,7 +54,7 @@ def label_selector(text: str) -> Matches:
 
 
 def matches_selector(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """A LabelSelector object: matchLabels and matchExpressions. None selects nothing, an empty one everything."""
+    """A LabelSelector object. None selects nothing, an empty one everything."""
     if selector is None:
         return False
     for key, value in (selector.get("matchLabels") or {}).items():

@@ -7,6 +7,7 @@ from typing import Any
 
 from . import errors
 from .errors import FieldError
+from .fields import without_unknown
 from .resources import (
     DEPLOYMENTS,
     EVENTS,
@@ -30,9 +31,10 @@ _POD_MAY_CHANGE = (
 )
 
 
-def check_decodable(resource: Resource, content: Object) -> None:
-    """What fails before validation, when the object is decoded into its type: quantities and times."""
+def decodable(resource: Resource, content: Object) -> Object:
+    """The object as its type takes it, without unknown fields; what fails here fails before validation."""
     try:
+        content, _ = without_unknown(resource.kind, content)
         if resource == PODS:
             _check_quantities(content.get("spec") or {})
         elif resource in (DEPLOYMENTS, REPLICA_SETS):
@@ -43,6 +45,7 @@ def check_decodable(resource: Resource, content: Object) -> None:
                 _check_micro_time((content.get("spec") or {}).get(field))
         elif resource == EVENTS:
             _check_micro_time(content.get("eventTime"))
+        return content
     except ValueError as error:
         raise errors.bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {error}'
@@ -95,16 +98,16 @@ def _check_name(resource: Resource, name: str) -> list[FieldError]:
     if resource == NAMESPACES:
         if not re.fullmatch(_LABEL, name):
             why = (
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must "
-                f"start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for "
-                f"validation is '{_LABEL}')"
+                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+                "and must start and end with an alphanumeric character "
+                f"(e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
             )
             return [errors.invalid_value(field, name, why)]
     elif not re.fullmatch(_SUBDOMAIN, name):
         why = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
-            "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-            f"'{_SUBDOMAIN}')"
+            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+            "and must start and end with an alphanumeric character "
+            f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
         )
         return [errors.invalid_value(field, name, why)]
     return []

@@ -1,4 +1,4 @@
-"""Watches: what happens to a resource from a version on, as lines of JSON until the client or the time ends it."""
+"""Watches: what happens to a resource from a version on, as lines of JSON."""
 
 import asyncio
 import time
@@ -33,18 +33,15 @@ class Watch:
         """From `version` on; or, `from_now`, first everything there is, as if it were added."""
         queue = self._store.subscribe(self._resource)
         try:
-            # No await until the queue is read: nothing can happen between the past and the present.
             if from_now:
-                version = self._store.version
-                for stored in self._store.every(self._resource, self._namespace):
-                    if self._is_in(stored):
-                        yield _line("ADDED", self._show(stored))
+                past = self._as_added()
                 if initial_events_end:
-                    yield self._bookmark({"annotations": {"k8s.io/initial-events-end": "true"}})
+                    past += self._bookmark({"annotations": {"k8s.io/initial-events-end": "true"}})
             else:
-                for event in self._store.events_since(self._resource, version):
-                    yield self._line(event)
-                version = max(version, self._store.version)
+                past = b"".join(map(self._line, self._store.events_since(self._resource, version)))
+            # Whatever happens from here on is in the queue.
+            version = max(version, self._store.version)
+            yield past
             async for events in _batches(queue, timeout):
                 yield b"".join(self._line(event) for event in events if event.version > version)
                 if bookmarks and not events:
@@ -54,8 +51,12 @@ class Watch:
         finally:
             self._store.unsubscribe(self._resource, queue)
 
+    def _as_added(self) -> bytes:
+        there = self._store.every(self._resource, self._namespace)
+        return b"".join(_line("ADDED", self._show(stored)) for stored in there if self._is_in(stored))
+
     def _line(self, event: Event) -> bytes:
-        """Seen through a selector, an object that starts to match is added and one that ceases to is deleted."""
+        """Seen through a selector, what starts to match is added and what ceases to is deleted."""
         was = bool(event.old) and self._is_in(event.old)
         is_in = event.kind != "DELETED" and self._is_in(event.new)
         if was and is_in:
@@ -85,7 +86,7 @@ class Watch:
 
 
 async def _batches(queue: "asyncio.Queue[Event | None]", timeout: float) -> AsyncIterator[list[Event]]:
-    """What is in the queue whenever something is; an empty list when nothing was for long. Ends with the time."""
+    """What is in the queue, whenever something is; an empty list when nothing was for long."""
     end = time.monotonic() + timeout
     while (left := end - time.monotonic()) > 0:
         try:

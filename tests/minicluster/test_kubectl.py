@@ -1,7 +1,7 @@
 """The real kubectl prints of the embedded server what it printed of a real kube-apiserver 1.36.
 
-The recorded commands run again, in their order: directly, and through a real `kubectl proxy`. Exit status, output and
-errors are the same but for ages, times, uids and versions.
+The recorded commands run again, in their order: directly, and through a real `kubectl proxy`. Exit status,
+output and errors are the same but for ages, times, uids and versions.
 """
 
 import gzip
@@ -21,7 +21,9 @@ import pytest
 from servers import KUBECTL, kubectl_proxy, minicluster
 
 RECORDING = Path(__file__).parent.parent / "data" / "kubectl-1.37.jsonl.gz"
-COMMANDS: list[dict[str, Any]] = [json.loads(line) for line in gzip.open(RECORDING, "rt")]
+COMMANDS: list[dict[str, Any]] = [
+    json.loads(line) for line in gzip.decompress(RECORDING.read_bytes()).splitlines()
+]
 APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 # `explain` prints the API's documentation, which the embedded server doesn't have.
 LEFT_OUT = {"kubectl explain pod.spec.schedulerName"}
@@ -154,7 +156,7 @@ def lines_by_name(text: str) -> dict[str, str]:
 
 
 def expected_output(recorded: dict[str, Any]) -> str:
-    """Without what the real server did of itself: an OpenShift build, it tells of its readiness and has a lease."""
+    """Without what the real server, a build of OpenShift's, put there itself: an event, a lease."""
     if recorded["command"] == "kubectl get leases -n kube-system":
         return ""
     lines: list[str] = recorded["stdout"].splitlines(keepends=True)

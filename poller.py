@@ -129,7 +129,9 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
             return SOME_NOT_PLACED if tick() else ALL_PLACED
         patiently = Retrying(
             retry=retry_if_exception_type(ApiError),
-            wait=wait_exponential_jitter(initial=options.interval, max=max(options.interval, LONGEST_PAUSE)),
+            wait=wait_exponential_jitter(
+                multiplier=options.interval, max=max(options.interval, LONGEST_PAUSE)
+            ),
             sleep=shutdown.wait,
         )
         while True:

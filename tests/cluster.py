@@ -55,7 +55,8 @@ class RunningPoller:
 class Cluster:
     """A running API server.
 
-    server: its URL. proxy: the URL of a kubectl proxy in front of it. kubeconfig: the way to it for kubectl. folder: a place for the test's files. api: a client of the proxy. kubeconfig_for: makes a
+    server: its URL. proxy: the URL of a kubectl proxy in front of it. kubeconfig: the way to it for
+    kubectl. folder: a place for the test's files. api: a client of the proxy. kubeconfig_for: makes a
     kubeconfig for a user without any rights, where the server has users.
     """
 

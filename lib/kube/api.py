@@ -275,7 +275,7 @@ def _retry_after_or_backoff(state: RetryCallState) -> float:
     return _backoff(state) if asked is None else asked
 
 
-_backoff = wait_exponential_jitter(initial=0.1, max=5, jitter=0.1)
+_backoff = wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
 
 
 def _log_retry(state: RetryCallState) -> None:
@@ -320,7 +320,7 @@ def missing_rule(method: str, path: str) -> str:
     """The RBAC rule that a request needs, as it is written in a Role or ClusterRole."""
     match = _PATH.fullmatch(path)
     if not match:
-        return f"nonResourceURLs: [{path!r}], verbs: [{method.lower()!r}]"
+        return f'{{nonResourceURLs: ["{path}"], verbs: ["{method.lower()}"]}}'
     verb = {"GET": "get" if match["name"] else "list", "POST": "create"}.get(method, method.lower())
     resource = match["resource"] + (match["subresource"] or "")
     return f'{{apiGroups: ["{match["group"] or ""}"], resources: ["{resource}"], verbs: ["{verb}"]}}'

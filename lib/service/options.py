@@ -10,6 +10,9 @@ from urllib.parse import urlsplit
 
 import typer
 
+DEFAULT_PROXY = "http://127.0.0.1:8001"
+"""Where `kubectl proxy` listens unless told otherwise."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -25,7 +28,9 @@ class Options:
     verbose: bool
 
 
-def _address(text: str) -> str:
+def _address(text: str | None) -> str | None:
+    if text is None:
+        return None
     try:
         url = urlsplit(text)
         good = url.path.startswith("/") if url.scheme == "unix" else bool(url.hostname) and url.port != 0
@@ -59,13 +64,14 @@ def run_with_options(run: Callable[[Options], int]) -> None:
     @app.command()
     def poller(
         proxy: Annotated[
-            str,
+            str | None,
             typer.Option(
                 callback=_address,
                 metavar="URL",
+                show_default=DEFAULT_PROXY,
                 help="Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
             ),
-        ] = "http://127.0.0.1:8001",
+        ] = None,
         start_proxy: Annotated[
             bool,
             typer.Option(
@@ -107,8 +113,10 @@ def run_with_options(run: Callable[[Options], int]) -> None:
 
         Polls for pods that wait for it, picks a node for each, writes the Binding and the Event.
         """
+        if start_proxy and proxy:
+            raise typer.BadParameter("a proxy of our own has an address of its own: leave out --proxy")
         options = Options(
-            proxy=proxy,
+            proxy=proxy or DEFAULT_PROXY,
             start_proxy=start_proxy,
             scheduler_name=scheduler_name,
             interval=interval,

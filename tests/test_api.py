@@ -1,0 +1,129 @@
+"""The API client's own rules: which rule is missing, what is worth another try, what may have happened."""
+
+import json
+import threading
+
+import pytest
+from faults import ALWAYS, Effect, Fault, answer, faulty, lose_answer, refuse
+
+from lib.kube import api
+from lib.kube.api import Api, ApiError
+from lib.kube.objects import Node, ObjectMeta, Pod
+
+NOBODY = "http://127.0.0.1:9"
+POD = "/api/v1/namespaces/default/pods/web"
+
+
+def status(message: str) -> str:
+    return json.dumps({"kind": "Status", "status": "Failure", "message": message})
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "rule"),
+    [
+        ("GET", "/api/v1/pods", '{apiGroups: [""], resources: ["pods"], verbs: ["list"]}'),
+        ("GET", "/api/v1/nodes/n1", '{apiGroups: [""], resources: ["nodes"], verbs: ["get"]}'),
+        ("GET", POD, '{apiGroups: [""], resources: ["pods"], verbs: ["get"]}'),
+        ("POST", f"{POD}/binding", '{apiGroups: [""], resources: ["pods/binding"], verbs: ["create"]}'),
+        ("PATCH", f"{POD}/status", '{apiGroups: [""], resources: ["pods/status"], verbs: ["patch"]}'),
+        (
+            "POST",
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
+            '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"]}',
+        ),
+        ("GET", "/healthz", '{nonResourceURLs: ["/healthz"], verbs: ["get"]}'),
+    ],
+)
+def test_a_forbidden_request_names_its_rule(method: str, path: str, rule: str) -> None:
+    assert api.missing_rule(method, path) == rule
+
+
+@pytest.mark.parametrize(
+    ("effect", "error", "transient", "unsettled"),
+    [
+        (answer(403, status("no")), api.ForbiddenError, False, False),
+        (answer(404, status("no")), api.NotFoundError, False, False),
+        (answer(409, status("no")), api.ConflictError, False, False),
+        (answer(410, status("no")), api.GoneError, False, False),
+        (answer(422, status("no")), api.StatusError, False, False),
+        (answer(429, status("no")), api.OverloadedError, True, False),
+        (answer(429, "a proxy's own words"), api.OverloadedError, True, False),
+        (answer(500, status("no")), api.ServerError, True, True),
+        (answer(504, "<html>"), api.ServerError, True, True),
+        (answer(404, "404 page not found"), api.AnswerError, False, True),
+        (answer(200, "<html>"), api.AnswerError, False, True),
+        (answer(200, '{"kind":"Node","metadata":{}}'), api.AnswerError, False, True),
+        (refuse(), api.LostAnswerError, True, True),
+        (lose_answer(), api.LostAnswerError, True, True),
+    ],
+)
+def test_each_failure_has_its_error(
+    effect: Effect, error: type[ApiError], transient: bool, unsettled: bool
+) -> None:
+    with (
+        faulty(NOBODY, Fault("POST", "/pods", effect, ALWAYS)) as server,
+        Api(server.url, threading.Event()) as client,
+    ):
+        with pytest.raises(error) as raised:
+            client.create(POD, Pod(ObjectMeta()), Pod)
+        assert type(raised.value) is error
+        assert (raised.value.transient, raised.value.unsettled) == (transient, unsettled)
+        assert f"POST {POD}" in str(raised.value)
+        certain = transient and not unsettled
+        assert len(server.requests) == (5 if certain else 1)  # a POST that may have happened isn't repeated
+
+
+def test_reads_are_repeated_until_they_work() -> None:
+    good = answer(200, '{"kind":"Pod","metadata":{"name":"web"}}')
+    faults = [Fault("GET", POD, each) for each in (refuse(), answer(503), answer(429), lose_answer(), good)]
+    with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
+        assert client.get(POD, Pod).metadata.name == "web"
+        assert len(server.requests) == 5
+
+
+def test_once_it_is_to_stop_nothing_is_tried_again() -> None:
+    stopping = threading.Event()
+    stopping.set()
+    with (
+        faulty(NOBODY, Fault("GET", POD, answer(503), ALWAYS)) as server,
+        Api(server.url, stopping) as client,
+    ):
+        with pytest.raises(api.ServerError):
+            client.get(POD, Pod)
+        assert len(server.requests) == 1
+
+
+def page(names: str, token: str = "") -> Effect:
+    """A page of a list of nodes, one for each letter."""
+    items = [{"metadata": {"name": name}} for name in names]
+    return answer(200, json.dumps({"kind": "NodeList", "metadata": {"continue": token}, "items": items}))
+
+
+def test_a_list_is_read_page_by_page() -> None:
+    faults = [
+        Fault("GET", r"limit=500$", page("ab", "next")),
+        Fault("GET", r"continue=next", page("c")),
+    ]
+    with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
+        listing = client.list("/api/v1/nodes", Node)
+    assert [each.metadata.name for each in listing.items] == ["a", "b", "c"]
+
+
+def test_a_list_that_expired_between_two_pages_begins_again() -> None:
+    faults = [
+        Fault("GET", r"continue=old", answer(410, status("The provided continue parameter is too old"))),
+        Fault("GET", r"limit=500$", page("a", "old")),
+        Fault("GET", r"limit=500$", page("ab")),
+    ]
+    with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
+        listing = client.list("/api/v1/nodes", Node)
+    assert [each.metadata.name for each in listing.items] == ["a", "b"]
+
+
+def test_an_empty_list_may_be_null() -> None:
+    body = '{"kind": "NodeList", "metadata": {"resourceVersion": "1"}, "items": null}'
+    with (
+        faulty(NOBODY, Fault("GET", "nodes", answer(200, body))) as server,
+        Api(server.url, threading.Event()) as client,
+    ):
+        assert client.list("/api/v1/nodes", Node).items == []

@@ -1,0 +1,57 @@
+"""A bad option is refused with the usage and exit status 2, before anything is done."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from servers import ROOT
+
+
+def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, ROOT / "poller.py", *arguments],
+        env={**os.environ, "COLUMNS": "200", **environment},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--interval", "0"], "no number of seconds"),
+        (["--interval", "-1"], "no number of seconds"),
+        (["--interval", "nan"], "no number of seconds"),
+        (["--interval", "soon"], "Invalid value for '--interval'"),
+        (["--proxy", "127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
+        (["--proxy", "ftp://127.0.0.1"], "is neither http://HOST:PORT nor unix:///PATH"),
+        (["--proxy", "http://127.0.0.1:99999"], "is neither http://HOST:PORT nor unix:///PATH"),
+        (["--proxy", "unix://relative"], "is neither http://HOST:PORT nor unix:///PATH"),
+        (["--scheduler-name", "a,b"], "spec.schedulerName"),
+        (["--scheduler-name", ""], "spec.schedulerName"),
+        (["--seed", "x"], "Invalid value for '--seed'"),
+        (["--sed", "1"], "No such option: --sed"),
+        (["surplus"], "unexpected extra argument"),
+        (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "leave out --proxy"),
+    ],
+)
+def test_a_bad_option_is_refused(arguments: list[str], said: str) -> None:
+    done = poller(*arguments)
+    assert done.returncode == 2
+    assert "Usage: poller.py" in done.stderr
+    assert said in done.stderr
+
+
+def test_a_bad_variable_is_refused_too() -> None:
+    done = poller(POLLER_INTERVAL="soon")
+    assert done.returncode == 2
+    assert "Invalid value for '--interval'" in done.stderr
+
+
+def test_help_names_each_option_and_its_variable() -> None:
+    said = poller("--help").stdout
+    for option in ("proxy", "start-proxy", "scheduler-name", "interval", "once", "dry-run", "seed"):
+        assert f"--{option}" in said
+        assert f"POLLER_{option.upper().replace('-', '_')}" in said

@@ -1,4 +1,4 @@
-"""What can be done to objects: create, update, delete, bind, evict, scale; on the API server's conditions.
+"""What can be done to any object: create, update, scale, delete; on the API server's conditions.
 
 HTTP requests and the stand-in controllers both come through here, so both live by the same rules.
 """
@@ -9,19 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from . import errors
+from .admission import admit
 from .clock import timestamp
-from .defaults import NOT_READY_TAINT, admit_pod, fill_in, gated
-from .resources import (
-    DISRUPTION_BUDGETS,
-    LEASES,
-    NAMESPACES,
-    NODES,
-    PODS,
-    PRIORITY_CLASSES,
-    STATUS,
-    Resource,
-)
-from .selectors import matches_selector, show_selector
+from .defaults import fill_in
+from .resources import LEASES, NAMESPACES, NODES, PODS, STATUS, Resource
+from .selectors import show_selector
 from .store import Key, Object, Store, Stored
 from .validation import check_change, check_new, decodable
 
@@ -58,18 +50,16 @@ class Api:
         if metadata.get("resourceVersion"):
             raise errors.internal("resourceVersion should not be set on objects to be created")
         if resource.namespaced:
-            self._enter_namespace(namespace, resource, metadata)
+            _set_namespace(metadata, namespace)
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields"):
             metadata.pop(field, None)
         metadata["uid"] = str(uuid.uuid4())
         metadata["creationTimestamp"] = timestamp()
         if resource.has_generation:
             metadata["generation"] = 1
-        if (
-            STATUS in resource.subresources and resource != NODES
-        ):  # a kubelet registers its node with the status
-            content.pop("status", None)
-        self._admit(resource, content)
+        if STATUS in resource.subresources and resource != NODES:
+            content.pop("status", None)  # whereas a kubelet registers its node along with the status
+        admit(self.store, resource, content)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + random_letters(5)
         fill_in(resource, content)
@@ -112,13 +102,10 @@ class Api:
             metadata["generation"] += 1
         if manager:
             note_manager(resource, metadata, manager, subresource)
-        if (
-            "deletionTimestamp" in metadata
-            and not metadata.get("finalizers")
-            and old["metadata"].get("finalizers")
-        ):
-            return self.store.remove(Stored(resource, new))
-        return self._written(resource, new, dry_run)
+        written = self._written(resource, new, dry_run)
+        if metadata.get("deletionGracePeriodSeconds") == 0 and not metadata.get("finalizers") and not dry_run:
+            return self.store.remove(written)  # the last finalizer was what held it
+        return written
 
     def delete(self, resource: Resource, key: Key, options: Object, dry_run: bool = False) -> Stored | None:
         """Delete an object, or begin to. The answer is the object if it takes its leave in its own time."""
@@ -141,67 +128,8 @@ class Api:
         """Take out what has been waiting for its end, as a kubelet or the namespace controller does."""
         if not stored.metadata.get("finalizers"):
             self.store.remove(stored)
-
-    def bind(self, namespace: str, name: str, binding: Object, dry_run: bool = False) -> None:
-        """Give a pod its node (pkg/registry/core/pod/storage, BindingREST); one that may not even exist."""
-        metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
-        if metadata.get("name") != name:
-            raise errors.bad_request("name in URL does not match name in Binding object")
-        if target.get("kind") not in ("Node", "", None):
-            kinds = errors.unsupported("target.kind", target["kind"], ["Node", "<empty>"])
-            raise errors.internal(f"{kinds.field}: {kinds.message}")
-        if not target.get("name"):
-            raise errors.internal("target.name: Required value")
-        pod = self.find(PODS, (namespace, name))
-        self._check_uid_for_binding(pod, metadata.get("uid"))
-        if pod.metadata.get("deletionTimestamp"):
-            why = f"pod {name} is being deleted, cannot be assigned to a host"
-            raise errors.conflict("pods/binding", name, why)
-        if node := pod.content["spec"].get("nodeName"):
-            why = f'pod {name} is already assigned to node "{node}"'
-            raise errors.conflict("pods/binding", name, why)
-        if pod.content["spec"].get("schedulingGates"):
-            raise errors.conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
-        content = pod.copy()
-        content["spec"]["nodeName"] = target["name"]
-        if annotations := metadata.get("annotations"):
-            content["metadata"].setdefault("annotations", {}).update(annotations)
-        set_condition(content["status"], {"type": "PodScheduled", "status": "True", "lastProbeTime": None})
-        self._written(PODS, content, dry_run)
-
-    def evict(self, namespace: str, name: str, eviction: Object, dry_run: bool = False) -> None:
-        """Delete a pod unless a disruption budget says no (https://kubernetes.io/docs/concepts/scheduling-eviction/)."""
-        pod = self.find(PODS, (namespace, name))
-        options = eviction.get("deleteOptions") or {}
-        if pod.content["status"]["phase"] == "Running" and not pod.metadata.get("deletionTimestamp"):
-            labels = pod.metadata.get("labels") or {}
-            budgets = [
-                budget
-                for budget in self.store.every(DISRUPTION_BUDGETS, namespace)
-                if matches_selector(budget.content["spec"].get("selector"), labels)
-            ]
-            if len(budgets) > 1:
-                many = "This pod has more than one PodDisruptionBudget"
-                why = f"{many}, which the eviction subresource does not support."
-                raise errors.ApiError(500, "InternalError", why)
-            for budget in budgets:
-                self._spend(budget, name, dry_run)
-        self.delete(PODS, pod.key, options, dry_run)
-
-    def _spend(self, budget: Stored, pod: str, dry_run: bool) -> None:
-        content = budget.copy()
-        status, name = content["status"], budget.key[1]
-        if status.get("observedGeneration", 0) < content["metadata"]["generation"]:
-            raise _over_budget(f"The disruption budget {name} is still being processed by the server.", 10)
-        if status["disruptionsAllowed"] < 1:
-            needs, has = status["desiredHealthy"], status["currentHealthy"]
-            raise _over_budget(
-                f"The disruption budget {name} needs {needs} healthy pods and has {has} currently"
-            )
-        status["disruptionsAllowed"] -= 1
-        status.setdefault("disruptedPods", {})[pod] = timestamp()
-        if not dry_run:
-            self.store.put(DISRUPTION_BUDGETS, content)
+        elif stored.metadata["deletionGracePeriodSeconds"]:
+            self._mark_deleted(stored, 0)  # and the last finalizer lets it go
 
     def scale_of(self, stored: Stored) -> Object:
         content, metadata = stored.content, stored.metadata
@@ -229,53 +157,6 @@ class Api:
 
         return self.scale_of(self.update(resource, key, set_replicas, "", manager, dry_run))
 
-    def _enter_namespace(self, namespace: str, resource: Resource, metadata: Object) -> None:
-        if metadata.get("namespace", namespace) != namespace:
-            raise errors.bad_request(
-                "the namespace of the provided object does not match the namespace sent on the request"
-            )
-        metadata["namespace"] = namespace
-        found = self.find(NAMESPACES, ("", namespace))
-        if found.metadata.get("deletionTimestamp"):
-            why = f"unable to create new content in namespace {namespace} because it is being terminated"
-            raise errors.forbidden(resource, metadata.get("name", ""), why)
-
-    def _admit(self, resource: Resource, content: Object) -> None:
-        """What the default admission plugins do to a new object."""
-        if resource == NODES:
-            spec = content.setdefault("spec", {})
-            spec["taints"] = [*(spec.get("taints") or []), NOT_READY_TAINT]
-        if resource == PODS:
-            spec = content.setdefault("spec", {})
-            admit_pod(spec)
-            metadata = content["metadata"]
-            self._set_priority(metadata.get("name") or metadata.get("generateName", ""), spec)
-            if spec.get("schedulingGates"):
-                content["status"] = {"conditions": [gated(timestamp())]}
-
-    def _set_priority(self, pod: str, spec: Object) -> None:
-        """Admission plugin Priority: the class by its name, else the global default, else zero."""
-        name = spec.get("priorityClassName")
-        classes = [stored.content for stored in self.store.every(PRIORITY_CLASSES)]
-        if name:
-            chosen = next((one for one in classes if one["metadata"]["name"] == name), None)
-            if not chosen:
-                raise errors.forbidden(PODS, pod, f"no PriorityClass with name {name} was found")
-        else:
-            defaults = [one for one in classes if one.get("globalDefault")]
-            chosen = min(defaults, key=lambda one: int(one["value"]), default=None)
-        value = chosen["value"] if chosen else 0
-        if spec.get("priority", value) != value:
-            why = (
-                f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-                f"priority admission controller computed {value} from the given PriorityClass name"
-            )
-            raise errors.forbidden(PODS, pod, why)
-        spec["priority"] = value
-        if chosen:
-            spec["priorityClassName"] = chosen["metadata"]["name"]
-        spec.setdefault("preemptionPolicy", (chosen or {}).get("preemptionPolicy", "PreemptLowerPriority"))
-
     def _check_same(self, stored: Stored, metadata: Object) -> None:
         """A write must mean the object that is there: its name, its uid and the version that was read."""
         name, resource = stored.key[1], stored.resource
@@ -297,17 +178,6 @@ class Api:
             why = f"Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
             raise errors.conflict(
                 resource.qualified, name, why + stored.metadata["uid"], errors.details_of(resource, name)
-            )
-
-    def _check_uid_for_binding(self, pod: Stored, uid: str | None) -> None:
-        if uid and uid != pod.metadata["uid"]:
-            namespace, name = pod.key
-            raise errors.conflict(
-                "pods",
-                name,
-                f"StorageError: invalid object, Code: 4, Key: /registry/pods/{namespace}/{name}, "
-                f"ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, "
-                f"UID in object meta: {pod.metadata['uid']}",
             )
 
     def _delete_pod(self, pod: Stored, wanted: int | None) -> Stored:
@@ -407,6 +277,14 @@ def note_manager(resource: Resource, metadata: Object, manager: str, subresource
     metadata["managedFields"] = [*others, entry]
 
 
+def _set_namespace(metadata: Object, namespace: str) -> None:
+    if metadata.get("namespace", namespace) != namespace:
+        raise errors.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    metadata["namespace"] = namespace
+
+
 def _desired(content: Object) -> Object:
     """What an object asks for: all but its metadata and status."""
     return {field: value for field, value in content.items() if field not in ("metadata", "status")}
@@ -433,13 +311,3 @@ def _check_preconditions(stored: Stored, wanted: Object) -> None:
                 f"({metadata[field]}). The object might have been {what}"
             )
             raise errors.conflict(kind, name, why)
-
-
-def _over_budget(why: str, retry_after: int = 0) -> errors.ApiError:
-    return errors.ApiError(
-        429,
-        "TooManyRequests",
-        "Cannot evict pod as it would violate the pod's disruption budget.",
-        {"causes": [{"reason": "DisruptionBudget", "message": why}]},
-        retry_after,
-    )

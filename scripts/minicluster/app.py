@@ -19,6 +19,7 @@ from .errors import ApiError
 from .fields import unknown_fields
 from .lists import page, parse_version
 from .patch import apply_patch, check_patch_type
+from .pods import bind, evict
 from .resources import ACCESS_REVIEWS, BINDINGS, BY_PATH, Resource
 from .selectors import Matches, field_selector, label_selector
 from .store import Object, Stored
@@ -203,10 +204,10 @@ class Call:
         if target.subresource == "binding" or resource == BINDINGS:
             binding = decoded(BINDINGS, content)
             name = target.name or binding["metadata"].get("name", "")
-            self.api.bind(target.namespace, name, binding, self.dry_run)
+            bind(self.api, target.namespace, name, binding, self.dry_run)
             return self._json(errors.success(201), 201)
         if target.subresource == "eviction":
-            self.api.evict(target.namespace, target.name, content, self.dry_run)
+            evict(self.api, target.namespace, target.name, content, self.dry_run)
             return self._json(errors.success(201), 201)
         if resource.namespaced and not target.namespace:
             raise not_allowed()

@@ -1,8 +1,4 @@
-"""What the API server fills in: the defaults of each kind, and what the default admission plugins add.
-
-Defaults are those of pkg/apis/*/v1/defaults.go; admission: DefaultTolerationSeconds, Priority,
-TaintNodesByCondition.
-"""
+"""What the API server fills in: the defaults of each kind (pkg/apis/*/v1/defaults.go)."""
 
 from typing import Any
 
@@ -21,8 +17,6 @@ from .resources import (
 )
 
 Object = dict[str, Any]
-
-NOT_READY_TAINT = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def fill_in(resource: Resource, content: Object) -> None:
@@ -79,33 +73,6 @@ def blank(resource: Resource) -> Object:
         _node(node)
         return {"spec": node["spec"], "status": node["status"]}
     return {}
-
-
-def admit_pod(spec: Object) -> None:
-    """A pod stays for five minutes on a node that is lost, unless it says otherwise."""
-    tolerations = spec.get("tolerations") or []
-    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
-        if not any(_tolerates(toleration, key) for toleration in tolerations):
-            tolerations = [
-                *tolerations,
-                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
-            ]
-    spec["tolerations"] = tolerations
-
-
-def _tolerates(toleration: Object, key: str) -> bool:
-    return toleration.get("key") in (key, None, "") and toleration.get("effect") in ("NoExecute", None, "")
-
-
-def gated(now: str) -> Object:
-    return {
-        "type": "PodScheduled",
-        "status": "False",
-        "lastProbeTime": None,
-        "lastTransitionTime": now,
-        "reason": "SchedulingGated",
-        "message": "Scheduling is blocked due to non-empty scheduling gates",
-    }
 
 
 def _pod_spec(spec: Object) -> None:

@@ -39,11 +39,9 @@ class Watch:
                     past += self._bookmark({"annotations": {"k8s.io/initial-events-end": "true"}})
             else:
                 past = b"".join(map(self._line, self._store.events_since(self._resource, version)))
-            # Whatever happens from here on is in the queue.
-            version = max(version, self._store.version)
-            yield past
+            yield past  # what happens from here on is in the queue: nothing did since it was made
             async for events in _batches(queue, timeout):
-                yield b"".join(self._line(event) for event in events if event.version > version)
+                yield b"".join(map(self._line, events))
                 if bookmarks and not events:
                     yield self._bookmark({})
         except ApiError as error:

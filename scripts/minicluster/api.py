@@ -242,17 +242,6 @@ def decoded(resource: Resource, content: Object) -> Object:
     return content
 
 
-def set_condition(status: Object, condition: Object) -> None:
-    """Put a condition in the place of the one of its type; its transition is now, unless it says the same."""
-    conditions = status.get("conditions") or []
-    old = next((one for one in conditions if one["type"] == condition["type"]), None)
-    if old and old["status"] == condition["status"]:
-        condition = {**condition, "lastTransitionTime": old.get("lastTransitionTime")}
-    else:
-        condition = {**condition, "lastTransitionTime": timestamp()}
-    status["conditions"] = [one for one in conditions if one is not old] + [condition]
-
-
 def random_letters(count: int) -> str:
     return "".join(secrets.choice(SAFE_LETTERS) for _ in range(count))
 

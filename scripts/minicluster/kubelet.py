@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Callable
 from itertools import count
 
-from .api import Api, set_condition
+from .api import Api
 from .clock import timestamp
 from .resources import NODES, PODS
+from .status import set_condition
 from .store import Event, Key, Object, Stored
 
 

@@ -1,10 +1,11 @@
 """What only pods have: a binding gives one its node, an eviction takes it away if the budget allows it."""
 
 from . import errors
-from .api import Api, set_condition
+from .api import Api
 from .clock import timestamp
 from .resources import DISRUPTION_BUDGETS, PODS
 from .selectors import matches_selector
+from .status import set_condition
 from .store import Object, Stored
 
 

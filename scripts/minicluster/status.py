@@ -1,0 +1,44 @@
+"""Statuses as the stand-ins write them: conditions, counts, what a pod's status says."""
+
+from collections.abc import Callable
+from typing import Any
+
+from .api import Api
+from .clock import timestamp
+from .store import Object, Stored
+
+
+def set_condition(status: Object, condition: Object) -> None:
+    """Put a condition in the place of the one of its type; its transition is now, unless it says the same."""
+    conditions = status.get("conditions") or []
+    old = next((one for one in conditions if one["type"] == condition["type"]), None)
+    if old and old["status"] == condition["status"]:
+        condition = {**condition, "lastTransitionTime": old.get("lastTransitionTime")}
+    else:
+        condition = {**condition, "lastTransitionTime": timestamp()}
+    status["conditions"] = [one for one in conditions if one is not old] + [condition]
+
+
+def add_condition(status: Object, kind: str, true: bool, reason: str, otherwise: str) -> None:
+    said = {"type": kind, "status": str(true), "reason": reason if true else otherwise}
+    set_condition(status, said)
+
+
+def set_status(api: Api, stored: Stored, status: Object) -> None:
+    api.update(stored.resource, stored.key, lambda content: {**content, "status": status}, "status")
+
+
+def is_ready(pod: Stored) -> bool:
+    conditions = pod.content["status"].get("conditions") or ()
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def is_over(pod: Stored) -> bool:
+    return pod.content["status"]["phase"] in ("Succeeded", "Failed")
+
+
+def share(value: Any, whole: int, rounded: Callable[[float], int]) -> int:
+    """A number as it is, or a percentage of the whole."""
+    if isinstance(value, str) and value.endswith("%"):
+        return int(rounded(int(value[:-1]) * whole / 100))
+    return int(value)

@@ -29,24 +29,26 @@ class Workloads:
         digest = _digest(spec["template"])
         name = f"{deployment.key[1]}-{digest}"
         newest = next((one for one in owned if one.key[1] == name), None)
+        revision = 1 + max((_revision(one) for one in owned if one is not newest), default=0)
         if not newest:
-            newest = self._new_replica_set(deployment, name, digest, owned)
+            newest = self._new_replica_set(deployment, name, digest, revision)
+        elif _revision(newest) < revision:  # an older template again, as after `kubectl rollout undo`
+            newest = self._annotate(newest, str(revision))
         older = [one for one in owned if one.key != newest.key and one.content["spec"]["replicas"]]
         if not spec.get("paused"):
             self._roll(spec, newest, older)
-        self._annotate(deployment, newest.metadata["annotations"][REVISION])
+        self._annotate(deployment, str(_revision(newest)))
         self._report(deployment.key)
 
-    def _new_replica_set(self, deployment: Stored, name: str, digest: str, owned: list[Stored]) -> Stored:
+    def _new_replica_set(self, deployment: Stored, name: str, digest: str, revision: int) -> Stored:
         spec = deployment.copy()["spec"]
         spec["template"]["metadata"].setdefault("labels", {})[HASH] = digest
         spec["selector"].setdefault("matchLabels", {})[HASH] = digest
-        revisions = [int(one.metadata.get("annotations", {}).get(REVISION, 0)) for one in owned]
         content = {
             "metadata": {
                 "name": name,
                 "labels": spec["template"]["metadata"]["labels"],
-                "annotations": {REVISION: str(max(revisions, default=0) + 1)},
+                "annotations": {REVISION: str(revision)},
                 "ownerReferences": [_owner(deployment)],
             },
             "spec": {"replicas": 0, "selector": spec["selector"], "template": spec["template"]},
@@ -91,12 +93,12 @@ class Workloads:
 
         self._api.update(REPLICA_SETS, replica_set.key, scaled)
 
-    def _annotate(self, deployment: Stored, revision: str) -> None:
+    def _annotate(self, stored: Stored, revision: str) -> Stored:
         def annotated(content: Object) -> Object:
             content["metadata"].setdefault("annotations", {})[REVISION] = revision
             return content
 
-        self._api.update(DEPLOYMENTS, deployment.key, annotated)
+        return self._api.update(stored.resource, stored.key, annotated)
 
     def _report(self, key: Key) -> None:
         deployment = self._api.find(DEPLOYMENTS, key)
@@ -152,6 +154,10 @@ class Workloads:
         generation = replica_set.metadata["generation"]
         status = {"replicas": len(kept), **_counted(counts), "observedGeneration": generation}
         set_status(self._api, replica_set, status)
+
+
+def _revision(replica_set: Stored) -> int:
+    return int((replica_set.metadata.get("annotations") or {}).get(REVISION, 0))
 
 
 def _owner(stored: Stored) -> Object:

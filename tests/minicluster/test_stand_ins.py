@@ -180,6 +180,16 @@ def test_a_new_template_rolls_over(client: httpx.Client, strategy: str) -> None:
     assert sorted(one["spec"]["replicas"] for one in client.get(REPLICA_SETS).json()["items"]) == [0, 3]
 
 
+def test_an_older_template_gets_a_new_revision(client: httpx.Client) -> None:
+    create_deployment(client, 1)
+    for image in ("nginx:2", "nginx:1"):
+        eventually(lambda: is_rolled_out(client))
+        client.patch(f"{DEPLOYMENTS}/web", json={"spec": {"template": template(image)}}, headers=MERGE)
+    eventually(lambda: is_rolled_out(client))
+    assert deployment(client)["metadata"]["annotations"]["deployment.kubernetes.io/revision"] == "3"
+    assert len(client.get(REPLICA_SETS).json()["items"]) == 2
+
+
 def test_a_roll_over_keeps_to_its_limits(client: httpx.Client) -> None:
     """With nobody to schedule new pods, there are as many as may be, and as many old ones as must."""
     create_deployment(client, 4)

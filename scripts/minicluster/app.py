@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from . import discovery, errors, protobuf, tables
+from . import discovery, errors, openapi, protobuf, tables
 from .api import Api, decoded
 from .errors import ApiError
 from .fields import unknown_fields
@@ -83,16 +83,20 @@ def build(api: Api) -> Starlette:
     async def healthy(_: Request) -> Response:
         return PlainTextResponse("ok")
 
-    def openapi(request: Request) -> Object | None:
-        return discovery.openapi(request.path_params["group_version"])
+    async def openapi_v2(_: Request) -> Response:
+        return Response(openapi.document_v2(), media_type=openapi.V2_MEDIA_TYPE)
+
+    def openapi_v3(request: Request) -> Object | None:
+        return openapi.document(request.path_params["group_version"])
 
     return Starlette(
         routes=[
             *(Route(path, healthy) for path in ("/healthz", "/livez", "/readyz")),
             Route("/version", document(lambda _: discovery.VERSION)),
-            Route("/openapi/v3", document(lambda _: discovery.openapi_index())),
-            Route("/openapi/v3/api/{group_version}", document(openapi)),
-            Route("/openapi/v3/apis/{group_version:path}", document(openapi)),
+            Route("/openapi/v2", openapi_v2),
+            Route("/openapi/v3", document(lambda _: openapi.index())),
+            Route("/openapi/v3/api/{group_version}", document(openapi_v3)),
+            Route("/openapi/v3/apis/{group_version:path}", document(openapi_v3)),
             Route("/api", groups(core=True)),
             Route("/apis", groups(core=False)),
             Route("/api/v1", document(lambda _: discovery.resource_list("v1"))),

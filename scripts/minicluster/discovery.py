@@ -1,4 +1,4 @@
-"""What there is: versions, groups, resources, and as much OpenAPI as kubectl looks at before it writes."""
+"""What there is: the version, groups, resources; the latter all at once too, as kubectl asks for them."""
 
 import platform
 from itertools import groupby
@@ -65,36 +65,6 @@ def aggregated(core: bool) -> Object:
         "metadata": {},
         "items": items,
     }
-
-
-def openapi_index() -> Object:
-    paths = [f"apis/{version}" if "/" in version else f"api/{version}" for version in _group_versions()]
-    return {"paths": {path: {"serverRelativeURL": f"/openapi/v3/{path}?hash=1"} for path in paths}}
-
-
-def openapi(group_version: str) -> Object | None:
-    """No schemas: only that a PATCH of each kind takes `fieldValidation`.
-
-    That is where kubectl looks to learn whether the server checks fields itself, and then asks it to.
-    """
-    resources = [resource for resource in RESOURCES if resource.group_version == group_version]
-    if not resources:
-        return None
-    paths = {
-        f"/{'apis' if resource.group else 'api'}/{group_version}/{resource.plural}/{{name}}": {
-            "patch": {
-                "parameters": [{"name": "fieldValidation", "in": "query", "schema": {"type": "string"}}],
-                "responses": {},
-                "x-kubernetes-group-version-kind": {
-                    "group": resource.group,
-                    "version": resource.version,
-                    "kind": resource.kind,
-                },
-            }
-        }
-        for resource in resources
-    }
-    return {"openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.36.2"}, "paths": paths}
 
 
 def _group_versions() -> list[str]:

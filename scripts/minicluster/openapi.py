@@ -40,7 +40,7 @@ def document(group_version: str) -> Object | None:
 def document_v2() -> bytes:
     """The same in the old form, in protobuf: there kubectl looks when it is given a `kind: List`.
 
-    What is said of Namespace it takes to hold for lists. Field numbers are those of gnostic's OpenAPIv2.proto.
+    What is said of Namespace it takes for lists too. Field numbers are those of gnostic's OpenAPIv2.proto.
     """
     query = _message(4, "fieldValidation")
     parameter = _message(1, _message(2, _message(3, query)))

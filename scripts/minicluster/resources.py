@@ -150,4 +150,3 @@ RESOURCES: tuple[Resource, ...] = (
 )
 
 BY_PATH = {(resource.group_version, resource.plural): resource for resource in RESOURCES}
-BY_KIND = {(resource.group_version, resource.kind): resource for resource in RESOURCES}

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 """poller: a Kubernetes scheduler in one small loop.
 
-Which pods wait for us? Which node has room for each? Tell the API server, wait, ask again.
+Which pods wait for us? Which node is best for each? Tell the API server, wait, ask again.
 """
 
+import time
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from random import Random
 
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
@@ -15,18 +18,23 @@ from lib.kube.api import Api, ApiError, UnreachableError
 from lib.kube.feed import Feed
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
-from lib.kube.writer import Outcome, Writer
+from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import schedule_one
-from lib.scheduling.decision import Decision
-from lib.scheduling.plugins.registry import default_plugins
-from lib.scheduling.queue import by_priority_then_age, why_passed_over
+from lib.scheduling.cycle import Scheduler
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.queue import in_order, why_passed_over
+from lib.scheduling.waiting import WaitingPods
 from lib.service.options import Options, run_with_options
+from lib.service.picture import take_picture
+from lib.service.profiles import profiles_for
 from lib.service.report import Report, set_up_logging
 from lib.service.shutdown import Shutdown, Stopped
 
 ALL_PLACED, NO_API, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once."""
+
+WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerError"}
+"""Reasons of a pod's condition PodScheduled."""
 
 LONGEST_PAUSE = 30.0
 """Seconds between two tries to reach an API server that isn't there."""
@@ -34,87 +42,124 @@ LONGEST_PAUSE = 30.0
 
 @dataclass
 class Poller:
-    """One scheduler: what it reads, how it chooses, where it writes, whom it tells."""
+    """What the loop reads from, decides with, writes to, and whom it tells."""
 
+    options: Options
     feed: Feed
+    schedulers: Mapping[str, Scheduler]
+    held: WaitingPods
     writer: Writer
     report: Report
     shutdown: Shutdown
-    random: Random
-    dry_run: bool
-    plugins = default_plugins()
 
     def tick(self) -> int:
         """Place every pod that waits; how many still wait."""
         pods = self.feed.waiting_pods()
         waiting = [pod for pod in self.report.readable(pods) if self.may_be_placed(pod)]
-        placed = self.place(by_priority_then_age(waiting)) if waiting else 0
+        placed = self.place(in_order(waiting, next(iter(self.schedulers.values())).profile)) if waiting else 0
         self.writer.forget_all_but({pod.metadata.uid for pod in waiting})
         self.report.tick_done()
         return len(pods.malformed) + len(waiting) - placed
 
     def may_be_placed(self, pod: Pod) -> bool:
         """Whether a pod that names us is to be placed now."""
-        why_not = why_passed_over(pod)
+        why_not = why_passed_over(pod, self.scheduler_of(pod).profile)
         if why_not:
             self.report.passed_over(pod, why_not)
         return not why_not
 
     def place(self, waiting: list[Pod]) -> int:
         """Decide on a node for each pod, then write what was decided; how many no longer wait."""
-        nodes, assigned = self.feed.nodes(), self.feed.assigned_pods()
-        cluster = Cluster(self.report.readable(nodes), self.report.readable(assigned))
-        decisions = [schedule_one(pod, cluster, self.plugins, self.random) for pod in waiting]
+        cluster = take_picture(self.feed, waiting, self.schedulers, self.report)
+        decisions = self.decide(waiting, cluster)
+        results: list[BindResult] = []
+        try:
+            if self.options.dry_run:
+                return sum(decision.outcome == Outcome.SCHEDULED for decision in decisions)
+            results.extend(self.bind(decision, cluster) for decision in decisions)
+            for decision, result in zip(decisions, results, strict=True):
+                self.record(decision, result)
+            return sum(result != BindResult.WAITING for result in results)
+        finally:
+            for decision, result in zip_longest(decisions, results):
+                if decision.outcome == Outcome.SCHEDULED and result != BindResult.BOUND:
+                    self.scheduler_of(decision.pod).unreserve(decision)
+
+    def decide(self, waiting: list[Pod], cluster: Cluster) -> list[Decision]:
+        """A decision for each pod, each counted in the picture before the next is made."""
+        now = time.monotonic()
+        decisions = self.held.ask_again(cluster, {pod.metadata.uid for pod in waiting}, now)
+        held = {decision.pod.metadata.uid for decision in decisions}
+        decisions += [
+            self.scheduler_of(pod).schedule_one(pod, cluster)
+            for pod in waiting
+            if pod.metadata.uid not in held
+        ]
         for decision in decisions:
-            self.report.decided(decision, dry_run=self.dry_run)
-        if self.dry_run:
-            return sum(decision.node_name is not None for decision in decisions)
+            if decision.outcome == Outcome.WAITING:
+                self.held.hold(decision, now)
+            self.report.decided(decision, dry_run=self.options.dry_run)
+            if self.options.explain:
+                self.options.explain(decision)
+        return decisions
 
-        outcomes = [self.bind(decision) for decision in decisions]
-        for decision, outcome in zip(decisions, outcomes, strict=True):
-            self.record(decision, outcome)
-        return sum(outcome != Outcome.WAITING for outcome in outcomes)
-
-    def bind(self, decision: Decision) -> Outcome:
-        """Write the binding, if there is a node to bind to."""
-        if not decision.node_name:
-            return Outcome.WAITING
+    def bind(self, decision: Decision, cluster: Cluster) -> BindResult:
+        """Bind a pod that has a node; what became of it."""
+        if decision.outcome != Outcome.SCHEDULED or not decision.node_name:
+            return BindResult.WAITING
+        scheduler = self.scheduler_of(decision.pod)
+        annotations = {"poller/decision": decision.as_annotation()} if self.options.annotate else {}
         try:
             with self.shutdown.held():
-                outcome = self.writer.bind(decision.pod, decision.node_name)
-                self.report.settled(decision, outcome)
+                if scheduler.bind(decision, cluster):
+                    result = BindResult.BOUND
+                elif decision.outcome == Outcome.SCHEDULED:
+                    result = self.writer.bind(decision.pod, decision.node_name, annotations)
+                else:
+                    self.report.decided(decision, dry_run=False)
+                    return BindResult.WAITING
+                if result == BindResult.BOUND:
+                    scheduler.post_bind(decision)
+                self.report.settled(decision, result)
         except UnreachableError:
             raise
         except ApiError as error:
             self.report.failed(decision.pod, "binding", error)
-            return Outcome.WAITING
-        return outcome
+            return BindResult.WAITING
+        return result
 
-    def record(self, decision: Decision, outcome: Outcome) -> None:
-        """Write the event; for a pod that fits nowhere its condition, too."""
+    def record(self, decision: Decision, result: BindResult) -> None:
+        """Write the event; for a pod that can't be placed its condition, too."""
         now = datetime.now(UTC).replace(microsecond=0)
+        pod, message = decision.pod, decision.message
         try:
             with self.shutdown.held():
-                if outcome == Outcome.BOUND:
-                    self.writer.record_scheduled(decision.pod, decision.message, now)
-                elif not decision.node_name:
-                    self.writer.record_failed(decision.pod, decision.message, now)
-                    self.writer.mark_unschedulable(decision.pod, decision.message, now)
+                if result == BindResult.BOUND:
+                    self.writer.record_scheduled(pod, message, now)
+                elif decision.outcome in WHY_NOT:
+                    self.writer.record_failed(pod, message, now)
+                    self.writer.mark_unscheduled(pod, WHY_NOT[decision.outcome], message, now)
         except UnreachableError:
             raise
         except ApiError as error:
-            self.report.failed(decision.pod, "event", error)
+            self.report.failed(pod, "event", error)
+
+    def scheduler_of(self, pod: Pod) -> Scheduler:
+        """The scheduler that a pod names."""
+        return self.schedulers[pod.spec.scheduler_name]
 
 
 def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
     """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
+    random = Random(options.seed)
+    schedulers = {each.scheduler_name: Scheduler(each, random) for each in profiles_for(options, random)}
     with ExitStack() as stack:
         own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = own_proxy.address if own_proxy else options.proxy
         api = stack.enter_context(Api(address, shutdown.stopping))
-        feed, writer = Feed(api, options.scheduler_name), Writer(api, options.scheduler_name)
-        poller = Poller(feed, writer, report, shutdown, Random(options.seed), options.dry_run)
-        report.started(options.scheduler_name, address)
+        feed, writer, held = Feed(api, list(schedulers)), Writer(api), WaitingPods(schedulers)
+        poller = Poller(options, feed, schedulers, held, writer, report, shutdown)
+        report.started(list(schedulers), address)
 
         def tick() -> int:
             try:

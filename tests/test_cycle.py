@@ -10,10 +10,17 @@ from objects import node, pod, read
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import schedule_one
-from lib.scheduling.plugins.registry import default_plugins
-from lib.scheduling.queue import by_priority_then_age, why_passed_over
+from lib.scheduling.cycle import Scheduler
+from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.queue import in_order, why_passed_over
 from lib.scheduling.resources import amounts, pod_requests
+
+PROFILE = default_profile("my-scheduler")
+
+
+def scheduler(seed: int = 1) -> Scheduler:
+    return Scheduler(PROFILE, Random(seed))
+
 
 GPU = [{"key": "gpu", "effect": "NoSchedule"}]
 SMALL = {"cpu": "100m"}
@@ -42,18 +49,16 @@ SMALL = {"cpu": "100m"}
     ],
 )
 def test_the_message_counts_reasons_in_kube_schedulers_words(nodes: Any, message: str) -> None:
-    decision = schedule_one(
-        pod(requests={"cpu": "2", "memory": "2Gi"}), Cluster(nodes, []), default_plugins(), Random(1)
-    )
+    decision = scheduler().schedule_one(pod(requests={"cpu": "2", "memory": "2Gi"}), Cluster(nodes, []))
     assert decision.message == message
 
 
 def test_among_equals_every_node_has_the_same_chance() -> None:
     picks: dict[str | None, int] = {}
-    random = Random(7)
+    decider = scheduler(7)
     for _ in range(3000):
         cluster = Cluster([node("a"), node("b"), node("c")], [])
-        name = schedule_one(pod(), cluster, default_plugins(), random).node_name
+        name = decider.schedule_one(pod(), cluster).node_name
         picks[name] = picks.get(name, 0) + 1
     assert set(picks) == {"a", "b", "c"}
     assert max(picks.values()) < 1.2 * min(picks.values())
@@ -69,8 +74,8 @@ rooms = st.fixed_dictionaries({"cpu": cpu, "memory": memory, "pods": st.integers
 def test_no_node_ever_gets_more_than_it_has(has: Any, wanted: Any, seed: int) -> None:
     nodes = [node(f"n{i}", has=room) for i, room in enumerate(has)]
     pods = [pod(f"p{i}", requests=each) for i, each in enumerate(wanted)]
-    cluster, random = Cluster(nodes, []), Random(seed)
-    decisions = [schedule_one(each, cluster, default_plugins(), random) for each in pods]
+    cluster, decider = Cluster(nodes, []), scheduler(seed)
+    decisions = [decider.schedule_one(each, cluster) for each in pods]
 
     for each in nodes:
         here = [d.pod for d in decisions if d.node_name == each.metadata.name]
@@ -80,8 +85,8 @@ def test_no_node_ever_gets_more_than_it_has(has: Any, wanted: Any, seed: int) ->
             used = sum(pod_requests(one).get(name, 0) for one in here)
             assert used <= room[name] or not used
     for decision in decisions:
-        assert set(decision.feasible) | set(decision.rejected) == set(cluster.nodes)
-        assert not set(decision.feasible) & set(decision.rejected)
+        assert decision.scores.keys() | decision.rejected.keys() == cluster.nodes.keys()
+        assert not decision.scores.keys() & decision.rejected.keys()
 
 
 def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> None:
@@ -90,9 +95,7 @@ def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> N
         pod("lost", requests={"cpu": "9"}, nodeName="gone"),
     ]
     cluster = Cluster([node("a")], bound)
-    first, second = (
-        schedule_one(pod(name, requests={"cpu": "1"}), cluster, default_plugins(), Random(1)) for name in "xy"
-    )
+    first, second = (scheduler().schedule_one(pod(name, requests={"cpu": "1"}), cluster) for name in "xy")
     assert first.node_name == "a"
     assert second.message == "0/1 nodes are available: 1 Insufficient cpu."
 
@@ -111,7 +114,7 @@ def test_the_highest_priority_goes_first_and_among_equals_the_oldest() -> None:
         waiting("vip", 9, 5),
         waiting("low", -1, 0),
     ]
-    assert [each.metadata.name for each in by_priority_then_age(pods)] == ["vip", "b", "a", "c", "low"]
+    assert [each.metadata.name for each in in_order(pods, PROFILE)] == ["vip", "b", "a", "c", "low"]
 
 
 @pytest.mark.parametrize(
@@ -119,11 +122,11 @@ def test_the_highest_priority_goes_first_and_among_equals_the_oldest() -> None:
     [
         ({}, None),
         ({"status": {"phase": "Pending"}}, None),
-        ({"spec": {"schedulingGates": [{"name": "wait"}]}}, "has scheduling gates"),
+        ({"spec": {"schedulingGates": [{"name": "wait"}]}}, "waiting for scheduling gates: [wait]"),
         ({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted"),
         ({"status": {"phase": "Succeeded"}}, "has finished"),
         ({"status": {"phase": "Failed"}}, "has finished"),
     ],
 )
 def test_some_pods_are_passed_over(body: Any, why: str | None) -> None:
-    assert why_passed_over(read(Pod, {"metadata": {}, **body})) == why
+    assert why_passed_over(read(Pod, {"metadata": {}, **body}), PROFILE) == why

@@ -258,7 +258,7 @@ def test_verbose_says_why_node_by_node(cluster: Cluster) -> None:
     cluster.add_pod("web")
     said = cluster.poller("-v").stderr
     assert "default/web: not n2: node(s) were unschedulable (NodeUnschedulable)" in said
-    assert "default/web: feasible: n1" in said
+    assert "default/web: n1 scores" in said
     assert "POST /api/v1/namespaces/default/pods/web/binding 201" in said
 
 
@@ -293,6 +293,16 @@ def test_it_can_start_a_proxy_of_its_own(cluster: Cluster) -> None:
         assert poller.stop(signal.SIGINT) < 1
     assert proxies(socket) == []
     assert not Path(socket).parent.exists()
+
+
+def test_its_proxy_ends_with_it_even_if_it_is_killed(cluster: Cluster) -> None:
+    path = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
+    with cluster.running_poller("--start-proxy", "-v", **path) as poller:
+        poller.says("kubectl proxy serves on")
+        socket = re.findall(r"kubectl proxy serves on (\S+)", poller.said)[0]
+        eventually(lambda: proxies(socket))
+        poller.stop(signal.SIGKILL)
+        eventually(lambda: proxies(socket) == [])
 
 
 def proxies(socket: str) -> list[str]:

@@ -6,8 +6,8 @@ import pytest
 from objects import node, pod
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import CycleState, FilterPlugin, PreFilterPlugin
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.framework import SKIP, CycleState, FilterPlugin, PreFilterPlugin
 from lib.scheduling.plugins.node_affinity import NodeAffinity
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
@@ -19,13 +19,15 @@ UNWANTED = "node(s) didn't match Pod's node affinity/selector"
 
 
 def reasons(plugin: FilterPlugin, pod: Pod, node: Node, *running: Pod) -> list[str]:
+    """What a filter has against a node on which these pods run."""
     state: CycleState = {}
-    info = NodeInfo(node)
+    cluster = Cluster([node], [])
     for each in running:
-        info.add(each)
-    if isinstance(plugin, PreFilterPlugin):
-        plugin.pre_filter(state, pod)
-    return list(plugin.filter(state, pod, info))
+        cluster.assume(each, node.metadata.name)
+    if isinstance(plugin, PreFilterPlugin) and plugin.pre_filter(state, pod, cluster) == SKIP:
+        return []
+    status = plugin.filter(state, pod, cluster.nodes[node.metadata.name])
+    return list(status.reasons) if status else []
 
 
 def taint(text: str) -> dict[str, str]:

@@ -24,6 +24,16 @@ Time = Annotated[datetime, msgspec.Meta(tz=True)]
 # --- metadata -------------------------------------------------------------------------------------------
 
 
+class OwnerReference(Object):
+    """What an object belongs to; `controller` marks the one that made it."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool = False
+
+
 class ObjectMeta(Object):
     """metav1.ObjectMeta."""
 
@@ -35,6 +45,26 @@ class ObjectMeta(Object):
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[OwnerReference] = []
+
+
+# --- selectors ------------------------------------------------------------------------------------------
+
+
+class Requirement(Object):
+    """One expression of a selector."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Object):
+    """metav1.LabelSelector: all of it must hold; an empty one holds for everything."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[Requirement, ...] = ()
 
 
 # --- pods -----------------------------------------------------------------------------------------------
@@ -46,12 +76,34 @@ class ResourceRequirements(Object):
     requests: dict[str, Quantity] = {}
 
 
+class ContainerPort(Object):
+    """A port; one with a `host_port` takes that on its node, on all addresses unless `host_ip` names one."""
+
+    host_port: int = 0
+    host_ip: str = ""
+    protocol: str = "TCP"
+
+
 class Container(Object):
     """A container, or an init container; `restart_policy` "Always" makes the latter a sidecar."""
 
     name: str = ""
+    image: str = ""
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
+    ports: list[ContainerPort] = []
     restart_policy: str = ""
+
+
+class ImageVolumeSource(Object):
+    """An image whose content is mounted."""
+
+    reference: str = ""
+
+
+class Volume(Object):
+    """A volume, as far as the place of a pod depends on it."""
+
+    image: ImageVolumeSource | None = None
 
 
 class Toleration(Object):
@@ -61,14 +113,6 @@ class Toleration(Object):
     operator: str = "Equal"
     value: str = ""
     effect: str = ""
-
-
-class Requirement(Object):
-    """One expression of a node selector term."""
-
-    key: str
-    operator: str
-    values: tuple[str, ...] = ()
 
 
 class NodeSelectorTerm(Object):
@@ -84,16 +128,67 @@ class NodeSelector(Object):
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
+class PreferredSchedulingTerm(Object):
+    """A node that matches is worth `weight` (1 to 100) more."""
+
+    weight: int
+    preference: NodeSelectorTerm
+
+
 class NodeAffinity(Object):
-    """Which nodes a pod requires."""
+    """Which nodes a pod requires, and which it likes."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = []
+
+
+class PodAffinityTerm(Object):
+    """Pods to be near to, or far from: those in the same domain of `topology_key` that the selector matches.
+
+    Without namespaces and namespace selector those of the pod's own namespace are meant.
+    """
+
+    topology_key: str
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Object):
+    """A term that is worth `weight` (1 to 100)."""
+
+    weight: int
+    pod_affinity_term: PodAffinityTerm
+
+
+class PodAffinity(Object):
+    """Terms for pods to be near to; as anti-affinity, to be far from."""
+
+    required_during_scheduling_ignored_during_execution: list[PodAffinityTerm] = []
+    preferred_during_scheduling_ignored_during_execution: list[WeightedPodAffinityTerm] = []
 
 
 class Affinity(Object):
     """A pod's affinities."""
 
     node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Object):
+    """How evenly matching pods are to be spread over the domains of `topology_key`."""
+
+    topology_key: str
+    max_skew: int = 1
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    min_domains: int | None = None
+    node_affinity_policy: str = "Honor"
+    node_taints_policy: str = "Ignore"
 
 
 class SchedulingGate(Object):
@@ -115,6 +210,8 @@ class PodSpec(Object):
     node_selector: dict[str, str] = {}
     affinity: Affinity = msgspec.field(default_factory=Affinity)
     tolerations: list[Toleration] = []
+    topology_spread_constraints: list[TopologySpreadConstraint] = []
+    volumes: list[Volume] = []
     scheduling_gates: list[SchedulingGate] = []
 
 
@@ -165,10 +262,18 @@ class NodeSpec(Object):
     taints: list[Taint] = []
 
 
+class ContainerImage(Object):
+    """An image that a node has pulled."""
+
+    names: list[str] | None = None
+    size_bytes: int = 0
+
+
 class NodeStatus(Object):
     """What a node has."""
 
     allocatable: dict[str, Quantity] = {}
+    images: list[ContainerImage] = []
 
 
 class Node(Object, tag_field="kind", tag=True):
@@ -177,6 +282,52 @@ class Node(Object, tag_field="kind", tag=True):
     metadata: ObjectMeta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+# --- what pods belong to --------------------------------------------------------------------------------
+
+
+class Namespace(Object, tag_field="kind", tag=True):
+    """core/v1 Namespace."""
+
+    metadata: ObjectMeta
+
+
+class ServiceSpec(Object):
+    """Which pods a service stands for; none when it has no selector."""
+
+    selector: dict[str, str] = {}
+
+
+class Service(Object, tag_field="kind", tag=True):
+    """core/v1 Service."""
+
+    metadata: ObjectMeta
+    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+
+
+class ControllerSpec(Object):
+    """Which pods a controller looks after."""
+
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(Object, tag_field="kind", tag=True):
+    """apps/v1 ReplicaSet."""
+
+    spec: ControllerSpec
+
+
+class StatefulSet(Object, tag_field="kind", tag=True):
+    """apps/v1 StatefulSet."""
+
+    spec: ControllerSpec
+
+
+class ReplicationController(Object, tag_field="kind", tag=True):
+    """core/v1 ReplicationController; it selects as a service does."""
+
+    spec: ServiceSpec
 
 
 # --- what poller writes ---------------------------------------------------------------------------------

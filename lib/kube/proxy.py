@@ -17,6 +17,10 @@ START = 10.0
 """Seconds that kubectl has to come up; it asks the API server nothing before it listens."""
 
 
+WITH_US = 'exec 3<&0; { read -r _ <&3; kill $$; } & exec "$0" proxy "$1" </dev/null 3<&-'
+"""kubectl proxy, and beside it a reader of a pipe that ends when we do, however we end, and then ends it."""
+
+
 class ProxyError(ApiError):
     """`kubectl proxy` could not be started; the text says why."""
 
@@ -57,6 +61,7 @@ class OwnProxy:
         """Start it again if it has ended."""
         if self._process.poll() is not None:
             log.warning("kubectl proxy has ended (%s); starting it again", self._last_words())
+            self._end()
             self._process = self._launch()
             self._wait_until_it_serves()
 
@@ -64,8 +69,8 @@ class OwnProxy:
         self._socket.unlink(missing_ok=True)
         with self._log.open("w") as output:
             return subprocess.Popen(
-                [self._kubectl, "proxy", f"--unix-socket={self._socket}"],
-                stdin=subprocess.DEVNULL,
+                ["/bin/sh", "-c", WITH_US, self._kubectl, f"--unix-socket={self._socket}"],
+                stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # Ctrl-C is for poller, which ends the proxy after its last write
@@ -80,7 +85,8 @@ class OwnProxy:
         log.debug("kubectl proxy serves on %s", self._socket)
 
     def _end(self) -> None:
-        self._process.terminate()
+        assert self._process.stdin
+        self._process.stdin.close()
         try:
             self._process.wait(1)
         except subprocess.TimeoutExpired:

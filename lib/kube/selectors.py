@@ -1,8 +1,16 @@
-"""Label expressions, node selector terms, taints and tolerations: does this match that?"""
+"""Label selectors, node selector terms, taints and tolerations: does this match that?"""
 
 from collections.abc import Callable, Iterable, Mapping
 
-from lib.kube.objects import Node, NodeSelector, NodeSelectorTerm, Requirement, Taint, Toleration
+from lib.kube.objects import (
+    LabelSelector,
+    Node,
+    NodeSelector,
+    NodeSelectorTerm,
+    Requirement,
+    Taint,
+    Toleration,
+)
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
@@ -28,15 +36,25 @@ def untolerated(
 
 def matches_node(selector: NodeSelector, node: Node) -> bool:
     """Whether one of the selector's terms matches (component-helpers/scheduling/corev1/nodeaffinity)."""
-    return any(_matches_term(term, node) for term in selector.node_selector_terms)
+    return any(matches_term(term, node) for term in selector.node_selector_terms)
 
 
-def _matches_term(term: NodeSelectorTerm, node: Node) -> bool:
+def matches_term(term: NodeSelectorTerm, node: Node) -> bool:
+    """Whether a node satisfies all of a term; an empty one matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.metadata.name}
     return all(matches(each, node.metadata.labels) for each in term.match_expressions) and all(
         matches(each, fields) for each in term.match_fields
+    )
+
+
+def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
+    """Whether a selector matches labels: an empty one every, a missing one none (LabelSelectorAsSelector)."""
+    if selector is None:
+        return False
+    return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
+        matches(each, labels) for each in selector.match_expressions
     )
 
 

@@ -4,7 +4,7 @@ Each write that may have happened, though its answer was lost, is looked up befo
 """
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -18,7 +18,7 @@ REPEAT = timedelta(seconds=30)
 """An event whose message is the same isn't written more often than this."""
 
 
-class Outcome(Enum):
+class BindResult(Enum):
     """What became of a binding; the value completes "pod X …"."""
 
     BOUND = "is bound"
@@ -40,55 +40,59 @@ class _Failure:
 
 
 class Writer:
-    """Writes in the name of one scheduler. `now` is in UTC and whole seconds, as the API keeps times."""
+    """Writes in the name of the scheduler that a pod names. `now` is in UTC, in whole seconds."""
 
-    def __init__(self, api: Api, scheduler_name: str) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._scheduler_name = scheduler_name
         self._failures: dict[str, _Failure] = {}
 
-    def bind(self, pod: Pod, node_name: str) -> Outcome:
+    def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] | None = None) -> BindResult:
         """Assign a pod to a node; what came of it. ApiError when that could not be found out.
+
+        The annotations are set on the pod in the same write.
 
         The binding carries the pod's uid: the API server refuses it for another pod of the same name.
         """
         binding = Binding(
             metadata=ObjectMeta(
-                name=pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid
+                name=pod.metadata.name,
+                namespace=pod.metadata.namespace,
+                uid=pod.metadata.uid,
+                annotations=dict(annotations or {}),
             ),
             target=ObjectReference(kind="Node", name=node_name, api_version="v1"),
         )
         lost = False  # whether a POST was sent that may have been carried out, its answer unheard
         for attempt in self._api.retrying(lambda error: error.transient or error.unsettled):
             with attempt:
-                if lost and (outcome := self._look(pod, node_name, may_be_ours=True)) != Outcome.WAITING:
+                if lost and (outcome := self._look(pod, node_name, may_be_ours=True)) != BindResult.WAITING:
                     return outcome
                 try:
                     self._api.create(f"{_path(pod)}/binding", binding, Status)
                 except (ConflictError, NotFoundError) as error:
                     outcome = self._look(pod, node_name, may_be_ours=lost)
-                    if outcome == Outcome.WAITING:  # the refusal had another reason: the server's words
+                    if outcome == BindResult.WAITING:  # the refusal had another reason: the server's words
                         raise error
                     return outcome
                 except ApiError as error:
                     lost = lost or error.unsettled
                     raise
-        return Outcome.BOUND
+        return BindResult.BOUND
 
-    def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> Outcome:
+    def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> BindResult:
         """What has become of a pod in the meantime."""
         try:
             now = self._api.get(_path(pod), Pod)
         except NotFoundError:
-            return Outcome.GONE
+            return BindResult.GONE
         if now.metadata.uid != pod.metadata.uid:
-            return Outcome.GONE
+            return BindResult.GONE
         if now.spec.node_name:
             ours = may_be_ours and now.spec.node_name == node_name
-            return Outcome.BOUND if ours else Outcome.TAKEN
+            return BindResult.BOUND if ours else BindResult.TAKEN
         if now.metadata.deletion_timestamp:
-            return Outcome.DELETING
-        return Outcome.GATED if now.spec.scheduling_gates else Outcome.WAITING
+            return BindResult.DELETING
+        return BindResult.GATED if now.spec.scheduling_gates else BindResult.WAITING
 
     def record_scheduled(self, pod: Pod, message: str, now: datetime) -> None:
         """The event that `kubectl describe pod` shows of a pod that was bound."""
@@ -118,16 +122,19 @@ class Writer:
             event = self._create_event(pod, "Warning", "FailedScheduling", message, now)
             self._failures[pod.metadata.uid] = _Failure(event.metadata.name, message, event.count, now)
 
-    def mark_unschedulable(self, pod: Pod, message: str, now: datetime) -> None:
-        """Set the condition PodScheduled=False, which autoscalers act on, unless the pod says so already."""
+    def mark_unscheduled(self, pod: Pod, reason: str, message: str, now: datetime) -> None:
+        """Set the condition PodScheduled=False, unless the pod says so already.
+
+        reason: "Unschedulable", which autoscalers act on, or "SchedulerError".
+        """
         held = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-        if held and (held.status, held.reason, held.message) == ("False", "Unschedulable", message):
+        if held and (held.status, held.reason, held.message) == ("False", reason, message):
             return
         since = held.last_transition_time if held and held.status == "False" else None
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": "Unschedulable",
+            "reason": reason,
             "message": message,
             "lastTransitionTime": since or now,
         }
@@ -135,7 +142,7 @@ class Writer:
         try:
             self._api.patch(f"{_path(pod)}/status", patch, Pod)
         except (NotFoundError, ConflictError) as error:  # gone, or made again under the same name
-            log.debug("%s is not marked unschedulable: %s", pod, error)
+            log.debug("%s is not marked unscheduled: %s", pod, error)
 
     def forget_all_but(self, waiting: Collection[str]) -> None:
         """Forget the events of pods whose uid isn't among those that wait."""
@@ -155,7 +162,7 @@ class Writer:
             reason=reason,
             message=message,
             type=kind,
-            source=EventSource(component=self._scheduler_name),
+            source=EventSource(component=pod.spec.scheduler_name),
             count=1,
             first_timestamp=now,
             last_timestamp=now,
@@ -176,7 +183,7 @@ class Writer:
         """The latest event with this reason that this scheduler wrote about a pod."""
         selector = f"involvedObject.uid={pod.metadata.uid},reason={reason}"
         events = self._api.list(_events_path(pod), Event, fieldSelector=selector).items
-        ours = [each for each in events if each.source.component == self._scheduler_name]
+        ours = [each for each in events if each.source.component == pod.spec.scheduler_name]
         return max(ours, key=_last_seen, default=None)
 
     def _failure_so_far(self, pod: Pod) -> _Failure | None:

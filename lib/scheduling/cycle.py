@@ -1,41 +1,287 @@
-"""One pod's scheduling cycle: filter the nodes, pick one, assume the pod there."""
+"""One pod's scheduling cycle: filter the nodes, score what is left, pick one, hold it for the pod.
 
-from collections.abc import Sequence
+Source: pkg/scheduler/schedule_one.go
+"""
+
+import logging
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.decision import Decision, Rejection
-from lib.scheduling.framework import CycleState, FilterPlugin, Plugin, PreFilterPlugin
+from lib.scheduling.decision import Decision, Outcome, Rejection
+from lib.scheduling.framework import (
+    MAX_NODE_SCORE,
+    SKIP,
+    BadAnswerError,
+    BindPlugin,
+    Code,
+    CycleState,
+    FilterPlugin,
+    NormalizeScorePlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Profile,
+    ReservePlugin,
+    ScorePlugin,
+    Status,
+    unresolvable,
+)
+
+log = logging.getLogger(__name__)
+
+ENOUGH_NODES = 100
+"""So many feasible nodes are sought in any case; in a smaller cluster every node is looked at."""
+LEAST_PERCENTAGE = 5
 
 
-def schedule_one(pod: Pod, cluster: Cluster, plugins: Sequence[Plugin], random: Random) -> Decision:
-    """Decide where a pod goes, and count it there: the next decision must not give its room away."""
-    state: CycleState = {}
-    for plugin in plugins:
-        if isinstance(plugin, PreFilterPlugin):
-            plugin.pre_filter(state, pod)
+class Scheduler:
+    """Decides by one profile. `random` breaks ties."""
 
-    filters = [plugin for plugin in plugins if isinstance(plugin, FilterPlugin)]
-    feasible: list[str] = []
-    rejected: dict[str, Rejection] = {}
-    for node in cluster.nodes.values():
-        if rejection := _first_rejection(filters, state, pod, node):
-            rejected[node.name] = rejection
-        else:
-            feasible.append(node.name)
+    def __init__(self, profile: Profile, random: Random) -> None:
+        self.profile = profile
+        self._random = random
+        self._next_start = 0  # where the next search begins, so that every node has its turn
+        self._asked: Plugin | None = None  # for who is to blame
+        self._pre_filters = profile.with_point(PreFilterPlugin)
+        self._filters = profile.with_point(FilterPlugin)
+        self._post_filters = profile.with_point(PostFilterPlugin)
+        self._pre_scorers = profile.scoring(PreScorePlugin)
+        self._scorers = profile.scoring(ScorePlugin)
+        self._reservers = profile.with_point(ReservePlugin)
+        self._permitters = profile.with_point(PermitPlugin)
+        self._pre_binders = profile.with_point(PreBindPlugin)
+        self._binders = profile.with_point(BindPlugin)
+        self._post_binders = profile.with_point(PostBindPlugin)
 
-    picked = random.choice(feasible) if feasible else None
-    if picked:
-        cluster.assume(pod, picked)
-    return Decision(pod, picked, feasible, rejected)
+    def schedule_one(self, pod: Pod, cluster: Cluster) -> Decision:
+        """Decide where a pod goes, and count it there: the next decision must not give its room away.
+
+        A plugin that raises fails this cycle only: outcome `error`, with the place in its source.
+        """
+        decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(cluster.nodes))
+        with self._answering_for(decision, cluster):
+            self._decide(decision, cluster)
+        return decision
+
+    def ask_again(self, decision: Decision, cluster: Cluster, waited: float) -> None:
+        """Ask Permit once more about a pod that waits; `waited` is in seconds. The picture must count it."""
+        with self._answering_for(decision, cluster):
+            self._permit(decision, cluster, waited)
+
+    def bind(self, decision: Decision, cluster: Cluster) -> bool:
+        """Ask the PreBind and Bind plugins; whether one of them bound the pod.
+
+        If none did, and the decision's outcome still is `scheduled`, the pod is to be bound as usual.
+        """
+        assert decision.node_name
+        arguments = decision.state, decision.pod, decision.node_name
+        with self._answering_for(decision, cluster):
+            for plugin in self._pre_binders:
+                self._asked = plugin
+                if status := plugin.pre_bind(*arguments):
+                    self._reject(decision, cluster, status)
+                    return False
+            for binder in self._binders:
+                self._asked = binder
+                status = binder.bind(*arguments)
+                if status is None:
+                    return True
+                if status != SKIP:
+                    self._reject(decision, cluster, status)
+                    return False
+        return False
+
+    def post_bind(self, decision: Decision) -> None:
+        """Tell the plugins that a pod is bound; nothing they do can change that."""
+        assert decision.node_name
+        for plugin in self._post_binders:
+            try:
+                plugin.post_bind(decision.state, decision.pod, decision.node_name)
+            except Exception:
+                log.exception("plugin %s failed after %s was bound", plugin.name, decision.pod)
+
+    @contextmanager
+    def _answering_for(self, decision: Decision, cluster: Cluster) -> Iterator[None]:
+        """Turn what a plugin raises into the decision's outcome."""
+        try:
+            yield
+        except Exception as error:
+            if decision.node_name:
+                self.give_up(decision, cluster)
+            decision.outcome, decision.reason = Outcome.ERROR, self._blame(error)
+
+    def _decide(self, decision: Decision, cluster: Cluster) -> None:
+        pod, state = decision.pod, decision.state
+        feasible = self._find_feasible(decision, cluster)
+        if not feasible:
+            self._post_filter(decision, cluster)
+            return
+        decision.scores = self._score(state, pod, cluster, feasible)
+        totals = decision.totals
+        best = max(totals.values())
+        decision.node_name = self._random.choice([name for name, total in totals.items() if total == best])
+        cluster.assume(pod, decision.node_name)
+        decision.outcome = Outcome.SCHEDULED
+        if not self._reserve(decision, cluster):
+            return
+        self._permit(decision, cluster, waited=0)
+
+    # --- which nodes fit --------------------------------------------------------------------------------
+
+    def _find_feasible(self, decision: Decision, cluster: Cluster) -> list[NodeInfo]:
+        """The nodes that every filter lets pass, or enough of them."""
+        pod, state = decision.pod, decision.state
+        nodes = list(cluster.nodes.values())
+        filters = list(self._filters)
+        for plugin in self._pre_filters:
+            self._asked = plugin
+            answer = plugin.pre_filter(state, pod, cluster)
+            if isinstance(answer, set):
+                for node in nodes:
+                    if node.name not in answer:
+                        reason = unresolvable(f"node(s) didn't satisfy plugin(s) [{plugin.name}]")
+                        decision.rejected[node.name] = Rejection(plugin.name, reason)
+                nodes = [node for node in nodes if node.name in answer]
+            elif answer == SKIP:
+                filters = [each for each in filters if each.name != plugin.name]
+            elif answer:
+                decision.reason = ", ".join(answer.reasons)
+                decision.rejected = {name: Rejection(plugin.name, answer) for name in cluster.nodes}
+                return []
+
+        feasible: list[NodeInfo] = []
+        enough = enough_nodes(len(nodes), self.profile.percentage_of_nodes_to_score)
+        start = self._next_start % len(nodes) if nodes else 0
+        looked_at = 0
+        for node in nodes[start:] + nodes[:start]:
+            if len(feasible) == enough:
+                break
+            looked_at += 1
+            if rejection := self._first_rejection(filters, state, pod, node):
+                decision.rejected[node.name] = rejection
+            else:
+                feasible.append(node)
+        self._next_start = start + looked_at
+        return feasible
+
+    def _first_rejection(
+        self, filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo
+    ) -> Rejection | None:
+        """The first filter that rules a node out; the filters behind it aren't asked."""
+        for plugin in filters:
+            self._asked = plugin
+            if status := plugin.filter(state, pod, node):
+                return Rejection(plugin.name, status)
+        return None
+
+    def _post_filter(self, decision: Decision, cluster: Cluster) -> None:
+        """Nothing fits: ask the plugins that may change that."""
+        rejected = {name: each.status for name, each in decision.rejected.items()}
+        for plugin in self._post_filters:
+            self._asked = plugin
+            status = plugin.post_filter(decision.state, decision.pod, cluster, rejected)
+            if status is None:
+                return
+            decision.afterword = " ".join([decision.afterword, *status.reasons]).strip()
+
+    # --- which is best ----------------------------------------------------------------------------------
+
+    def _score(
+        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+    ) -> dict[str, dict[str, int]]:
+        """Each node's weighted scores by plugin; none if there is only one node to choose from."""
+        scores: dict[str, dict[str, int]] = {node.name: {} for node in nodes}
+        if len(nodes) == 1:
+            return scores
+        scorers = list(self._scorers)
+        for pre in self._pre_scorers:
+            self._asked = pre
+            if pre.pre_score(state, pod, cluster, nodes) == SKIP:
+                scorers = [each for each in scorers if each.name != pre.name]
+        for plugin in scorers:
+            self._asked = plugin
+            raw = {node.name: plugin.score(state, pod, node) for node in nodes}
+            if isinstance(plugin, NormalizeScorePlugin):
+                plugin.normalize_score(state, pod, raw)
+            weight = self.profile.weights[plugin.name]
+            for name, score in raw.items():
+                if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
+                    raise BadAnswerError(
+                        f"score {score!r} of node {name}, not one from 0 to {MAX_NODE_SCORE}"
+                    )
+                scores[name][plugin.name] = score * weight
+        return scores
+
+    # --- holding it -------------------------------------------------------------------------------------
+
+    def _reserve(self, decision: Decision, cluster: Cluster) -> bool:
+        """Tell the plugins that keep accounts; whether all agree."""
+        assert decision.node_name
+        for plugin in self._reservers:
+            self._asked = plugin
+            if status := plugin.reserve(decision.state, decision.pod, decision.node_name):
+                self._reject(decision, cluster, status)
+                return False
+        return True
+
+    def _permit(self, decision: Decision, cluster: Cluster, waited: float) -> None:
+        """Ask for the last word on a decision."""
+        assert decision.node_name
+        decision.outcome, decision.reason = Outcome.SCHEDULED, ""
+        for plugin in self._permitters:
+            self._asked = plugin
+            status = plugin.permit(decision.state, decision.pod, decision.node_name, waited)
+            if status and status.code == Code.WAIT:
+                decision.outcome, decision.reason = Outcome.WAITING, ", ".join(status.reasons)
+            elif status:
+                self._reject(decision, cluster, status)
+                return
+
+    def _reject(self, decision: Decision, cluster: Cluster, status: Status) -> None:
+        """A plugin rejected the node that was picked."""
+        self.give_up(decision, cluster)
+        decision.outcome, decision.reason = Outcome.UNSCHEDULABLE, ", ".join(status.reasons)
+
+    def give_up(self, decision: Decision, cluster: Cluster) -> None:
+        """Undo a decision: unreserve, and count the pod in the picture no longer."""
+        self.unreserve(decision)
+        assert decision.node_name
+        cluster.forget(decision.pod, decision.node_name)
+
+    def unreserve(self, decision: Decision) -> None:
+        """Tell the plugins that keep accounts, in reverse order, that a decision came to nothing."""
+        assert decision.node_name
+        for plugin in reversed(self._reservers):
+            try:
+                plugin.unreserve(decision.state, decision.pod, decision.node_name)
+            except Exception:  # the others must hear of it all the same
+                log.exception("plugin %s failed to unreserve %s", plugin.name, decision.pod)
+
+    def _blame(self, error: Exception) -> str:
+        """Who failed, where, and why, in one line."""
+        name = self._asked.name if self._asked else "of nobody"
+        if isinstance(error, BadAnswerError):
+            return f"plugin {name} failed: {error}"
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return f"plugin {name} failed at {Path(last.filename).name}:{last.lineno}: {what}"
 
 
-def _first_rejection(
-    filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo
-) -> Rejection | None:
-    """The first filter that rules a node out; the filters behind it aren't asked."""
-    for plugin in filters:
-        if reasons := plugin.filter(state, pod, node):
-            return Rejection(plugin.name, reasons)
-    return None
+def enough_nodes(nodes: int, percentage: int = 0) -> int:
+    """How many feasible nodes to look for (schedule_one.go, numFeasibleNodesToFind).
+
+    percentage: of all nodes; 0 takes 50 % less 1 % for each 125 nodes, at least 5 %. At least 100 anyway.
+    """
+    if nodes < ENOUGH_NODES:
+        return nodes
+    percentage = percentage or max(50 - nodes // 125, LEAST_PERCENTAGE)
+    return max(nodes * percentage // 100, ENOUGH_NODES)

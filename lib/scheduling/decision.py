@@ -1,40 +1,112 @@
 """What was decided for a pod, and why."""
 
+import json
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
 
 from lib.kube.objects import Pod
+from lib.scheduling.framework import CycleState, Status
+
+
+class Outcome(StrEnum):
+    """How a pod's cycle ended."""
+
+    SCHEDULED = "scheduled"
+    """A node was picked."""
+    WAITING = "waiting"
+    """A node was picked and is held for the pod, but a Permit plugin says not yet."""
+    UNSCHEDULABLE = "unschedulable"
+    """No node fits, or a plugin rejected the one that was picked."""
+    ERROR = "error"
+    """A plugin failed."""
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """The plugin that ruled a node out, and its reasons."""
+    """The plugin that ruled a node out, and its answer."""
 
     plugin: str
-    reasons: Sequence[str]
+    status: Status
 
 
-@dataclass(frozen=True)
+@dataclass
 class Decision:
-    """The node for a pod, or none.
+    """What a cycle came to. Nodes that were not looked at, as enough were found, are in none of the maps.
 
-    feasible: names of the nodes that every filter let pass. rejected: the others, with who rejected them.
+    node_name: the pick, if there is one. all_nodes: how many there are. rejected: by node, who and why.
+    scores: of each feasible node, by plugin, weighted; empty where one node alone was feasible.
+    reason: what rejected the pod as a whole, or went wrong. afterword: what PostFilter plugins said.
+    state: what plugins kept of the pod.
     """
 
     pod: Pod
-    node_name: str | None
-    feasible: Sequence[str]
-    rejected: dict[str, Rejection]
+    outcome: Outcome
+    node_name: str | None = None
+    all_nodes: int = 0
+    rejected: dict[str, Rejection] = field(default_factory=dict)
+    scores: dict[str, dict[str, int]] = field(default_factory=dict)
+    reason: str = ""
+    afterword: str = ""
+    state: CycleState = field(default_factory=dict, repr=False)
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Each feasible node's sum of scores."""
+        return {node: sum(by_plugin.values()) for node, by_plugin in self.scores.items()}
 
     @property
     def message(self) -> str:
-        """The decision in the words of kube-scheduler's events (framework/types.go, FitError.Error)."""
-        if self.node_name:
+        """The decision in the words of kube-scheduler's events."""
+        if self.outcome == Outcome.SCHEDULED:
             return f"Successfully assigned {self.pod} to {self.node_name}"
-        if not self.rejected:
+        if self.outcome == Outcome.UNSCHEDULABLE and not self.node_name:
+            return self._why_nowhere()
+        return self.reason
+
+    def _why_nowhere(self) -> str:
+        """Count the reasons (framework/types.go, FitError.Error)."""
+        if not self.all_nodes:
             return "no nodes available to schedule pods"
-        reasons = Counter(reason for each in self.rejected.values() for reason in each.reasons)
-        # kube-scheduler sorts the finished words, so "10 …" comes before "2 …".
-        counted = sorted(f"{count} {reason}" for reason, count in reasons.items())
-        return f"0/{len(self.rejected)} nodes are available: {', '.join(counted)}."
+        said = [f"0/{self.all_nodes} nodes are available:"]
+        if self.reason:
+            said.append(f"{self.reason}.")
+        else:
+            reasons = Counter(reason for each in self.rejected.values() for reason in each.status.reasons)
+            # kube-scheduler sorts the finished words, so "10 …" comes before "2 …".
+            said.append(", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items())) + ".")
+        return " ".join([*said, self.afterword]).strip()
+
+    @property
+    def runner_up(self) -> str | None:
+        """The best of the nodes that were not picked."""
+        totals = self.totals
+        others = [node for node in totals if node != self.node_name]
+        return max(others, key=totals.__getitem__, default=None)
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, for a line of `--explain json`."""
+        nodes: dict[str, Any] = {
+            name: {"rejected_by": each.plugin, "reasons": each.status.reasons}
+            for name, each in self.rejected.items()
+        }
+        for name, total in self.totals.items():
+            nodes[name] = {"scores": self.scores[name], "total": total}
+        return {
+            "pod": str(self.pod),
+            "scheduler": self.pod.spec.scheduler_name,
+            "outcome": self.outcome,
+            "node": self.node_name,
+            "message": self.message,
+            "nodes": dict(sorted(nodes.items())),
+        }
+
+    def as_annotation(self) -> str:
+        """The gist in one short line of JSON, for the pod itself."""
+        gist: dict[str, Any] = {"feasible": f"{len(self.scores)}/{self.all_nodes}"}
+        if self.node_name and self.scores.get(self.node_name):
+            gist |= {"total": self.totals[self.node_name], "scores": self.scores[self.node_name]}
+        if self.runner_up:
+            gist["runnerUp"] = {self.runner_up: self.totals[self.runner_up]}
+        return json.dumps(gist, separators=(",", ":"))

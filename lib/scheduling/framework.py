@@ -1,43 +1,210 @@
 """Extension points: what a plugin may have, under the names of the scheduling framework.
 
-A plugin has a `name` and the methods it needs. What it works out once for a pod it keeps in the CycleState
-under its own name, and reads there for each node.
+A plugin is a class with a `name` and the methods it needs, no others. What it works out once for a pod it
+keeps in the CycleState, and reads there for each node.
 
 Source: k8s.io/kube-scheduler/framework/interface.go; in words,
 https://kubernetes.io/docs/concepts/scheduling-eviction/scheduling-framework/
 """
 
-from collections.abc import Sequence
-from typing import Any, Protocol, runtime_checkable
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import NodeInfo
+
+if TYPE_CHECKING:
+    from lib.scheduling.cluster import Cluster, NodeInfo
 
 CycleState = dict[str, Any]
-"""What plugins know of the pod whose cycle it is, by plugin name."""
+"""What is known of the pod whose cycle it is. Plugins choose keys that begin with their name."""
 
-FITS: tuple[str, ...] = ()
-"""No reason against a node."""
+MAX_NODE_SCORE = 100
+"""The best a plugin can give a node; the worst is 0."""
+
+
+class Code(Enum):
+    """How a plugin answers when it doesn't just agree."""
+
+    UNSCHEDULABLE = "unschedulable"
+    """Not now: something in the cluster may change, or be made to."""
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "unschedulable and unresolvable"
+    """Not here, and removing other pods would not help."""
+    WAIT = "wait"
+    """Permit: not yet, ask again at the next tick."""
+    SKIP = "skip"
+    """Nothing to do for this pod: don't ask again in this cycle. Of Bind: another plugin shall."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """An answer with its reasons, in words for people. None stands for success."""
+
+    code: Code
+    reasons: tuple[str, ...] = ()
+
+
+def unschedulable(*reasons: str) -> Status:
+    """Not now."""
+    return Status(Code.UNSCHEDULABLE, reasons)
+
+
+def unresolvable(*reasons: str) -> Status:
+    """Not here, whoever else leaves."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+SKIP = Status(Code.SKIP)
+
+
+class BadAnswerError(Exception):
+    """A plugin answered what its extension point doesn't allow. The text says what, and of which function."""
 
 
 @runtime_checkable
-class PreFilterPlugin(Protocol):
+class Plugin(Protocol):
+    """What all plugins have."""
+
+    @property
+    def name(self) -> str:
+        """What it is called, in weights and in decisions."""
+
+
+@runtime_checkable
+class QueueSortPlugin(Plugin, Protocol):
+    """Orders the pods that wait. A profile has one."""
+
+    def queue_sort(self, pod: Pod) -> Any:
+        """A key to sort pods by: the smallest goes first."""
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Plugin, Protocol):
+    """Says whether a pod may be queued at all."""
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """A rejection keeps the pod out."""
+
+
+@runtime_checkable
+class PreFilterPlugin(Plugin, Protocol):
     """Looks at a pod once, before any node is looked at."""
 
-    name: str
-
-    def pre_filter(self, state: CycleState, pod: Pod) -> None:
-        """Keep in `state` what `filter` needs of the pod."""
+    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> set[str] | Status | None:
+        """Keep what `filter` needs. Names are the only nodes worth a look; SKIP leaves `filter` out."""
 
 
 @runtime_checkable
-class FilterPlugin(Protocol):
+class FilterPlugin(Plugin, Protocol):
     """Rules nodes out."""
 
-    name: str
-
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Sequence[str]:
-        """The reasons why a pod can't go to a node, in kube-scheduler's words; none when it can."""
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """A rejection rules the node out."""
 
 
-Plugin = PreFilterPlugin | FilterPlugin
+@runtime_checkable
+class PostFilterPlugin(Plugin, Protocol):
+    """Is asked when no node is left, and may make one fit."""
+
+    def post_filter(
+        self, state: CycleState, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status]
+    ) -> Status | None:
+        """None: something was done, and the pod may fit soon. A rejection's reasons end the message."""
+
+
+@runtime_checkable
+class PreScorePlugin(Plugin, Protocol):
+    """Looks at the nodes that are left, before they are scored."""
+
+    def pre_score(
+        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
+        """Keep what `score` needs; SKIP leaves `score` out."""
+
+
+@runtime_checkable
+class ScorePlugin(Plugin, Protocol):
+    """Says how good a node is."""
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """0 to MAX_NODE_SCORE; any number, if the plugin has `normalize_score`."""
+
+
+@runtime_checkable
+class NormalizeScorePlugin(ScorePlugin, Protocol):
+    """Brings its scores into the range when it has seen them all."""
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
+        """Change the scores, by node name, in place."""
+
+
+@runtime_checkable
+class ReservePlugin(Plugin, Protocol):
+    """Is told when a pod is counted on a node, before it is bound there, and when that came to nothing."""
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """A rejection ends the pod's cycle."""
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Undo `reserve`, also one that was never done or that failed. May not fail itself."""
+
+
+@runtime_checkable
+class PermitPlugin(Plugin, Protocol):
+    """Has the last word before the binding."""
+
+    def permit(self, state: CycleState, pod: Pod, node_name: str, waited: float) -> Status | None:
+        """WAIT holds the node for the pod and asks again at the next tick; `waited` is in seconds."""
+
+
+@runtime_checkable
+class PreBindPlugin(Plugin, Protocol):
+    """Does what must be done before a pod is bound."""
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """A rejection means that the pod is not bound."""
+
+
+@runtime_checkable
+class BindPlugin(Plugin, Protocol):
+    """Binds a pod, in place of poller."""
+
+    def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """SKIP leaves it to the next one; after the last, poller POSTs the binding itself."""
+
+
+@runtime_checkable
+class PostBindPlugin(Plugin, Protocol):
+    """Is told of a pod that was bound."""
+
+    def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Tidy up."""
+
+
+P = TypeVar("P", bound=Plugin)
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A scheduler name, and how pods that name it are placed.
+
+    plugins: in the order in which they are asked. weights: what scores are multiplied by, by plugin name; a
+    plugin without a weight isn't asked to score. percentage_of_nodes_to_score: how many feasible nodes are
+    enough; 0 lets the size of the cluster decide.
+    """
+
+    scheduler_name: str
+    plugins: tuple[Plugin, ...]
+    weights: Mapping[str, int]
+    percentage_of_nodes_to_score: int = 0
+
+    def with_point(self, kind: type[P]) -> list[P]:
+        """The plugins that have an extension point, such as FilterPlugin."""
+        return [plugin for plugin in self.plugins if isinstance(plugin, kind)]
+
+    def scoring(self, kind: type[P]) -> list[P]:
+        """The plugins with an extension point that serves scoring."""
+        return [plugin for plugin in self.with_point(kind) if plugin.name in self.weights]

@@ -1,26 +1,24 @@
-"""Which pod is next."""
+"""Which pods are to be placed, and which goes first."""
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
 
 from lib.kube.objects import Pod
-
-_NEVER = datetime.max.replace(tzinfo=UTC)
-
-
-def by_priority_then_age(pods: Iterable[Pod]) -> list[Pod]:
-    """Highest priority first, among equals the oldest, as PrioritySort orders kube-scheduler's queue."""
-    return sorted(
-        pods, key=lambda pod: (-pod.spec.priority, pod.metadata.creation_timestamp or _NEVER, str(pod))
-    )
+from lib.scheduling.framework import PreEnqueuePlugin, Profile, QueueSortPlugin
 
 
-def why_passed_over(pod: Pod) -> str | None:
+def why_passed_over(pod: Pod, profile: Profile) -> str | None:
     """Why no scheduler may place this pod now; None when it waits for one."""
     if pod.metadata.deletion_timestamp:
         return "is being deleted"
-    if pod.spec.scheduling_gates:
-        return "has scheduling gates"
     if pod.status.phase in ("Succeeded", "Failed"):
         return "has finished"
+    for plugin in profile.with_point(PreEnqueuePlugin):
+        if status := plugin.pre_enqueue(pod):
+            return ", ".join(status.reasons)
     return None
+
+
+def in_order(pods: Iterable[Pod], profile: Profile) -> list[Pod]:
+    """The pods in the order in which a profile places them."""
+    (plugin,) = profile.with_point(QueueSortPlugin)
+    return sorted(pods, key=plugin.queue_sort)

@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping
 
-from lib.kube.objects import Pod
+from lib.kube.objects import Container, Pod
 from lib.kube.quantity import Quantity
 
 Resources = dict[str, int]
+
+AT_LEAST: Mapping[str, Quantity] = {"cpu": Quantity.parse("100m"), "memory": Quantity.parse("200Mi")}
+"""What a container that requests nothing is taken to use, where nodes are scored (util/pod_resources.go)."""
 
 
 def amounts(quantities: Mapping[str, int]) -> Resources:
@@ -16,35 +19,54 @@ def amounts(quantities: Mapping[str, int]) -> Resources:
     }
 
 
-def pod_requests(pod: Pod) -> Resources:
+def pod_requests(pod: Pod, at_least: Mapping[str, int] | None = None) -> Resources:
     """What a pod requests of its node (component-helpers/resource/helpers.go, PodRequests).
 
     Containers run side by side, so theirs add up. Init containers run one after the other before them,
     each beside the sidecars (init containers that restart always) started so far: the largest counts,
     where it is larger than the sum. What is requested for the pod as a whole goes before what its
     containers request. The overhead of the pod's sandbox comes on top.
+
+    at_least: what counts for a container that doesn't say.
     """
+    missing = at_least or {}
+
+    def wanted(container: Container) -> dict[str, int]:
+        return {**missing, **container.resources.requests}
+
     running: dict[str, int] = {}
     for container in pod.spec.containers:
-        _add(running, container.resources.requests)
+        _add(running, wanted(container))
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in pod.spec.init_containers:
         if container.restart_policy == "Always":
-            _add(running, container.resources.requests)
-            _add(sidecars, container.resources.requests)
+            _add(running, wanted(container))
+            _add(sidecars, wanted(container))
             _raise_to(starting, sidecars)
         else:
             at_once = dict(sidecars)
-            _add(at_once, container.resources.requests)
+            _add(at_once, wanted(container))
             _raise_to(starting, at_once)
     _raise_to(running, starting)
-    running |= {name: each for name, each in pod.spec.resources.requests.items() if _is_pod_level(name)}
+    running |= {name: each for name, each in pod.spec.resources.requests.items() if is_pod_level(name)}
     _add(running, pod.spec.overhead)
     return amounts(running)
 
 
-def _is_pod_level(name: str) -> bool:
+def non_zero_requests(pod: Pod) -> Resources:
+    """What a pod is taken to use of cpu and memory where nodes are scored (NodeInfo.NonZeroRequested).
+
+    A pod that requests for itself as a whole is taken at its word.
+    """
+    at_least: Mapping[str, Quantity] = AT_LEAST
+    if any(is_pod_level(name) for name in pod.spec.resources.requests):
+        said = pod_requests(pod)
+        at_least = {name: least for name, least in AT_LEAST.items() if name not in said}
+    return pod_requests(pod, at_least)
+
+
+def is_pod_level(name: str) -> bool:
     """Whether a resource can be requested for a pod as a whole."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 

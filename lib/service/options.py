@@ -2,16 +2,38 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from math import isfinite
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
 import typer
 
+from lib.service.explain import Explain, as_json, as_table
+from lib.service.policies import Policy, PolicyError, load_policies
+
 DEFAULT_PROXY = "http://127.0.0.1:8001"
 """Where `kubectl proxy` listens unless told otherwise."""
+
+
+class PolicyName(StrEnum):
+    """The policies that come with poller."""
+
+    DEFAULT = "default"
+    RANDOM = "random"
+
+
+class ExplainName(StrEnum):
+    """How decisions can be shown."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+EXPLAIN: Mapping[ExplainName, Explain] = {ExplainName.TABLE: as_table, ExplainName.JSON: as_json}
 
 
 @dataclass(frozen=True)
@@ -20,7 +42,11 @@ class Options:
 
     proxy: str
     start_proxy: bool
-    scheduler_name: str
+    scheduler_name: str | None
+    policy: PolicyName
+    plugins: tuple[Policy, ...]
+    annotate: bool
+    explain: Explain | None
     interval: float
     once: bool
     dry_run: bool
@@ -41,8 +67,8 @@ def _address(text: str | None) -> str | None:
     return text
 
 
-def _name(text: str) -> str:
-    if not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
+def _name(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
         raise typer.BadParameter(f"{text!r} is no name that a pod's spec.schedulerName can have")
     return text
 
@@ -51,6 +77,13 @@ def _seconds(number: float) -> float:
     if not (isfinite(number) and number > 0):
         raise typer.BadParameter(f"{number} is no number of seconds to wait")
     return number
+
+
+def _policies(files: list[Path]) -> tuple[Policy, ...]:
+    try:
+        return tuple(load_policies(files))
+    except PolicyError as error:
+        raise typer.BadParameter(str(error), param_hint="--plugin") from error
 
 
 def run_with_options(run: Callable[[Options], int]) -> None:
@@ -81,9 +114,39 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             ),
         ] = False,
         scheduler_name: Annotated[
-            str,
-            typer.Option(callback=_name, metavar="NAME", help="Serve pods with this spec.schedulerName."),
-        ] = "my-scheduler",
+            str | None,
+            typer.Option(
+                callback=_name,
+                metavar="NAME",
+                show_default="my-scheduler and random-scheduler",
+                help="Serve pods with this spec.schedulerName, and no others.",
+            ),
+        ] = None,
+        policy: Annotated[
+            PolicyName | None,
+            typer.Option(
+                show_default="default",
+                help="How pods of --scheduler-name NAME are placed: as kube-scheduler does, or by chance.",
+            ),
+        ] = None,
+        plugin: Annotated[
+            list[Path] | None,
+            typer.Option(
+                metavar="FILE.py",
+                help="A policy of your own, added to the default one: filter(pod, node), score(pod, node). "
+                "May be given more than once.",
+            ),
+        ] = None,
+        explain: Annotated[
+            ExplainName | None,
+            typer.Option(help="Show each decision, node by node, on standard output."),
+        ] = None,
+        no_annotate: Annotated[
+            bool,
+            typer.Option(
+                "--no-annotate", metavar="", help="Leave the annotation poller/decision off the pods bound."
+            ),
+        ] = False,
         interval: Annotated[
             float, typer.Option(callback=_seconds, metavar="SECONDS", help="Wait so long between two polls.")
         ] = 1.0,
@@ -115,10 +178,18 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         """
         if start_proxy and proxy:
             raise typer.BadParameter("a proxy of our own has an address of its own: leave out --proxy")
+        if policy and not scheduler_name:
+            raise typer.BadParameter("--policy says how to serve --scheduler-name NAME: give that, too")
+        if plugin and policy == PolicyName.RANDOM:
+            raise typer.BadParameter("--plugin adds to the default policy: leave out --policy random")
         options = Options(
             proxy=proxy or DEFAULT_PROXY,
             start_proxy=start_proxy,
             scheduler_name=scheduler_name,
+            policy=policy or PolicyName.DEFAULT,
+            plugins=_policies(plugin or []),
+            annotate=not no_annotate,
+            explain=EXPLAIN[explain] if explain else None,
             interval=interval,
             once=once,
             dry_run=dry_run,

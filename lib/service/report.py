@@ -3,12 +3,13 @@
 import logging
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import TypeVar
 
 from lib.kube.api import ApiError, Listing
 from lib.kube.objects import Object, Pod
-from lib.kube.writer import Outcome
-from lib.scheduling.decision import Decision
+from lib.kube.writer import BindResult
+from lib.scheduling.decision import Decision, Outcome
 
 log = logging.getLogger("poller")
 
@@ -46,9 +47,9 @@ class Report:
         self._said_this_tick[subject] = gist
         return news
 
-    def started(self, scheduler_name: str, address: str) -> None:
+    def started(self, scheduler_names: Sequence[str], address: str) -> None:
         """poller begins."""
-        log.info("serving pods of scheduler %s through %s", scheduler_name, address)
+        log.info("serving pods of %s through %s", " and ".join(scheduler_names), address)
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be read get a line instead."""
@@ -65,29 +66,41 @@ class Report:
         """A decision was made, and nothing of it is written yet; in a dry run nothing will be."""
         pod, uid = decision.pod, decision.pod.metadata.uid
         for node, rejection in decision.rejected.items():
-            log.debug("%s: not %s: %s (%s)", pod, node, ", ".join(rejection.reasons), rejection.plugin)
-        log.debug("%s: feasible: %s", pod, ", ".join(decision.feasible) or "no node")
-        if not decision.node_name:
-            if self._say_once(uid, f"{pod} fits nowhere: {decision.message}"):
-                self.done["that fit nowhere"] += 1
-        elif dry_run and self._say_once(
-            uid, f"{pod} would be bound to {decision.node_name}", gist="would be bound"
-        ):
-            self.done["would be bound"] += 1
+            reasons = ", ".join(rejection.status.reasons)
+            log.debug("%s: not %s: %s (%s)", pod, node, reasons, rejection.plugin)
+        for node, total in decision.totals.items():
+            log.debug("%s: %s scores %s: %s", pod, node, total, decision.scores[node])
+        match decision.outcome:
+            case Outcome.UNSCHEDULABLE:
+                if self._say_once(uid, f"{pod} fits nowhere: {decision.message}"):
+                    self.done["that fit nowhere"] += 1
+            case Outcome.ERROR:
+                if self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR):
+                    self.done["with an error"] += 1
+            case Outcome.WAITING:
+                self._say_once(uid, f"{pod} has {decision.node_name} held for it: {decision.message}")
+            case Outcome.SCHEDULED if dry_run:
+                words = f"{pod} would be bound to {decision.node_name}"
+                if self._say_once(uid, words, gist="would be bound"):
+                    self.done["would be bound"] += 1
 
-    def settled(self, decision: Decision, outcome: Outcome) -> None:
+    def settled(self, decision: Decision, result: BindResult) -> None:
         """A pod was bound, or something else happened to it before it could be."""
-        if outcome == Outcome.BOUND:
+        if result == BindResult.BOUND:
             log.info("%s is bound to %s", decision.pod, decision.node_name)
             self.done["bound"] += 1
         else:
-            log.info("%s %s before it could be bound", decision.pod, outcome.value)
+            log.info("%s %s before it could be bound", decision.pod, result.value)
             self.done["taken or gone before that"] += 1
 
     def failed(self, pod: Pod, what: str, error: ApiError) -> None:
         """A write did not succeed; the pod is tried again in the next tick."""
         if self._say_once(f"{what} {pod.metadata.uid}", f"{pod}: {what} failed: {error}", logging.WARNING):
             self.done["with a failed write"] += 1
+
+    def without(self, what: str, error: ApiError) -> None:
+        """Something that pods don't depend on is left out, as it can't be had."""
+        self._say_once(what, f"going on without {what}: {error}", logging.WARNING)
 
     def tick_done(self) -> None:
         """A tick went through; if the one before did not, say that it is over."""

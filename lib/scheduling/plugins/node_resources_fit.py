@@ -1,37 +1,135 @@
 """NodeResourcesFit: what a pod requests must still be free on its node.
 
 Requests count, not use: a node is full when its pods' requests reach what it can allocate, idle or not.
+Scores compare what would be requested with what there is, by one of three strategies.
 
-Source: pkg/scheduler/framework/plugins/noderesources/fit.go
+Source: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_allocation.go, least_allocated.go,
+most_allocated.go, requested_to_capacity_ratio.go
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import CycleState
-from lib.scheduling.resources import pod_requests
+from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.framework import MAX_NODE_SCORE, CycleState, Status, unschedulable
+from lib.scheduling.resources import AT_LEAST, Resources, pod_requests
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
 
+COUNTED_WITHOUT_REQUEST = ("cpu", "memory", "ephemeral-storage")
+"""What is scored even if the pod doesn't ask for it; other resources are scored only if it does."""
 
+Shape = Sequence[tuple[int, int]]
+"""Points of a line: how much is used (0 to 100), and the score (0 to 10) for that."""
+
+
+def least_allocated(requested: int, capacity: int) -> int:
+    """The emptier, the better: the share that stays free."""
+    return 0 if requested > capacity else (capacity - requested) * MAX_NODE_SCORE // capacity
+
+
+def most_allocated(requested: int, capacity: int) -> int:
+    """The fuller, the better: the share that is used."""
+    return min(requested, capacity) * MAX_NODE_SCORE // capacity
+
+
+def requested_to_capacity_ratio(shape: Shape) -> Callable[[int, int], int]:
+    """A line of one's own."""
+
+    def score(requested: int, capacity: int) -> int:
+        used = 100 if requested > capacity else requested * 100 // capacity
+        return _on_line(used, [(at, ten * MAX_NODE_SCORE // 10) for at, ten in shape])
+
+    return score
+
+
+def _on_line(at: int, points: Shape) -> int:
+    before = points[0]
+    for point in points:
+        if at <= point[0]:
+            if point is points[0]:
+                return point[1]
+            rise, run = point[1] - before[1], point[0] - before[0]
+            return before[1] + int(rise * (at - before[0]) / run)  # cut off towards zero, as Go divides
+        before = point
+    return points[-1][1]
+
+
+@dataclass(frozen=True)
 class NodeResourcesFit:
-    """Filters out nodes without room for the pod's requests, or for one more pod."""
+    """Filters out nodes without room for the pod's requests, or for one more pod; scores the rest.
 
-    name = "NodeResourcesFit"
+    strategy: "LeastAllocated", "MostAllocated" or "RequestedToCapacityRatio", which goes by `shape`.
+    resources: what is scored, with weights. ignored_resources, ignored_resource_groups: extended resources,
+    by name or by what stands before their slash, that others look after.
+    """
 
-    def pre_filter(self, state: CycleState, pod: Pod) -> None:
+    strategy: str = "LeastAllocated"
+    resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
+    shape: Shape = ((0, 0), (100, 10))
+    ignored_resources: frozenset[str] = frozenset()
+    ignored_resource_groups: frozenset[str] = frozenset()
+    name: str = "NodeResourcesFit"
+
+    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> None:
         """Add up what the pod requests."""
-        state[self.name] = pod_requests(pod)
+        requests = pod_requests(pod)
+        state[self.name] = {
+            name: amount
+            for name, amount in requests.items()
+            if amount > 0
+            and name not in self.ignored_resources
+            and ("/" not in name or name.split("/")[0] not in self.ignored_resource_groups)
+        }
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Sequence[str]:
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that lacks something; a reason for each thing it lacks."""
         reasons = []
         if len(node.pods) + 1 > node.allocatable.get("pods", 0):
             reasons.append(TOO_MANY_PODS)
         for name, amount in state[self.name].items():
-            free = node.allocatable.get(name, 0) - node.requested.get(name, 0)
-            if amount > 0 and amount > free:
+            if amount > node.allocatable.get(name, 0) - node.requested.get(name, 0):
                 reasons.append(INSUFFICIENT.format(name))
-        return reasons
+        return unschedulable(*reasons) if reasons else None
+
+    def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
+        """Add up what the pod is taken to use, with a little for containers that request nothing."""
+        state[f"{self.name}/score"] = pod_requests(pod, AT_LEAST)
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The weighted mean of each resource's score."""
+        total = weights = 0
+        for name, requested, capacity in _after(
+            self.resources, state[f"{self.name}/score"], node, node.non_zero_requested
+        ):
+            score = self._score_one(requested, capacity)
+            if self.strategy == "RequestedToCapacityRatio" and score <= 0:
+                continue
+            total += score * self.resources[name]
+            weights += self.resources[name]
+        if not weights:
+            return 0
+        if self.strategy == "RequestedToCapacityRatio":
+            return int(total / weights + 0.5)
+        return total // weights
+
+    @property
+    def _score_one(self) -> Callable[[int, int], int]:
+        if self.strategy == "RequestedToCapacityRatio":
+            return requested_to_capacity_ratio(self.shape)
+        return most_allocated if self.strategy == "MostAllocated" else least_allocated
+
+
+def _after(
+    resources: Mapping[str, int], pod: Resources, node: NodeInfo, in_use: Resources
+) -> list[tuple[str, int, int]]:
+    """Of each resource that counts: its name, what would be requested of it with the pod, what there is."""
+    found = []
+    for name in resources:
+        wanted, capacity = pod.get(name, 0), node.allocatable.get(name, 0)
+        if capacity and (wanted or name in COUNTED_WITHOUT_REQUEST):
+            used = in_use if name in AT_LEAST else node.requested
+            found.append((name, used.get(name, 0) + wanted, capacity))
+    return found

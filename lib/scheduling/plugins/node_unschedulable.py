@@ -3,16 +3,14 @@
 Source: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go
 """
 
-from collections.abc import Sequence
-
 from lib.kube.objects import Pod, Taint
 from lib.kube.selectors import tolerates
 from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import FITS, CycleState
+from lib.scheduling.framework import CycleState, Status, unresolvable
 
-REASON = "node(s) were unschedulable"
+CORDONED = unresolvable("node(s) were unschedulable")
 
-CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+AS_A_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 """`kubectl cordon` sets spec.unschedulable, which counts as this taint: a DaemonSet's pods tolerate it."""
 
 
@@ -21,8 +19,8 @@ class NodeUnschedulable:
 
     name = "NodeUnschedulable"
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Sequence[str]:
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a cordoned node."""
         if not node.node.spec.unschedulable:
-            return FITS
-        return FITS if any(tolerates(each, CORDONED) for each in pod.spec.tolerations) else (REASON,)
+            return None
+        return None if any(tolerates(each, AS_A_TAINT) for each in pod.spec.tolerations) else CORDONED

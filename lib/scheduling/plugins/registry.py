@@ -1,12 +1,58 @@
-"""Which plugins there are, in the order in which they are asked, which is kube-scheduler's."""
+"""Which plugins there are, and the profiles made of them."""
 
-from lib.scheduling.framework import Plugin
+from collections.abc import Mapping
+from random import Random as Generator
+
+from lib.scheduling.framework import Plugin, Profile
+from lib.scheduling.plugins.image_locality import ImageLocality
+from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
+from lib.scheduling.plugins.node_name import NodeName
+from lib.scheduling.plugins.node_ports import NodePorts
+from lib.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
+from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from lib.scheduling.plugins.priority_sort import PrioritySort
+from lib.scheduling.plugins.random import Random
+from lib.scheduling.plugins.scheduling_gates import SchedulingGates
 from lib.scheduling.plugins.taint_toleration import TaintToleration
 
+WEIGHTS = {
+    "TaintToleration": 3,
+    "NodeAffinity": 2,
+    "NodeResourcesFit": 1,
+    "PodTopologySpread": 2,
+    "InterPodAffinity": 2,
+    "NodeResourcesBalancedAllocation": 1,
+    "ImageLocality": 1,
+}
+"""kube-scheduler's (pkg/scheduler/apis/config/v1/default_plugins.go)."""
 
-def default_plugins() -> list[Plugin]:
-    """The plugins of the default profile."""
-    return [NodeUnschedulable(), TaintToleration(), NodeAffinity(), NodeResourcesFit()]
+
+def default_profile(scheduler_name: str, *more: Plugin, weights: Mapping[str, int] | None = None) -> Profile:
+    """kube-scheduler's plugins, in its order and with its weights; then more, with theirs."""
+    return Profile(scheduler_name, (*_default_plugins(), *more), {**WEIGHTS, **(weights or {})})
+
+
+def random_profile(scheduler_name: str, generator: Generator) -> Profile:
+    """The default filters, and chance in place of scores."""
+    chance = Random(generator)
+    return Profile(scheduler_name, (*_default_plugins(), chance), {chance.name: 1})
+
+
+def _default_plugins() -> tuple[Plugin, ...]:
+    return (
+        SchedulingGates(),
+        PrioritySort(),
+        NodeUnschedulable(),
+        NodeName(),
+        TaintToleration(),
+        NodeAffinity(),
+        NodePorts(),
+        NodeResourcesFit(),
+        PodTopologySpread(),
+        InterPodAffinity(),
+        NodeResourcesBalancedAllocation(),
+        ImageLocality(),
+    )

@@ -1,26 +1,40 @@
 """TaintToleration: a tainted node takes only pods that tolerate its taints.
 
+NoSchedule and NoExecute keep a pod off; PreferNoSchedule advises against the node, so the fewer of these a
+pod doesn't tolerate, the better the score.
+
 Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 """
 
-from collections.abc import Sequence
-
-from lib.kube.objects import Pod
-from lib.kube.selectors import untolerated
+from lib.kube.objects import Pod, Toleration
+from lib.kube.selectors import tolerates, untolerated
 from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import FITS, CycleState
+from lib.scheduling.framework import CycleState, Status, unresolvable
+from lib.scheduling.plugins.scores import normalize_to_largest
 
-REASON = "node(s) had untolerated taint(s)"
+TAINTED = unresolvable("node(s) had untolerated taint(s)")
 
 REPELLING = ("NoSchedule", "NoExecute")
-"""The effects that keep a pod off; PreferNoSchedule only advises against the node."""
+ADVISING = "PreferNoSchedule"
 
 
 class TaintToleration:
-    """Filters out nodes with a taint that the pod doesn't tolerate."""
+    """Filters out nodes with a taint that the pod doesn't tolerate, and counts the merely advising ones."""
 
     name = "TaintToleration"
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Sequence[str]:
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node with an untolerated taint."""
-        return (REASON,) if untolerated(node.node.spec.taints, pod.spec.tolerations, REPELLING) else FITS
+        return TAINTED if untolerated(node.taints, pod.spec.tolerations, REPELLING) else None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The number of advising taints that the pod doesn't tolerate."""
+        advising = [taint for taint in node.taints if taint.effect == ADVISING]
+        tolerations: list[Toleration] = [
+            each for each in pod.spec.tolerations if each.effect in ("", ADVISING)
+        ]
+        return sum(not any(tolerates(each, taint) for each in tolerations) for taint in advising)
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
+        """The fewer, the better."""
+        normalize_to_largest(scores, reverse=True)

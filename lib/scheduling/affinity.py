@@ -1,0 +1,104 @@
+"""Pod affinity terms, as they are asked of one pod after the other.
+
+Source: k8s.io/kube-scheduler/framework/types.go, AffinityTerm
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lib.kube.objects import LabelSelector, Pod, PodAffinity, PodAffinityTerm, Requirement
+from lib.kube.selectors import selects
+
+Namespaces = Mapping[str, Mapping[str, str]]
+"""The labels of each namespace."""
+
+
+@dataclass(frozen=True)
+class Term:
+    """Pods that are meant (those that `selects`), in which topology, and what it is worth (0: required)."""
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: frozenset[str]
+    namespace_selector: LabelSelector | None
+    weight: int
+
+    def selects(self, pod: Pod, namespaces: Namespaces) -> bool:
+        """Whether the term means this pod."""
+        namespace = pod.metadata.namespace
+        if namespace not in self.namespaces and not selects(
+            self.namespace_selector, namespaces.get(namespace, {})
+        ):
+            return False
+        return selects(self.selector, pod.metadata.labels)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """All that a pod says of other pods."""
+
+    affinity: tuple[Term, ...]
+    anti_affinity: tuple[Term, ...]
+    preferred: tuple[Term, ...]
+    preferred_anti: tuple[Term, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.affinity or self.anti_affinity or self.preferred or self.preferred_anti)
+
+
+def terms_of(pod: Pod) -> Terms:
+    """A pod's terms."""
+    near, far = pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity
+    return Terms(
+        affinity=_required(pod, near),
+        anti_affinity=_required(pod, far),
+        preferred=_preferred(pod, near),
+        preferred_anti=_preferred(pod, far),
+    )
+
+
+def looks_at_namespaces(pod: Pod) -> bool:
+    """Whether a pod has a term that selects namespaces by their labels."""
+    terms = terms_of(pod)
+    every = (*terms.affinity, *terms.anti_affinity, *terms.preferred, *terms.preferred_anti)
+    return any(term.namespace_selector is not None for term in every)
+
+
+def _required(pod: Pod, affinity: PodAffinity | None) -> tuple[Term, ...]:
+    terms = affinity.required_during_scheduling_ignored_during_execution if affinity else []
+    return tuple(_term(pod, term, 0) for term in terms)
+
+
+def _preferred(pod: Pod, affinity: PodAffinity | None) -> tuple[Term, ...]:
+    terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
+    return tuple(_term(pod, each.pod_affinity_term, each.weight) for each in terms)
+
+
+def _term(pod: Pod, term: PodAffinityTerm, weight: int) -> Term:
+    own_only = not term.namespaces and term.namespace_selector is None
+    return Term(
+        topology_key=term.topology_key,
+        selector=with_label_keys(
+            term.label_selector, pod.metadata.labels, term.match_label_keys, term.mismatch_label_keys
+        ),
+        namespaces=frozenset([pod.metadata.namespace] if own_only else term.namespaces),
+        namespace_selector=term.namespace_selector,
+        weight=weight,
+    )
+
+
+def with_label_keys(
+    selector: LabelSelector | None,
+    labels: Mapping[str, str],
+    match: tuple[str, ...] = (),
+    mismatch: tuple[str, ...] = (),
+) -> LabelSelector | None:
+    """A selector that holds, too, for what has the same (or another) value as `labels` under these keys.
+
+    The API server does the same when a pod is created; doing it twice changes nothing.
+    """
+    extra = tuple(Requirement(key, "In", (labels[key],)) for key in match if key in labels)
+    extra += tuple(Requirement(key, "NotIn", (labels[key],)) for key in mismatch if key in labels)
+    if selector is None or not extra:
+        return selector
+    return LabelSelector(selector.match_labels, selector.match_expressions + extra)

@@ -1,0 +1,20 @@
+"""NodeName: a pod that names its node goes nowhere else.
+
+Source: pkg/scheduler/framework/plugins/nodename/node_name.go
+"""
+
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import NodeInfo
+from lib.scheduling.framework import CycleState, Status, unresolvable
+
+OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
+
+
+class NodeName:
+    """Filters out all nodes but the one that spec.nodeName names."""
+
+    name = "NodeName"
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject every other node."""
+        return OTHER_NODE if pod.spec.node_name not in ("", node.name) else None

@@ -1,0 +1,33 @@
+"""NodePorts: two pods can't have the same port of a node.
+
+Source: pkg/scheduler/framework/plugins/nodeports/node_ports.go, and HostPortInfo in the framework's types.go
+"""
+
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import ANY_ADDRESS, Cluster, HostPort, NodeInfo, host_ports
+from lib.scheduling.framework import SKIP, CycleState, Status, unschedulable
+
+TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
+
+
+class NodePorts:
+    """Filters out nodes where a host port that the pod wants is taken."""
+
+    name = "NodePorts"
+
+    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> Status | None:
+        """Find the pod's host ports; most pods have none."""
+        state[self.name] = host_ports(pod)
+        return None if state[self.name] else SKIP
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node with a conflict."""
+        used = [port for port, count in node.ports.items() if count]
+        conflict = any(_clash(wanted, other) for wanted in state[self.name] for other in used)
+        return TAKEN if conflict else None
+
+
+def _clash(one: HostPort, other: HostPort) -> bool:
+    """Same protocol and port, and an address in common."""
+    same_address = one[0] == other[0] or ANY_ADDRESS in (one[0], other[0])
+    return one[1:] == other[1:] and same_address

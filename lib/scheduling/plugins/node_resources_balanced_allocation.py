@@ -1,0 +1,57 @@
+"""NodeResourcesBalancedAllocation: a node's resources should run out together, not one long before another.
+
+The more evenly a node's resources are used with the pod than without it, the better: 75 says that nothing
+changes, 100 that the pod balances the node, 50 that it unbalances it.
+
+Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import sqrt
+
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Status
+from lib.scheduling.plugins.node_resources_fit import COUNTED_WITHOUT_REQUEST
+from lib.scheduling.resources import pod_requests
+
+
+@dataclass(frozen=True)
+class NodeResourcesBalancedAllocation:
+    """Scores how evenly a node's resources are used."""
+
+    resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
+    name: str = "NodeResourcesBalancedAllocation"
+
+    def pre_score(
+        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
+        """A pod that requests nothing changes no balance; scoring it would heap such pods on one node."""
+        requests = pod_requests(pod)
+        state[self.name] = requests
+        return None if any(requests.get(name) for name in self.resources) else SKIP
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """Half of what the balance gains, on top of 75 or so."""
+        before, after = [], []
+        for name in self.resources:
+            wanted, capacity = state[self.name].get(name, 0), node.allocatable.get(name, 0)
+            if capacity and (wanted or name in COUNTED_WITHOUT_REQUEST):
+                used = node.requested.get(name, 0)
+                before.append(min(used / capacity, 1.0))
+                after.append(min((used + wanted) / capacity, 1.0))
+        half = MAX_NODE_SCORE // 2
+        return half + (half + _balance(after) - _balance(before)) // 2
+
+
+def _balance(shares: list[float]) -> int:
+    """100 less the standard deviation of the shares that are used, in hundredths."""
+    if len(shares) == 2:
+        deviation = abs((shares[0] - shares[1]) / 2)
+    elif shares:
+        mean = sum(shares) / len(shares)
+        deviation = sqrt(sum((share - mean) * (share - mean) for share in shares) / len(shares))
+    else:
+        deviation = 0.0
+    return int((1 - deviation) * MAX_NODE_SCORE)

@@ -1,0 +1,185 @@
+"""PodTopologySpread: pods that belong together are spread over zones, nodes, or whatever a label tells apart.
+
+A domain is all nodes with the same value of the constraint's topology key. With `DoNotSchedule` a node is
+out if, with the pod, its domain would have over `maxSkew` more matching pods than the emptiest domain. With
+`ScheduleAnyway` emptier domains only score better. A pod without constraints of its own, which belongs to a
+service or a controller, is spread a little by default.
+
+Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go, scoring.go, plugin.go
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import floor, log
+
+from lib.kube.objects import LabelSelector, Pod, TopologySpreadConstraint
+from lib.kube.selectors import selects, untolerated
+from lib.scheduling.affinity import with_label_keys
+from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.plugins.node_affinity import wants
+from lib.scheduling.plugins.taint_toleration import REPELLING
+
+TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
+NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+
+SYSTEM_DEFAULTS = (
+    TopologySpreadConstraint(HOSTNAME, max_skew=3, when_unsatisfiable="ScheduleAnyway"),
+    TopologySpreadConstraint(ZONE, max_skew=5, when_unsatisfiable="ScheduleAnyway"),
+)
+
+
+@dataclass
+class _Constraint:
+    """A constraint, with its selector made complete, and matching pods counted by domain."""
+
+    spec: TopologySpreadConstraint
+    selector: LabelSelector | None
+    pods: dict[str, int] = field(default_factory=dict)
+
+    def counts(self, pod: Pod, node: NodeInfo) -> bool:
+        """Whether the pods of a node count, which by default they do where the pod itself might go."""
+        if self.spec.node_affinity_policy == "Honor" and not wants(pod, node):
+            return False
+        if self.spec.node_taints_policy == "Honor":
+            return not untolerated(node.taints, pod.spec.tolerations, REPELLING)
+        return True
+
+    def matching(self, pod: Pod, node: NodeInfo) -> int:
+        """How many of a node's pods match: of the same namespace, and not about to go."""
+        if self.selector == LabelSelector():
+            return 0
+        return sum(
+            other.metadata.namespace == pod.metadata.namespace
+            and other.metadata.deletion_timestamp is None
+            and selects(self.selector, other.metadata.labels)
+            for other in node.pods
+        )
+
+
+@dataclass
+class _Scoring:
+    """What is known when nodes are scored."""
+
+    constraints: list[_Constraint]
+    weights: list[float]
+    ignored: set[str]
+
+
+@dataclass(frozen=True)
+class PodTopologySpread:
+    """Filters out nodes whose domain has too many pods alike, and prefers domains with few.
+
+    default_constraints: for pods without constraints of their own; without a selector, as the pod's service
+    or controller gives that.
+    """
+
+    default_constraints: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
+    name: str = "PodTopologySpread"
+
+    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> Status | None:
+        """Count the matching pods of each domain, for the constraints that must hold."""
+        constraints = self._constraints(pod, cluster, "DoNotSchedule")
+        state[f"{self.name}/filter"] = constraints
+        if not constraints:
+            return SKIP
+        for node in cluster.nodes.values():
+            if not _has_all_labels(node, constraints):
+                continue
+            for constraint in constraints:
+                if constraint.counts(pod, node):
+                    domain = node.labels[constraint.spec.topology_key]
+                    here = constraint.matching(pod, node)
+                    constraint.pods[domain] = constraint.pods.get(domain, 0) + here
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node whose domain would get too far ahead of the emptiest."""
+        constraints: list[_Constraint] = state[f"{self.name}/filter"]
+        for constraint in constraints:
+            domain = node.labels.get(constraint.spec.topology_key)
+            if domain is None:
+                return NO_LABEL
+            emptiest = min(constraint.pods.values(), default=0)
+            if len(constraint.pods) < (constraint.spec.min_domains or 1):
+                emptiest = 0  # a domain that isn't there yet is empty
+            itself = selects(constraint.selector, pod.metadata.labels)
+            if constraint.pods.get(domain, 0) + itself - emptiest > constraint.spec.max_skew:
+                return TOO_SKEWED
+        return None
+
+    def pre_score(
+        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
+        """Count the matching pods of the feasible nodes' domains, for the constraints that are wishes."""
+        constraints = self._constraints(pod, cluster, "ScheduleAnyway")
+        if not constraints:
+            return SKIP
+        # A default is no reason to leave out nodes without a zone; a constraint of the pod's own is.
+        strict = bool(pod.spec.topology_spread_constraints) or self.default_constraints != SYSTEM_DEFAULTS
+        ignored = {node.name for node in nodes if strict and not _has_all_labels(node, constraints)}
+        candidates = [node for node in nodes if node.name not in ignored]
+        for constraint in constraints:
+            key = constraint.spec.topology_key
+            if key != HOSTNAME:  # there every node is a domain, and counted when it is scored
+                constraint.pods = {node.labels.get(key, ""): 0 for node in candidates}
+        for node in cluster.nodes.values():
+            if strict and not _has_all_labels(node, constraints):
+                continue
+            for constraint in constraints:
+                domain = node.labels.get(constraint.spec.topology_key, "")
+                if domain in constraint.pods and constraint.counts(pod, node):
+                    constraint.pods[domain] += constraint.matching(pod, node)
+        # Few large domains differ by more pods than many small ones do: their difference counts less.
+        weights = [
+            log((len(candidates) if each.spec.topology_key == HOSTNAME else len(each.pods)) + 2)
+            for each in constraints
+        ]
+        state[f"{self.name}/score"] = _Scoring(constraints, weights, ignored)
+        return None
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The matching pods in the node's domains: the fewer, the better."""
+        scoring: _Scoring = state[f"{self.name}/score"]
+        if node.name in scoring.ignored:
+            return 0
+        total = 0.0
+        for constraint, weight in zip(scoring.constraints, scoring.weights, strict=True):
+            domain = node.labels.get(constraint.spec.topology_key)
+            if domain is not None:
+                of_a_node = constraint.spec.topology_key == HOSTNAME
+                count = constraint.matching(pod, node) if of_a_node else constraint.pods[domain]
+                total += count * weight + (constraint.spec.max_skew - 1)
+        below = floor(total)
+        return below + (total - below >= 0.5)
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
+        """The fewest become 100; nodes that miss a label 0."""
+        ignored = state[f"{self.name}/score"].ignored
+        counted = [score for node, score in scores.items() if node not in ignored]
+        most, fewest = max(counted, default=0), min(counted, default=0)
+        for node, score in scores.items():
+            if node in ignored:
+                scores[node] = 0
+            else:
+                scores[node] = MAX_NODE_SCORE * (most + fewest - score) // most if most else MAX_NODE_SCORE
+
+    def _constraints(self, pod: Pod, cluster: Cluster, action: str) -> list[_Constraint]:
+        """The pod's constraints, or the default ones, of one sort."""
+        own = pod.spec.topology_spread_constraints
+        wanted = [each for each in own or self.default_constraints if each.when_unsatisfiable == action]
+        if own:
+            labels = pod.metadata.labels
+            return [
+                _Constraint(each, with_label_keys(each.label_selector, labels, each.match_label_keys))
+                for each in wanted
+            ]
+        selector = cluster.workloads.selector_for(pod) if wanted else None
+        return [_Constraint(each, selector) for each in wanted] if selector else []
+
+
+def _has_all_labels(node: NodeInfo, constraints: list[_Constraint]) -> bool:
+    return all(each.spec.topology_key in node.labels for each in constraints)

@@ -1,0 +1,49 @@
+"""A policy of one's own: plain functions as plugins."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import NodeInfo
+from lib.scheduling.framework import MAX_NODE_SCORE, BadAnswerError, CycleState, Status, unschedulable
+
+
+@dataclass(frozen=True)
+class FilterFunction:
+    """`filter(pod, node) -> bool | str` as a plugin: True lets the node pass, a string says why not."""
+
+    name: str
+    function: Callable[[Pod, NodeInfo], bool | str]
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node that the function doesn't want."""
+        answer = self.function(pod, node)
+        if answer is True:
+            return None
+        if answer is False or isinstance(answer, str):
+            return unschedulable(answer or f"node(s) were rejected by {self.name}")
+        raise _bad(self.function, answer, node, "True, False or a reason")
+
+
+@dataclass(frozen=True)
+class ScoreFunction:
+    """`score(pod, node) -> int`, 0 to 100, as a plugin."""
+
+    name: str
+    function: Callable[[Pod, NodeInfo], int]
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """What the function says."""
+        answer = self.function(pod, node)
+        if isinstance(answer, int) and 0 <= answer <= MAX_NODE_SCORE:
+            return answer
+        raise _bad(self.function, answer, node, f"a whole number from 0 to {MAX_NODE_SCORE}")
+
+
+def _bad(function: Callable[..., object], answer: object, node: NodeInfo, wanted: str) -> BadAnswerError:
+    code = function.__code__
+    where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+    return BadAnswerError(
+        f"{function.__name__} at {where} returned {answer!r} for node {node.name}, not {wanted}"
+    )

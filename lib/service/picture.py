@@ -1,0 +1,47 @@
+"""Takes the picture that decisions are made on: nodes, what runs on them, and what pods belong to."""
+
+from collections.abc import Mapping, Sequence
+
+from lib.kube.api import ForbiddenError
+from lib.kube.feed import Feed
+from lib.kube.objects import LabelSelector, Pod
+from lib.scheduling.affinity import Namespaces, looks_at_namespaces
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.cycle import Scheduler
+from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from lib.scheduling.workloads import Workloads, controller_of
+from lib.service.report import Report
+
+
+def take_picture(
+    feed: Feed, waiting: Sequence[Pod], schedulers: Mapping[str, Scheduler], report: Report
+) -> Cluster:
+    """Ask for all that the plugins need for these pods, and for no more."""
+    nodes = report.readable(feed.nodes())
+    assigned = report.readable(feed.assigned_pods())
+    namespaces: Namespaces = {}
+    if any(looks_at_namespaces(pod) for pod in (*waiting, *assigned)):
+        found = report.readable(feed.namespaces())
+        namespaces = {each.metadata.name: each.metadata.labels for each in found}
+    spread = [pod for pod in waiting if _is_spread_by_default(pod, schedulers[pod.spec.scheduler_name])]
+    return Cluster(nodes, assigned, namespaces, _workloads(feed, spread, report))
+
+
+def _is_spread_by_default(pod: Pod, scheduler: Scheduler) -> bool:
+    own = pod.spec.topology_spread_constraints
+    return not own and PodTopologySpread.name in scheduler.profile.weights
+
+
+def _workloads(feed: Feed, pods: Sequence[Pod], report: Report) -> Workloads:
+    """The services and controllers of pods; none, if whoever kubectl proxy speaks for may not see them."""
+    selectors: dict[str, LabelSelector] = {}
+    try:
+        services = report.readable(feed.services(pod.metadata.namespace for pod in pods))
+        for pod in pods:
+            owner = controller_of(pod)
+            if owner and (selector := feed.selector_of(owner, pod.metadata.namespace)):
+                selectors[owner.uid] = selector
+    except ForbiddenError as error:
+        report.without("spreading pods that belong together", error)
+        return Workloads()
+    return Workloads(services, selectors)

@@ -1,0 +1,110 @@
+"""Loads policies: files of Python that people write."""
+
+import importlib.util
+import inspect
+import traceback
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from lib.scheduling import framework
+from lib.scheduling.framework import Plugin, QueueSortPlugin
+from lib.scheduling.policy import FilterFunction, ScoreFunction
+
+POINTS = [
+    point
+    for _, point in inspect.getmembers(framework, inspect.isclass)
+    if point.__name__.endswith("Plugin") and point not in (Plugin, QueueSortPlugin)
+]
+"""The extension points that a class may have; the order of the queue is not a policy's."""
+
+
+class PolicyError(Exception):
+    """A policy can't be used; the text names the file and says why."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What one file brings: plugins, and what their scores are multiplied by."""
+
+    plugins: tuple[Plugin, ...]
+    weight: int
+
+    @property
+    def weights(self) -> dict[str, int]:
+        """The weight by plugin name, as a profile has it."""
+        return {plugin.name: self.weight for plugin in self.plugins}
+
+
+def load_policies(files: Iterable[Path]) -> list[Policy]:
+    """Read policies. PolicyError when a file isn't there, doesn't run, or has nothing to decide by."""
+    policies = [load_policy(file) for file in files]
+    names = [name for policy in policies for name in policy.weights]
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(
+                f"two policies have the name {name}: a file's name, or a class's, tells them apart"
+            )
+    return policies
+
+
+def load_policy(file: Path) -> Policy:
+    """Read one policy.
+
+    Functions `filter(pod, node)` and `score(pod, node)` become a plugin with the file's name; so does each
+    class that has the methods of an extension point. WEIGHT multiplies the scores; 1 unless the file sets it.
+    """
+    module = _run(file)
+    plugins: list[Plugin] = []
+    if callable(function := getattr(module, "filter", None)):
+        plugins.append(FilterFunction(file.stem, function))
+    if callable(function := getattr(module, "score", None)):
+        plugins.append(ScoreFunction(file.stem, function))
+    plugins += [_made(kind, file) for kind in vars(module).values() if _is_plugin(kind, module)]
+    if not plugins:
+        raise PolicyError(
+            f"{file}: neither filter(pod, node) nor score(pod, node) nor a class with such methods"
+        )
+    weight = getattr(module, "WEIGHT", 1)
+    if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
+        raise PolicyError(f"{file}: WEIGHT is {weight!r}, not a whole number from 1 to 100")
+    return Policy(tuple(plugins), weight)
+
+
+def _run(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"policy_{file.stem}", file)
+    if file.suffix != ".py" or not spec or not spec.loader:
+        raise PolicyError(f"{file}: a policy is a file of Python, NAME.py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except FileNotFoundError:
+        raise PolicyError(f"{file}: there is no such file") from None
+    except SyntaxError as error:
+        raise PolicyError(f"{error.filename}:{error.lineno}: {error.msg}") from error
+    except Exception as error:
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        raise PolicyError(f"{last.filename}:{last.lineno}: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _is_plugin(kind: Any, module: ModuleType) -> bool:
+    """Whether something is a class of this file with an extension point."""
+    if not inspect.isclass(kind) or kind.__module__ != module.__name__:
+        return False
+    methods = {
+        name for point in POINTS for name in vars(point) if not name.startswith("_") and name != "name"
+    }
+    return any(callable(getattr(kind, method, None)) for method in methods)
+
+
+def _made(kind: type, file: Path) -> Plugin:
+    try:
+        plugin = kind()
+    except Exception as error:
+        raise PolicyError(f"{file}: {kind.__name__}() failed: {type(error).__name__}: {error}") from error
+    if not hasattr(plugin, "name"):
+        plugin.name = kind.__name__
+    return plugin  # type: ignore[no-any-return]

@@ -8,13 +8,12 @@ import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import zip_longest
 from random import Random
 
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
 
-from lib.kube.api import Api, ApiError, UnreachableError
+from lib.kube.api import Api, ApiError
 from lib.kube.feed import Feed
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
@@ -24,6 +23,7 @@ from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.queue import in_order, why_passed_over
 from lib.scheduling.waiting import WaitingPods
+from lib.service.clerk import Clerk
 from lib.service.options import Options, run_with_options
 from lib.service.picture import take_picture
 from lib.service.profiles import profiles_for
@@ -33,52 +33,42 @@ from lib.service.shutdown import Shutdown, Stopped
 ALL_PLACED, NO_API, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once."""
 
-WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerError"}
-"""Reasons of a pod's condition PodScheduled."""
-
 LONGEST_PAUSE = 30.0
 """Seconds between two tries to reach an API server that isn't there."""
 
 
 @dataclass
 class Poller:
-    """What the loop reads from, decides with, writes to, and whom it tells."""
+    """What the loop reads from, decides with, writes through, and whom it tells."""
 
-    options: Options
     feed: Feed
     schedulers: Mapping[str, Scheduler]
     held: WaitingPods
-    writer: Writer
+    clerk: Clerk
     report: Report
-    shutdown: Shutdown
+    dry_run: bool
 
     def tick(self) -> int:
         """Place every pod that waits; how many still wait."""
         pods = self.feed.waiting_pods()
         waiting = [pod for pod in self.report.readable(pods) if self.may_be_placed(pod)]
-        placed = self.place(in_order(waiting, next(iter(self.schedulers.values())).profile)) if waiting else 0
-        self.writer.forget_all_but({pod.metadata.uid for pod in waiting})
+        placed = self.place(waiting) if waiting else 0
+        self.clerk.forget_all_but({pod.metadata.uid: pod for pod in waiting})
         self.report.tick_done()
         return len(pods.malformed) + len(waiting) - placed
 
-    def may_be_placed(self, pod: Pod) -> bool:
-        """Whether a pod that names us is to be placed now."""
-        why_not = why_passed_over(pod, self.scheduler_of(pod).profile)
-        if why_not:
-            self.report.passed_over(pod, why_not)
-        return not why_not
-
     def place(self, waiting: list[Pod]) -> int:
-        """Decide on a node for each pod, then write what was decided; how many no longer wait."""
+        """Decide on a node for each pod, then write all bindings, then all events; how many were placed."""
         cluster = take_picture(self.feed, waiting, self.schedulers, self.report)
         decisions = self.decide(waiting, cluster)
         results: list[BindResult] = []
         try:
-            if self.options.dry_run:
+            if self.dry_run:
                 return sum(decision.outcome == Outcome.SCHEDULED for decision in decisions)
-            results.extend(self.bind(decision, cluster) for decision in decisions)
+            for decision in decisions:
+                results += [self.clerk.bind(decision, self.scheduler_of(decision.pod), cluster)]
             for decision, result in zip(decisions, results, strict=True):
-                self.record(decision, result)
+                self.clerk.record(decision, result)
             return sum(result != BindResult.WAITING for result in results)
         finally:
             for decision, result in zip_longest(decisions, results):
@@ -89,60 +79,23 @@ class Poller:
         """A decision for each pod, each counted in the picture before the next is made."""
         now = time.monotonic()
         decisions = self.held.ask_again(cluster, {pod.metadata.uid for pod in waiting}, now)
-        held = {decision.pod.metadata.uid for decision in decisions}
-        decisions += [
-            self.scheduler_of(pod).schedule_one(pod, cluster)
-            for pod in waiting
-            if pod.metadata.uid not in held
-        ]
+        asked = {decision.pod.metadata.uid for decision in decisions}
+        profile = next(iter(self.schedulers.values())).profile  # all order the queue alike
+        for pod in in_order(waiting, profile):
+            if pod.metadata.uid not in asked:
+                decisions.append(self.scheduler_of(pod).schedule_one(pod, cluster))
         for decision in decisions:
             if decision.outcome == Outcome.WAITING:
                 self.held.hold(decision, now)
-            self.report.decided(decision, dry_run=self.options.dry_run)
-            if self.options.explain:
-                self.options.explain(decision)
+            self.report.decided(decision)
         return decisions
 
-    def bind(self, decision: Decision, cluster: Cluster) -> BindResult:
-        """Bind a pod that has a node; what became of it."""
-        if decision.outcome != Outcome.SCHEDULED or not decision.node_name:
-            return BindResult.WAITING
-        scheduler = self.scheduler_of(decision.pod)
-        annotations = {"poller/decision": decision.as_annotation()} if self.options.annotate else {}
-        try:
-            with self.shutdown.held():
-                if scheduler.bind(decision, cluster):
-                    result = BindResult.BOUND
-                elif decision.outcome == Outcome.SCHEDULED:
-                    result = self.writer.bind(decision.pod, decision.node_name, annotations)
-                else:
-                    self.report.decided(decision, dry_run=False)
-                    return BindResult.WAITING
-                if result == BindResult.BOUND:
-                    scheduler.post_bind(decision)
-                self.report.settled(decision, result)
-        except UnreachableError:
-            raise
-        except ApiError as error:
-            self.report.failed(decision.pod, "binding", error)
-            return BindResult.WAITING
-        return result
-
-    def record(self, decision: Decision, result: BindResult) -> None:
-        """Write the event; for a pod that can't be placed its condition, too."""
-        now = datetime.now(UTC).replace(microsecond=0)
-        pod, message = decision.pod, decision.message
-        try:
-            with self.shutdown.held():
-                if result == BindResult.BOUND:
-                    self.writer.record_scheduled(pod, message, now)
-                elif decision.outcome in WHY_NOT:
-                    self.writer.record_failed(pod, message, now)
-                    self.writer.mark_unscheduled(pod, WHY_NOT[decision.outcome], message, now)
-        except UnreachableError:
-            raise
-        except ApiError as error:
-            self.report.failed(pod, "event", error)
+    def may_be_placed(self, pod: Pod) -> bool:
+        """Whether a pod that names us is to be placed now."""
+        why_not = why_passed_over(pod, self.scheduler_of(pod).profile)
+        if why_not:
+            self.report.passed_over(pod, why_not)
+        return not why_not
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
         """The scheduler that a pod names."""
@@ -157,8 +110,9 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = own_proxy.address if own_proxy else options.proxy
         api = stack.enter_context(Api(address, shutdown.stopping))
-        feed, writer, held = Feed(api, list(schedulers)), Writer(api), WaitingPods(schedulers)
-        poller = Poller(options, feed, schedulers, held, writer, report, shutdown)
+        clerk = Clerk(Writer(api), report, shutdown, annotate=options.annotate)
+        feed, held = Feed(api, list(schedulers)), WaitingPods(schedulers)
+        poller = Poller(feed, schedulers, held, clerk, report, options.dry_run)
         report.started(list(schedulers), address)
 
         def tick() -> int:
@@ -172,11 +126,10 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
 
         if options.once:
             return SOME_NOT_PLACED if tick() else ALL_PLACED
+        longest = max(options.interval, LONGEST_PAUSE)
         patiently = Retrying(
             retry=retry_if_exception_type(ApiError),
-            wait=wait_exponential_jitter(
-                multiplier=options.interval, max=max(options.interval, LONGEST_PAUSE)
-            ),
+            wait=wait_exponential_jitter(multiplier=options.interval, max=longest),
             sleep=shutdown.wait,
         )
         while True:
@@ -187,7 +140,7 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
 def main(options: Options) -> int:
     """Serve, and say in the end what was done; the exit status."""
     set_up_logging(verbose=options.verbose)
-    report = Report()
+    report = Report(dry_run=options.dry_run, explain=options.explain)
     with Shutdown() as shutdown:
         try:
             return serve(options, report, shutdown)

@@ -33,6 +33,7 @@ from lib.scheduling.framework import (
     ReservePlugin,
     ScorePlugin,
     Status,
+    UnreservePlugin,
     unresolvable,
 )
 
@@ -57,6 +58,7 @@ class Scheduler:
         self._pre_scorers = profile.scoring(PreScorePlugin)
         self._scorers = profile.scoring(ScorePlugin)
         self._reservers = profile.with_point(ReservePlugin)
+        self._unreservers = profile.with_point(UnreservePlugin)
         self._permitters = profile.with_point(PermitPlugin)
         self._pre_binders = profile.with_point(PreBindPlugin)
         self._binders = profile.with_point(BindPlugin)
@@ -260,7 +262,7 @@ class Scheduler:
     def unreserve(self, decision: Decision) -> None:
         """Tell the plugins that keep accounts, in reverse order, that a decision came to nothing."""
         assert decision.node_name
-        for plugin in reversed(self._reservers):
+        for plugin in reversed(self._unreservers):
             try:
                 plugin.unreserve(decision.state, decision.pod, decision.node_name)
             except Exception:  # the others must hear of it all the same

@@ -143,10 +143,15 @@ class NormalizeScorePlugin(ScorePlugin, Protocol):
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
-    """Is told when a pod is counted on a node, before it is bound there, and when that came to nothing."""
+    """Is told when a pod is counted on a node, before it is bound there."""
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """A rejection ends the pod's cycle."""
+
+
+@runtime_checkable
+class UnreservePlugin(Plugin, Protocol):
+    """Is told when that came to nothing."""
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Undo `reserve`, also one that was never done or that failed. May not fail itself."""

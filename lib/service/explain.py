@@ -1,5 +1,6 @@
 """Shows decisions node by node: as a table for people, or as a line of JSON for programs."""
 
+import re
 import sys
 from collections.abc import Callable
 
@@ -11,7 +12,7 @@ Explain = Callable[[Decision], None]
 """Shows one decision."""
 
 ROWS = 12
-"""So many nodes are worth a table's rows; the others are counted."""
+"""With more nodes than this a table shows the best ones, and those rejected alike in one row."""
 
 WIDTH = 200
 """Columns of a table that goes to a file or a pipe."""
@@ -25,49 +26,51 @@ def as_json(decision: Decision) -> None:
 
 def as_table(decision: Decision) -> None:
     """A table on standard output: nodes as rows, plugins as columns, rejections in words, the pick first."""
-    from rich import box
+    from rich import box  # here, as few runs need it
     from rich.console import Console
     from rich.table import Table
 
     totals = decision.totals
     plugins = list(next(iter(decision.scores.values()), {}))
-    table = Table(
-        title=f"{decision.pod}: {decision.message}",
-        title_justify="left",
-        title_style="bold",
-        box=box.SIMPLE_HEAD,
-    )
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("")
     table.add_column("node")
-    for name in [*plugins, "total"] if totals else []:
-        table.add_column(name, justify="right")
-    if decision.rejected:
-        table.add_column("rejected by")
+    for name in [*plugins, "total"] if plugins else []:
+        table.add_column(re.sub("(?<=[a-z])(?=[A-Z])", "\n", name), justify="right", vertical="bottom")
+    table.add_column("")
 
-    best_first = sorted(totals, key=lambda name: (name != decision.node_name, -totals[name], name))
-    rejected = sorted(decision.rejected)
-    shown = best_first[: ROWS if not rejected else ROWS - min(len(rejected), ROWS // 2)]
-    shown_rejected = rejected[: ROWS - len(shown)]
+    cut = len(totals) + len(decision.rejected) > ROWS
+    feasible = sorted(totals, key=lambda name: (name != decision.node_name, -totals[name], name))
+    shown = feasible[: ROWS // 2] if cut else feasible
     for name in shown:
         picked = name == decision.node_name
-        cells = [str(decision.scores[name][plugin]) for plugin in plugins]
-        row = ["->" if picked else "", name, *cells, str(totals[name]) if plugins else ""]
+        scores = [str(decision.scores[name][plugin]) for plugin in plugins]
+        total = [str(totals[name])] if plugins else []
+        row = ["->" if picked else "", name, *scores, *total, "" if plugins else "the only one that fits"]
         table.add_row(*row, style="bold" if picked else "")
-    for name in shown_rejected:
-        each = decision.rejected[name]
+    alike = _rejected_alike(decision, together=cut)
+    for nodes, words in alike[:ROWS]:
+        name = nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
+        table.add_row("", name, *([""] * (len(plugins) + 1) if plugins else []), words, style="dim")
+
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDTH)
+    console.print(f"{decision.pod}: {decision.message}", style="bold")
+    if decision.scores or decision.rejected:
+        console.print(table)
+    left_out = {
+        "that fit": len(feasible) - len(shown),
+        "that were rejected": sum(len(nodes) for nodes, _ in alike[ROWS:]),
+        "not looked at, as enough fit": decision.all_nodes - len(feasible) - len(decision.rejected),
+    }
+    if any(left_out.values()):
+        counts = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
+        console.print(f"nodes not shown: {counts}\n", style="dim")
+
+
+def _rejected_alike(decision: Decision, *, together: bool) -> list[tuple[list[str], str]]:
+    """The nodes that were rejected, with why; those for the same reason together, if there are many."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for name, each in sorted(decision.rejected.items()):
         words = f"{each.plugin}: {', '.join(each.status.reasons)}"
-        table.add_row("", name, *([""] * (len(plugins) + 1) if totals else []), words, style="dim")
-    width = None if sys.stdout.isatty() else WIDTH
-    console = Console(file=sys.stdout, highlight=False, markup=False, width=width)
-    console.print(table)
-    left_out = [
-        f"{count} more {what}"
-        for count, what in (
-            (len(best_first) - len(shown), "feasible"),
-            (len(rejected) - len(shown_rejected), "rejected"),
-            (decision.all_nodes - len(best_first) - len(rejected), "not looked at, as enough were feasible"),
-        )
-        if count > 0
-    ]
-    if left_out:
-        console.print(f"nodes not shown: {', '.join(left_out)}", style="dim")
+        groups.setdefault(("" if together else name, words), []).append(name)
+    return [(nodes, words) for (_, words), nodes in groups.items()]

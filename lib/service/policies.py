@@ -3,7 +3,7 @@
 import importlib.util
 import inspect
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +11,7 @@ from typing import Any
 
 from lib.scheduling import framework
 from lib.scheduling.framework import Plugin, QueueSortPlugin
+from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.policy import FilterFunction, ScoreFunction
 
 POINTS = [
@@ -19,6 +20,9 @@ POINTS = [
     if point.__name__.endswith("Plugin") and point not in (Plugin, QueueSortPlugin)
 ]
 """The extension points that a class may have; the order of the queue is not a policy's."""
+
+
+BUILT_IN = {plugin.name for plugin in default_profile("").plugins}
 
 
 class PolicyError(Exception):
@@ -43,25 +47,24 @@ def load_policies(files: Iterable[Path]) -> list[Policy]:
     policies = [load_policy(file) for file in files]
     names = [name for policy in policies for name in policy.weights]
     for name in names:
+        if name in BUILT_IN:
+            raise PolicyError(f"{name} is a plugin already: give the file, or the class, another name")
         if names.count(name) > 1:
-            raise PolicyError(
-                f"two policies have the name {name}: a file's name, or a class's, tells them apart"
-            )
+            raise PolicyError(f"two policies have the name {name}: give a file, or a class, another one")
     return policies
 
 
 def load_policy(file: Path) -> Policy:
     """Read one policy.
 
-    Functions `filter(pod, node)` and `score(pod, node)` become a plugin with the file's name; so does each
-    class that has the methods of an extension point. WEIGHT multiplies the scores; 1 unless the file sets it.
+    Functions `filter(pod, node)` and `score(pod, node)` become plugins with the file's name; each class that
+    has the methods of an extension point becomes one with its own. WEIGHT multiplies scores; 1 if not set.
     """
     module = _run(file)
     plugins: list[Plugin] = []
-    if callable(function := getattr(module, "filter", None)):
-        plugins.append(FilterFunction(file.stem, function))
-    if callable(function := getattr(module, "score", None)):
-        plugins.append(ScoreFunction(file.stem, function))
+    for point, as_plugin in (("filter", FilterFunction), ("score", ScoreFunction)):
+        if callable(function := getattr(module, point, None)):
+            plugins.append(as_plugin(file.stem, _of_pod_and_node(function, file)))
     plugins += [_made(kind, file) for kind in vars(module).values() if _is_plugin(kind, module)]
     if not plugins:
         raise PolicyError(
@@ -71,6 +74,15 @@ def load_policy(file: Path) -> Policy:
     if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
         raise PolicyError(f"{file}: WEIGHT is {weight!r}, not a whole number from 1 to 100")
     return Policy(tuple(plugins), weight)
+
+
+def _of_pod_and_node(function: Callable[..., Any], file: Path) -> Callable[..., Any]:
+    try:
+        inspect.signature(function).bind("pod", "node")
+    except TypeError:
+        signature = f"{function.__name__}{inspect.signature(function)}"
+        raise PolicyError(f"{file}: {signature} doesn't take a pod and a node") from None
+    return function
 
 
 def _run(file: Path) -> ModuleType:
@@ -103,8 +115,8 @@ def _is_plugin(kind: Any, module: ModuleType) -> bool:
 def _made(kind: type, file: Path) -> Plugin:
     try:
         plugin = kind()
+        if not hasattr(plugin, "name"):
+            plugin.name = kind.__name__
     except Exception as error:
         raise PolicyError(f"{file}: {kind.__name__}() failed: {type(error).__name__}: {error}") from error
-    if not hasattr(plugin, "name"):
-        plugin.name = kind.__name__
     return plugin  # type: ignore[no-any-return]

@@ -10,6 +10,7 @@ from lib.kube.api import ApiError, Listing
 from lib.kube.objects import Object, Pod
 from lib.kube.writer import BindResult
 from lib.scheduling.decision import Decision, Outcome
+from lib.service.explain import Explain
 
 log = logging.getLogger("poller")
 
@@ -26,9 +27,14 @@ def set_up_logging(*, verbose: bool) -> None:
 
 
 class Report:
-    """Says what happens, counts it, and doesn't repeat from tick to tick what has been said."""
+    """Says what happens, counts it, and doesn't repeat from tick to tick what has been said.
 
-    def __init__(self) -> None:
+    dry_run: decisions are all there is, nothing comes of them. explain: shows each that is news.
+    """
+
+    def __init__(self, *, dry_run: bool, explain: Explain | None) -> None:
+        self._dry_run = dry_run
+        self._explain = explain
         self.done: Counter[str] = Counter()
         self._said: dict[str, str] = {}
         self._said_this_tick: dict[str, str] = {}
@@ -62,7 +68,7 @@ class Report:
         level = logging.INFO if pod.metadata.deletion_timestamp else logging.DEBUG
         self._say_once(pod.metadata.uid, f"{pod} {why}: passed over", level)
 
-    def decided(self, decision: Decision, *, dry_run: bool) -> None:
+    def decided(self, decision: Decision) -> None:
         """A decision was made, and nothing of it is written yet; in a dry run nothing will be."""
         pod, uid = decision.pod, decision.pod.metadata.uid
         for node, rejection in decision.rejected.items():
@@ -70,19 +76,22 @@ class Report:
             log.debug("%s: not %s: %s (%s)", pod, node, reasons, rejection.plugin)
         for node, total in decision.totals.items():
             log.debug("%s: %s scores %s: %s", pod, node, total, decision.scores[node])
+        news = True
         match decision.outcome:
             case Outcome.UNSCHEDULABLE:
-                if self._say_once(uid, f"{pod} fits nowhere: {decision.message}"):
+                if news := self._say_once(uid, f"{pod} fits nowhere: {decision.message}"):
                     self.done["that fit nowhere"] += 1
             case Outcome.ERROR:
-                if self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR):
+                if news := self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR):
                     self.done["with an error"] += 1
             case Outcome.WAITING:
-                self._say_once(uid, f"{pod} has {decision.node_name} held for it: {decision.message}")
-            case Outcome.SCHEDULED if dry_run:
+                news = self._say_once(uid, f"{pod} has {decision.node_name} held for it: {decision.message}")
+            case Outcome.SCHEDULED if self._dry_run:
                 words = f"{pod} would be bound to {decision.node_name}"
-                if self._say_once(uid, words, gist="would be bound"):
+                if news := self._say_once(uid, words, gist="would be bound"):
                     self.done["would be bound"] += 1
+        if news and self._explain:
+            self._explain(decision)
 
     def settled(self, decision: Decision, result: BindResult) -> None:
         """A pod was bound, or something else happened to it before it could be."""

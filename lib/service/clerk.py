@@ -1,0 +1,80 @@
+"""Carries decisions out: writes them to the API server, and reports what came of it."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from lib.kube.api import ApiError, UnreachableError
+from lib.kube.writer import BindResult, Writer
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.cycle import Scheduler
+from lib.scheduling.decision import Decision, Outcome
+from lib.service.report import Report
+from lib.service.shutdown import Shutdown
+
+WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerError"}
+"""Reasons of a pod's condition PodScheduled."""
+
+ANNOTATION = "poller/decision"
+"""Where a pod says why it is on its node."""
+
+
+class Clerk:
+    """Writes one thing after the other; a signal waits for the one that is being written.
+
+    A write that fails is reported, and its pod tried again; UnreachableError when nobody is there.
+    """
+
+    def __init__(self, writer: Writer, report: Report, shutdown: Shutdown, *, annotate: bool) -> None:
+        self._writer = writer
+        self._report = report
+        self._shutdown = shutdown
+        self._annotate = annotate
+
+    def bind(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult:
+        """Bind a pod for which a node was picked; what became of it."""
+        if decision.outcome != Outcome.SCHEDULED:
+            return BindResult.WAITING
+        try:
+            with self._shutdown.held():
+                result = self._bind(decision, scheduler, cluster)
+        except UnreachableError:
+            raise
+        except ApiError as error:
+            self._report.failed(decision.pod, "binding", error)
+            return BindResult.WAITING
+        return result
+
+    def _bind(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult:
+        assert decision.node_name
+        if scheduler.bind(decision, cluster):
+            result = BindResult.BOUND
+        elif decision.outcome == Outcome.SCHEDULED:
+            annotations = {ANNOTATION: decision.as_annotation()} if self._annotate else {}
+            result = self._writer.bind(decision.pod, decision.node_name, annotations)
+        else:  # a plugin said no at the last moment
+            self._report.decided(decision)
+            return BindResult.WAITING
+        if result == BindResult.BOUND:
+            scheduler.post_bind(decision)
+        self._report.settled(decision, result)
+        return result
+
+    def record(self, decision: Decision, result: BindResult) -> None:
+        """Write the event; for a pod that can't be placed its condition, too."""
+        now = datetime.now(UTC).replace(microsecond=0)
+        pod, message = decision.pod, decision.message
+        try:
+            with self._shutdown.held():
+                if result == BindResult.BOUND:
+                    self._writer.record_scheduled(pod, message, now)
+                elif reason := WHY_NOT.get(decision.outcome):
+                    self._writer.record_failed(pod, message, now)
+                    self._writer.mark_unscheduled(pod, reason, message, now)
+        except UnreachableError:
+            raise
+        except ApiError as error:
+            self._report.failed(pod, "event", error)
+
+    def forget_all_but(self, waiting: Mapping[str, object]) -> None:
+        """Forget what was written of pods whose uid isn't among those that wait."""
+        self._writer.forget_all_but(waiting)

@@ -1,0 +1,329 @@
+"""The extension points: when each is asked, what its answers do, and what becomes of one that fails."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+import pytest
+from objects import node, pod
+
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.cycle import Scheduler, enough_nodes
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework import SKIP, Profile, Status, unresolvable, unschedulable
+from lib.scheduling.plugins.node_number import NodeNumber
+from lib.scheduling.plugins.registry import default_profile, random_profile
+from lib.scheduling.waiting import WaitingPods
+
+
+def scheduler(*plugins: Any, weights: Mapping[str, int] | None = None, percentage: int = 0) -> Scheduler:
+    """One that knows these plugins only."""
+    return Scheduler(Profile("my-scheduler", plugins, weights or {}, percentage), Random(1))
+
+
+def cluster(*names: str) -> Cluster:
+    return Cluster([node(name) for name in names or ("n1", "n2")], [])
+
+
+class Plugin:
+    """Writes down what it is asked."""
+
+    def __init__(self, said: list[str], name: str = "Plugin") -> None:
+        self.said, self.name = said, name
+
+
+class Everything(Plugin):
+    def pre_filter(self, state: Any, pod: Pod, cluster: Cluster) -> None:
+        self.said.append("pre_filter")
+
+    def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status | None:
+        self.said.append(f"filter {node.name}")
+        return None if node.name != "n3" else unschedulable("is n3")
+
+    def post_filter(self, state: Any, pod: Pod, cluster: Cluster, rejected: Any) -> None:
+        self.said.append("post_filter")
+
+    def pre_score(self, state: Any, pod: Pod, cluster: Cluster, nodes: Any) -> None:
+        self.said.append(f"pre_score {[each.name for each in nodes]}")
+
+    def score(self, state: Any, pod: Pod, node: NodeInfo) -> int:
+        self.said.append(f"score {node.name}")
+        return int(node.name[-1])
+
+    def normalize_score(self, state: Any, pod: Pod, scores: dict[str, int]) -> None:
+        self.said.append(f"normalize_score {scores}")
+        scores.update({name: score * 10 for name, score in scores.items()})
+
+    def reserve(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.said.append(f"reserve {node_name}")
+
+    def unreserve(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.said.append(f"unreserve {node_name}")
+
+    def permit(self, state: Any, pod: Pod, node_name: str, waited: float) -> None:
+        self.said.append(f"permit {node_name} after {waited}")
+
+    def pre_bind(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.said.append(f"pre_bind {node_name}")
+
+    def bind(self, state: Any, pod: Pod, node_name: str) -> Status | None:
+        self.said.append(f"bind {node_name}")
+        return SKIP
+
+    def post_bind(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.said.append(f"post_bind {node_name}")
+
+
+def test_each_point_is_asked_in_its_turn() -> None:
+    said: list[str] = []
+    decider, picture = scheduler(Everything(said), weights={"Plugin": 3}), cluster("n1", "n2", "n3")
+    decision = decider.schedule_one(pod(), picture)
+    assert not decider.bind(decision, picture)  # it skipped, so the pod is still to be bound
+    decider.post_bind(decision)
+    assert said == [
+        "pre_filter",
+        *("filter n1", "filter n2", "filter n3"),
+        "pre_score ['n1', 'n2']",
+        *("score n1", "score n2"),
+        "normalize_score {'n1': 1, 'n2': 2}",
+        "reserve n2",
+        "permit n2 after 0",
+        *("pre_bind n2", "bind n2", "post_bind n2"),
+    ]
+    assert decision.scores == {"n1": {"Plugin": 30}, "n2": {"Plugin": 60}}
+    assert decision.outcome == Outcome.SCHEDULED
+    assert [each.metadata.name for each in picture.nodes["n2"].pods] == ["web"]
+
+
+def test_where_nothing_fits_post_filter_is_asked_and_its_words_end_the_message() -> None:
+    class NoHelp(Plugin):
+        def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status:
+            return unschedulable("is never good enough")
+
+        def post_filter(
+            self, state: Any, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status]
+        ) -> Status:
+            return unschedulable(f"nobody could help with {sorted(rejected)}")
+
+    decision = scheduler(NoHelp([])).schedule_one(pod(), cluster())
+    assert decision.outcome == Outcome.UNSCHEDULABLE
+    assert decision.message == (
+        "0/2 nodes are available: 2 is never good enough. nobody could help with ['n1', 'n2']"
+    )
+
+
+def test_pre_filter_may_skip_name_nodes_or_reject() -> None:
+    class Opinion(Plugin):
+        answer: Any = None
+
+        def pre_filter(self, state: Any, pod: Pod, cluster: Cluster) -> Any:
+            return self.answer
+
+        def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status:
+            return unschedulable("is filtered")
+
+    plugin = Opinion([])
+    plugin.answer = SKIP
+    assert scheduler(plugin).schedule_one(pod(), cluster()).outcome == Outcome.SCHEDULED
+    plugin.answer = {"n2", "gone"}
+    assert scheduler(plugin).schedule_one(pod(), cluster()).message == (
+        "0/2 nodes are available: 1 is filtered, 1 node(s) didn't satisfy plugin(s) [Plugin]."
+    )
+    plugin.answer = unresolvable("the pod makes no sense")
+    decision = scheduler(plugin).schedule_one(pod(), cluster())
+    assert decision.message == "0/2 nodes are available: the pod makes no sense."
+    assert {name: each.plugin for name, each in decision.rejected.items()} == {"n1": "Plugin", "n2": "Plugin"}
+
+
+def test_pre_score_may_skip_and_a_plugin_without_a_weight_does_not_score() -> None:
+    class Scorer(Plugin):
+        def pre_score(self, state: Any, pod: Pod, cluster: Cluster, nodes: Any) -> Status | None:
+            return SKIP if self.name == "Skips" else None
+
+        def score(self, state: Any, pod: Pod, node: NodeInfo) -> int:
+            return 7
+
+    plugins = [Scorer([], name) for name in ("Scores", "Skips", "Weightless")]
+    decision = scheduler(*plugins, weights={"Scores": 1, "Skips": 1}).schedule_one(pod(), cluster())
+    assert decision.scores == {"n1": {"Scores": 7}, "n2": {"Scores": 7}}
+
+
+class Account(Plugin):
+    """Reserves, unless it is the one that refuses."""
+
+    def reserve(self, state: Any, pod: Pod, node_name: str) -> Status | None:
+        self.said.append(f"{self.name}+")
+        return unschedulable("account is closed") if self.name == "refuses" else None
+
+    def unreserve(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.said.append(f"{self.name}-")
+        if self.name == "b":
+            raise OSError("even then the others are told")
+
+
+def test_reserve_is_undone_in_reverse_order() -> None:
+    said: list[str] = []
+    picture = cluster()
+    decision = scheduler(*(Account(said, name) for name in ("a", "b", "refuses", "c"))).schedule_one(
+        pod(), picture
+    )
+    assert said == ["a+", "b+", "refuses+", "c-", "refuses-", "b-", "a-"]
+    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "account is closed")
+    assert not any(info.pods for info in picture.nodes.values())
+
+
+@pytest.mark.parametrize(
+    ("point", "answer"),
+    [
+        ("permit", unschedulable("not today")),
+        ("pre_bind", unschedulable("no disk")),
+        ("bind", unresolvable("no")),
+    ],
+)
+def test_a_late_rejection_undoes_it_too(point: str, answer: Status) -> None:
+    said: list[str] = []
+    plugin = type("Late", (Account,), {point: lambda self, *arguments: answer})(said, "late")
+    picture = cluster()
+    decider = scheduler(plugin)
+    decision = decider.schedule_one(pod(), picture)
+    if point != "permit":
+        assert decision.outcome == Outcome.SCHEDULED
+        assert not decider.bind(decision, picture)
+    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, ", ".join(answer.reasons))
+    assert said == ["late+", "late-"]
+    assert not any(info.pods for info in picture.nodes.values())
+
+
+def test_a_bind_plugin_binds_in_place_of_poller() -> None:
+    plugin = type("Binder", (Plugin,), {"bind": lambda self, *arguments: None})([])
+    decider, picture = scheduler(plugin), cluster()
+    assert decider.bind(decider.schedule_one(pod(), picture), picture)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        "pre_filter",
+        "filter",
+        "pre_score",
+        "score",
+        "normalize_score",
+        "reserve",
+        "permit",
+        "pre_bind",
+        "bind",
+    ],
+)
+def test_a_plugin_that_raises_fails_one_cycle_and_is_named_with_its_line(point: str) -> None:
+    def fail(self: Any, *arguments: Any) -> None:
+        if arguments[1].metadata.name == "web":
+            raise KeyError("nothing")
+
+    methods = {point: fail, **({"score": lambda *_: 0} if point == "normalize_score" else {})}
+    plugin = type("Broken", (Plugin,), methods)([], "Broken")
+    decider, picture = scheduler(plugin, weights={"Broken": 1} if "score" in point else {}), cluster()
+    decision = decider.schedule_one(pod("web"), picture)
+    if decision.outcome == Outcome.SCHEDULED:
+        decider.bind(decision, picture)
+    line = fail.__code__.co_firstlineno + 2
+    assert decision.outcome == Outcome.ERROR
+    assert decision.message == f"plugin Broken failed at test_framework.py:{line}: KeyError: 'nothing'"
+    assert not any(info.pods for info in picture.nodes.values())
+
+
+@pytest.mark.parametrize("score", [-1, 101, 50.5, None])
+def test_a_score_out_of_range_is_an_error(score: Any) -> None:
+    plugin = type("Wild", (Plugin,), {"score": lambda *_: score})([], "Wild")
+    decision = scheduler(plugin, weights={"Wild": 1}).schedule_one(pod(), cluster())
+    assert decision.outcome == Outcome.ERROR
+    assert f"plugin Wild failed: score {score!r} of node n1" in decision.message
+
+
+# --- enough nodes ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "percentage", "enough"),
+    [
+        (10, 0, 10),
+        (99, 0, 99),
+        (100, 0, 100),  # 50 %, but at least 100
+        (1000, 0, 420),  # 50 % less 1 % for each 125
+        (5000, 0, 500),
+        (6000, 0, 300),  # 5 % is the least
+        (50, 40, 50),
+        (1000, 40, 400),
+        (1000, 5, 100),
+        (1000, 100, 1000),
+    ],
+)
+def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, enough: int) -> None:
+    assert enough_nodes(nodes, percentage) == enough
+
+
+def test_the_next_search_begins_where_the_last_one_ended() -> None:
+    decider = scheduler(percentage=50)
+    picture = cluster(*(f"n{i:03}" for i in range(250)))
+    looked_at = [sorted(decider.schedule_one(pod(f"p{i}"), picture).scores) for i in range(2)]
+    assert looked_at[0] == [f"n{i:03}" for i in range(125)]
+    assert looked_at[1] == [f"n{i:03}" for i in range(125, 250)]
+
+
+# --- waiting, and profiles ------------------------------------------------------------------------------
+
+
+def test_a_pod_that_waits_holds_its_node_from_tick_to_tick() -> None:
+    decider = scheduler(NodeNumber())
+    held = WaitingPods({"my-scheduler": decider})
+    waiting = pod("web", schedulerName="my-scheduler")
+    decision = decider.schedule_one(waiting, cluster("n5"))
+    assert decision.outcome == Outcome.WAITING
+    assert decision.message == "waits 5 s for n5"
+
+    held.hold(decision, now=100)
+    for now, outcome in ((103, Outcome.WAITING), (104.9, Outcome.WAITING), (105, Outcome.SCHEDULED)):
+        picture = cluster("n5")
+        assert [each.outcome for each in held.ask_again(picture, {"uid-of-web"}, now)] == [outcome]
+        assert picture.nodes["n5"].pods == [waiting]
+    assert held.ask_again(cluster("n5"), {"uid-of-web"}, 106) == []
+
+
+@pytest.mark.parametrize(("unplaced", "nodes"), [(set(), ("n5",)), ({"uid-of-web"}, ("n6",))])
+def test_a_pod_or_a_node_that_is_gone_is_held_no_longer(unplaced: set[str], nodes: tuple[str, ...]) -> None:
+    said: list[str] = []
+    decider = scheduler(Account(said, "a"), NodeNumber())
+    held = WaitingPods({"my-scheduler": decider})
+    held.hold(decider.schedule_one(pod("web", schedulerName="my-scheduler"), cluster("n5")), now=0)
+    assert held.ask_again(cluster(*nodes), unplaced, now=1) == []
+    assert said == ["a+", "a-"]
+
+
+def decide(profile: Profile) -> Decision:
+    return Scheduler(profile, Random(1)).schedule_one(pod(), cluster())
+
+
+def test_the_default_profile_has_kube_schedulers_weights() -> None:
+    weights = default_profile("my-scheduler").weights
+    assert weights == {
+        "TaintToleration": 3,
+        "NodeAffinity": 2,
+        "NodeResourcesFit": 1,
+        "PodTopologySpread": 2,
+        "InterPodAffinity": 2,
+        "NodeResourcesBalancedAllocation": 1,
+        "ImageLocality": 1,
+    }
+    assert list(decide(default_profile("my-scheduler")).scores["n1"]) == [
+        "TaintToleration",
+        "NodeResourcesFit",
+        "ImageLocality",
+    ]
+
+
+def test_the_random_profile_filters_alike_but_scores_by_chance() -> None:
+    profile = random_profile("random-scheduler", Random(1))
+    assert list(decide(profile).scores["n1"]) == ["Random"]
+    picture = Cluster([node("n1", unschedulable=True)], [])
+    decision = Scheduler(profile, Random(1)).schedule_one(pod(), picture)
+    assert decision.message == "0/1 nodes are available: 1 node(s) were unschedulable."

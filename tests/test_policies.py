@@ -1,0 +1,141 @@
+"""A policy of one's own: which files are good, and what is said of those that aren't."""
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from objects import node, pod
+
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.cycle import Scheduler
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.plugins.registry import default_profile
+from lib.service.policies import PolicyError, load_policies
+
+GOOD = "def score(pod, node): return 1\n"
+
+
+def decide(folder: Path, source: str, name: str = "mine") -> Decision:
+    """What the default profile and the policy decide for a pod, with nodes n1 (of rack r1) and n2."""
+    file = folder / f"{name}.py"
+    file.write_text(source)
+    (policy,) = load_policies([file])
+    profile = default_profile("my-scheduler", *policy.plugins, weights=policy.weights)
+    nodes = [node("n1", labels={"rack": "r1"}, taints=[{"key": "gpu"}]), node("n2")]
+    running = [pod("old", requests={"cpu": "1"}, nodeName="n1")]
+    return Scheduler(profile, Random(1)).schedule_one(pod("web"), Cluster(nodes, running))
+
+
+@pytest.mark.parametrize(
+    ("answer", "rejected"),
+    [
+        ("True", {}),
+        ("node.name == 'n2'", {"n1": ("node(s) were rejected by mine",)}),
+        ("True if node.labels else 'has no label'", {"n2": ("has no label",)}),
+        ("not node.pods", {"n1": ("node(s) were rejected by mine",)}),
+        ("not node.taints", {"n1": ("node(s) were rejected by mine",)}),
+        ("node.requested.get('cpu', 0) < 1000", {"n1": ("node(s) were rejected by mine",)}),
+        ("node.allocatable['cpu'] == 4000", {}),
+        ("'x' not in node.annotations", {}),
+        ("pod.metadata.name == 'web'", {}),
+    ],
+)
+def test_a_filter_function(tmp_path: Path, answer: str, rejected: object) -> None:
+    decision = decide(tmp_path, f"def filter(pod, node): return {answer}")
+    assert {name: each.status.reasons for name, each in decision.rejected.items()} == rejected
+
+
+def test_a_score_function_counts_with_its_weight(tmp_path: Path) -> None:
+    decision = decide(tmp_path, "WEIGHT = 9\ndef score(pod, node): return 100 if node.name == 'n1' else 0")
+    assert (decision.scores["n1"]["mine"], decision.scores["n2"]["mine"]) == (900, 0)
+    assert decision.node_name == "n1"
+
+
+def test_a_file_may_have_both_and_a_class(tmp_path: Path) -> None:
+    decision = decide(
+        tmp_path,
+        """
+import collections  # what a file imports is not its policy
+from lib.scheduling.framework import unschedulable
+
+def filter(pod, node): return True
+def score(pod, node): return 3
+
+class Helper:
+    pass
+
+class Careful:
+    def pre_filter(self, state, pod, cluster): state["seen"] = len(cluster.nodes)
+    def filter(self, state, pod, node):
+        return unschedulable("is n1") if state["seen"] and node.name == "n1" else None
+""",
+    )
+    assert decision.rejected["n1"].plugin == "Careful"
+    assert decision.node_name == "n2"
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def score(pod, node):\n    return 1 / 0", "plugin mine failed at mine.py:2: ZeroDivisionError"),
+        ("def score(pod, node):\n    return pod.nmae", "plugin mine failed at mine.py:2: AttributeError"),
+        (
+            "def score(pod, node): return 101",
+            "score at mine.py:1 returned 101 for node n1, not a whole",
+        ),
+        (
+            "def score(pod, node): return 0.5",
+            "score at mine.py:1 returned 0.5 for node n1, not a whole",
+        ),
+        (
+            "\ndef filter(pod, node): pass",
+            "filter at mine.py:2 returned None for node n1, not True, False",
+        ),
+    ],
+)
+def test_an_error_in_a_policy_fails_its_pods_cycle_and_names_the_line(
+    tmp_path: Path, source: str, said: str
+) -> None:
+    decision = decide(tmp_path, source)
+    assert decision.outcome == Outcome.ERROR
+    assert said in decision.message
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("", "mine.py: neither filter(pod, node) nor score(pod, node) nor a class"),
+        ("x = (", "mine.py:1: '(' was never closed"),
+        ("import there_is_no_such_module", "mine.py:1: ModuleNotFoundError"),
+        ("\n1 / 0", "mine.py:2: ZeroDivisionError: division by zero"),
+        (f"WEIGHT = 0\n{GOOD}", "WEIGHT is 0, not a whole number from 1 to 100"),
+        (f"WEIGHT = '2'\n{GOOD}", "WEIGHT is '2'"),
+        (
+            "class A:\n    def __init__(self, x): pass\n    def filter(self, *_): pass",
+            "A() failed: TypeError",
+        ),
+    ],
+)
+def test_a_file_that_is_no_policy_is_refused(tmp_path: Path, source: str, said: str) -> None:
+    with pytest.raises(PolicyError) as raised:
+        decide(tmp_path, source)
+    assert said in str(raised.value)
+
+
+def test_files_must_be_there_be_python_and_have_names_of_their_own(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="there is no such file"):
+        load_policies([tmp_path / "nothing.py"])
+    with pytest.raises(PolicyError, match="a policy is a file of Python"):
+        load_policies([tmp_path / "policy.yaml"])
+    twins = [tmp_path / "a" / "mine.py", tmp_path / "b" / "mine.py"]
+    for file in twins:
+        file.parent.mkdir()
+        file.write_text(GOOD)
+    with pytest.raises(PolicyError, match="two policies have the name mine"):
+        load_policies(twins)
+
+
+def test_a_policy_may_not_take_a_built_in_plugins_name(tmp_path: Path) -> None:
+    (tmp_path / "NodeAffinity.py").write_text(GOOD)
+    with pytest.raises(PolicyError, match="NodeAffinity is a plugin already"):
+        load_policies([tmp_path / "NodeAffinity.py"])

@@ -4,31 +4,32 @@
 Which pods wait for us? Which node is best for each? Tell the API server, wait, ask again.
 """
 
+import signal
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import zip_longest
 from random import Random
 
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
 
 from lib.kube.api import Api, ApiError
-from lib.kube.feed import Feed
+from lib.kube.changes import Kind, waiting_pod
+from lib.kube.feed import Feed, News
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.queue import in_order, why_passed_over
+from lib.scheduling.queue import SchedulingQueue, why_passed_over
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
 from lib.service.options import Options, run_with_options
-from lib.service.picture import take_picture
 from lib.service.profiles import profiles_for
 from lib.service.report import Report, set_up_logging
-from lib.service.shutdown import Shutdown, Stopped
+from lib.service.shutdown import Shutdown, Stopped, on_signal
+from lib.service.surroundings import look_around
 
 ALL_PLACED, NO_API, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once."""
@@ -42,6 +43,8 @@ class Poller:
     """What the loop reads from, decides with, writes through, and whom it tells."""
 
     feed: Feed
+    cluster: Cluster
+    queue: SchedulingQueue
     schedulers: Mapping[str, Scheduler]
     held: WaitingPods
     clerk: Clerk
@@ -49,53 +52,69 @@ class Poller:
     dry_run: bool
 
     def tick(self) -> int:
-        """Place every pod that waits; how many still wait."""
-        pods = self.feed.waiting_pods()
-        waiting = [pod for pod in self.report.readable(pods) if self.may_be_placed(pod)]
-        placed = self.place(waiting) if waiting else 0
-        self.clerk.forget_all_but({pod.metadata.uid: pod for pod in waiting})
-        self.report.tick_done()
-        return len(pods.malformed) + len(waiting) - placed
-
-    def place(self, waiting: list[Pod]) -> int:
-        """Decide on a node for each pod, then write all bindings, then all events; how many were placed."""
-        cluster = take_picture(self.feed, waiting, self.schedulers, self.report)
-        decisions = self.decide(waiting, cluster)
-        results: list[BindResult] = []
-        try:
-            if self.dry_run:
-                return sum(decision.outcome == Outcome.SCHEDULED for decision in decisions)
-            for decision in decisions:
-                results += [self.clerk.bind(decision, self.scheduler_of(decision.pod), cluster)]
-            for decision, result in zip(decisions, results, strict=True):
-                self.clerk.record(decision, result)
-            return sum(result != BindResult.WAITING for result in results)
-        finally:
-            for decision, result in zip_longest(decisions, results):
-                if decision.outcome == Outcome.SCHEDULED and result != BindResult.BOUND:
-                    self.scheduler_of(decision.pod).unreserve(decision)
-
-    def decide(self, waiting: list[Pod], cluster: Cluster) -> list[Decision]:
-        """A decision for each pod, each counted in the picture before the next is made."""
+        """Take the changes, and place every pod that is to be tried now; how many still wait."""
         now = time.monotonic()
-        decisions = self.held.ask_again(cluster, {pod.metadata.uid for pod in waiting}, now)
-        asked = {decision.pod.metadata.uid for decision in decisions}
-        profile = next(iter(self.schedulers.values())).profile  # all order the queue alike
-        for pod in in_order(waiting, profile):
-            if pod.metadata.uid not in asked:
-                decisions.append(self.scheduler_of(pod).schedule_one(pod, cluster))
+        news = self.feed.poll()
+        self.hear(news, now)
+        self.carry_out(self.decide(now), now)
+        self.report.tick_done(self.queue)
+        return news.unplaceable + len(self.queue)
+
+    def hear(self, news: News, now: float) -> None:
+        """Make the changes part of the picture, and of the queue."""
+        self.report.unreadable(news.unreadable)
+        unconfirmed = {uid for uid in self.cluster.assumed if uid not in self.held}
+        for change in news.changes:
+            if pod := waiting_pod(change):
+                why_not = why_passed_over(pod, self.scheduler_of(pod).profile)
+                if why_not and change.kind != Kind.DELETED:
+                    self.report.passed_over(pod, why_not)
+            else:
+                self.cluster.apply(change)
+            self.queue.apply(change, now)
+        if news.complete and not self.dry_run:
+            self.cluster.forget_all(unconfirmed)  # they were bound: what isn't seen has gone again
+
+    def decide(self, now: float) -> list[Decision]:
+        """A decision for each pod to be tried, each counted in the picture before the next is made."""
+        ready = self.queue.ready(now)
+        if ready:
+            look_around(self.feed, self.cluster, ready, self.schedulers, self.report)
+        decisions = self.held.ask_again(self.cluster, self.queue.uids(), now)
+        decisions += [self.scheduler_of(pod).schedule_one(pod, self.cluster) for pod in ready]
         for decision in decisions:
-            if decision.outcome == Outcome.WAITING:
-                self.held.hold(decision, now)
             self.report.decided(decision)
         return decisions
 
-    def may_be_placed(self, pod: Pod) -> bool:
-        """Whether a pod that names us is to be placed now."""
-        why_not = why_passed_over(pod, self.scheduler_of(pod).profile)
-        if why_not:
-            self.report.passed_over(pod, why_not)
-        return not why_not
+    def carry_out(self, decisions: list[Decision], now: float) -> None:
+        """Write all bindings, then all events."""
+        results: list[BindResult] = []
+        try:
+            for decision in decisions:
+                results += [self.clerk.bind(decision, self.scheduler_of(decision.pod), self.cluster)]
+                self.settle(decision, results[-1], now)
+        finally:  # nobody to write to, or told to end: what wasn't written isn't so
+            for decision in decisions[len(results) :]:
+                if decision.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
+                    self.scheduler_of(decision.pod).give_up(decision, self.cluster)
+        for decision, result in zip(decisions, results, strict=True):
+            self.clerk.record(decision, result)
+        self.clerk.forget_all_but(self.queue.uids())
+
+    def settle(self, decision: Decision, result: BindResult, now: float) -> None:
+        """Let the queue know what came of a pod."""
+        uid = decision.pod.metadata.uid
+        if decision.outcome == Outcome.SCHEDULED and result != BindResult.BOUND:
+            self.scheduler_of(decision.pod).give_up(decision, self.cluster)
+        if result != BindResult.WAITING:
+            self.queue.drop(uid)
+        elif decision.outcome == Outcome.WAITING:
+            self.held.hold(decision, now)
+            self.queue.hold(uid, decision.message)
+        elif decision.outcome == Outcome.UNSCHEDULABLE:
+            self.queue.put_back(uid, decision.rejected_by, decision.message, now)
+        else:
+            self.queue.put_back(uid, (), decision.message, now)
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
         """The scheduler that a pod names."""
@@ -106,14 +125,18 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
     """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
     random = Random(options.seed)
     schedulers = {each.scheduler_name: Scheduler(each, random) for each in profiles_for(options, random)}
+    names = list(schedulers)
     with ExitStack() as stack:
         own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = own_proxy.address if own_proxy else options.proxy
         api = stack.enter_context(Api(address, shutdown.stopping))
-        clerk = Clerk(Writer(api), report, shutdown, annotate=options.annotate)
-        feed, held = Feed(api, list(schedulers)), WaitingPods(schedulers)
-        poller = Poller(feed, schedulers, held, clerk, report, options.dry_run)
-        report.started(list(schedulers), address)
+        writer, dry_run = Writer(api, names), options.dry_run
+        clerk = Clerk(writer, report, shutdown, annotate=options.annotate, dry_run=dry_run)
+        queue = SchedulingQueue({name: each.profile for name, each in schedulers.items()}, options.times)
+        feed, held = Feed(api, names), WaitingPods(schedulers)
+        poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, dry_run)
+        stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
+        report.started(names, address)
 
         def tick() -> int:
             try:

@@ -101,7 +101,7 @@ def page(names: str, token: str = "") -> Effect:
 
 def test_a_list_is_read_page_by_page() -> None:
     faults = [
-        Fault("GET", r"limit=500$", page("ab", "next")),
+        Fault("GET", r"limit=1000$", page("ab", "next")),
         Fault("GET", r"continue=next", page("c")),
     ]
     with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
@@ -112,8 +112,8 @@ def test_a_list_is_read_page_by_page() -> None:
 def test_a_list_that_expired_between_two_pages_begins_again() -> None:
     faults = [
         Fault("GET", r"continue=old", answer(410, status("The provided continue parameter is too old"))),
-        Fault("GET", r"limit=500$", page("a", "old")),
-        Fault("GET", r"limit=500$", page("ab")),
+        Fault("GET", r"limit=1000$", page("a", "old")),
+        Fault("GET", r"limit=1000$", page("ab")),
     ]
     with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
         listing = client.list("/api/v1/nodes", Node)

@@ -8,11 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from objects import node, pod, read
 
+from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.queue import in_order, why_passed_over
+from lib.scheduling.queue import SchedulingQueue, why_passed_over
 from lib.scheduling.resources import amounts, pod_requests
 
 PROFILE = default_profile("my-scheduler")
@@ -101,7 +102,7 @@ def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> N
 
 
 def waiting(name: str, priority: int, second: int) -> Pod:
-    metadata = {"name": name, "creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
+    metadata = {"name": name, "uid": name, "creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
     made: Pod = read(Pod, {"metadata": metadata, "spec": {"priority": priority}})
     return made
 
@@ -114,7 +115,10 @@ def test_the_highest_priority_goes_first_and_among_equals_the_oldest() -> None:
         waiting("vip", 9, 5),
         waiting("low", -1, 0),
     ]
-    assert [each.metadata.name for each in in_order(pods, PROFILE)] == ["vip", "b", "a", "c", "low"]
+    queue = SchedulingQueue({"": PROFILE})
+    for each in pods:
+        queue.apply(Change(Kind.ADDED, each), now=0)
+    assert [each.metadata.name for each in queue.ready(now=0)] == ["vip", "b", "a", "c", "low"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.cycle import Scheduler, enough_nodes
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework import SKIP, Profile, Status, unresolvable, unschedulable
+from lib.scheduling.framework import SKIP, Profile, Status, unresolvable, unschedulable, wait
 from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.waiting import WaitingPods
@@ -274,29 +274,58 @@ def test_the_next_search_begins_where_the_last_one_ended() -> None:
 
 
 def test_a_pod_that_waits_holds_its_node_from_tick_to_tick() -> None:
-    decider = scheduler(NodeNumber())
+    decider, picture = scheduler(NodeNumber()), cluster("n5")
     held = WaitingPods({"my-scheduler": decider})
     waiting = pod("web", schedulerName="my-scheduler")
-    decision = decider.schedule_one(waiting, cluster("n5"))
+    decision = decider.schedule_one(waiting, picture)
     assert decision.outcome == Outcome.WAITING
     assert decision.message == "waits 5 s for n5"
 
     held.hold(decision, now=100)
-    for now, outcome in ((103, Outcome.WAITING), (104.9, Outcome.WAITING), (105, Outcome.SCHEDULED)):
-        picture = cluster("n5")
-        assert [each.outcome for each in held.ask_again(picture, {"uid-of-web"}, now)] == [outcome]
+    for now in (103, 104.9):
+        assert held.ask_again(picture, {"uid-of-web"}, now) == []
         assert picture.nodes["n5"].pods == [waiting]
-    assert held.ask_again(cluster("n5"), {"uid-of-web"}, 106) == []
+    assert held.ask_again(picture, {"uid-of-web"}, now=105) == [decision]
+    assert decision.outcome == Outcome.SCHEDULED
+    assert picture.nodes["n5"].pods == [waiting]
+    assert held.ask_again(picture, {"uid-of-web"}, now=106) == []
 
 
-@pytest.mark.parametrize(("unplaced", "nodes"), [(set(), ("n5",)), ({"uid-of-web"}, ("n6",))])
-def test_a_pod_or_a_node_that_is_gone_is_held_no_longer(unplaced: set[str], nodes: tuple[str, ...]) -> None:
+def test_a_pod_that_is_gone_is_held_no_longer() -> None:
+    said: list[str] = []
+    decider, picture = scheduler(Account(said, "a"), NodeNumber()), cluster("n5")
+    held = WaitingPods({"my-scheduler": decider})
+    held.hold(decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture), now=0)
+    assert held.ask_again(picture, set(), now=1) == []
+    assert said == ["a+", "a-"]
+    assert picture.nodes["n5"].pods == []
+
+
+def test_a_pod_whose_node_is_gone_is_to_be_placed_again() -> None:
     said: list[str] = []
     decider = scheduler(Account(said, "a"), NodeNumber())
     held = WaitingPods({"my-scheduler": decider})
-    held.hold(decider.schedule_one(pod("web", schedulerName="my-scheduler"), cluster("n5")), now=0)
-    assert held.ask_again(cluster(*nodes), unplaced, now=1) == []
+    decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), cluster("n5"))
+    held.hold(decision, now=0)
+    assert held.ask_again(cluster("n6"), {"uid-of-web"}, now=1) == [decision]
+    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "node n5 has gone")
     assert said == ["a+", "a-"]
+
+
+def test_permit_has_a_time_limit() -> None:
+    plugin = type("Slow", (Account,), {"permit": lambda self, *_: wait("not yet", limit=30)})([], "Slow")
+    decider, picture = scheduler(plugin), cluster("n1")
+    held = WaitingPods({"my-scheduler": decider})
+    decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
+    held.hold(decision, now=0)
+    assert held.ask_again(picture, {"uid-of-web"}, now=29.9) == []
+    assert held.ask_again(picture, {"uid-of-web"}, now=30) == [decision]
+    assert (decision.outcome, decision.message) == (
+        Outcome.UNSCHEDULABLE,
+        "not permitted by Slow within 30 s",
+    )
+    assert plugin.said == ["Slow+", "Slow-"]
+    assert decision.rejected_by == {"Slow"}
 
 
 def decide(profile: Profile) -> Decision:

@@ -32,8 +32,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=Object)
 Item = TypeVar("Item")
 
-PAGE = 500
-"""Objects asked for at a time, as kubectl does: neither side holds a whole cluster at once."""
+PAGE = 1000
+"""Objects asked for at a time: neither side holds a whole cluster at once."""
 
 TIMEOUT = httpx.Timeout(10, connect=3)
 """Seconds for each step of a request; the API server itself gives up on most after 60."""
@@ -121,13 +121,18 @@ _ERRORS: dict[int, type[StatusError]] = {
 
 @dataclass
 class Listing(Generic[T]):
-    """All objects of a list, and a line for each that could not be read."""
+    """All objects of a list, and a line for each that could not be read.
+
+    resource_version: of the cluster's last write before the list was made.
+    """
 
     items: list[T] = field(default_factory=list)
     malformed: list[str] = field(default_factory=list)
+    resource_version: str = ""
 
 
 class _ListMeta(Object):
+    resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
 
 
@@ -204,6 +209,7 @@ class Api:
             body = self.retrying()(self._send, "GET", path, params=query)
             page = _decode_page(body, kind, f"GET {path}", listing.malformed)
             listing.items += page.items or []
+            listing.resource_version = page.metadata.resource_version
             if not page.metadata.continue_:
                 return listing
             query["continue"] = page.metadata.continue_

@@ -1,8 +1,11 @@
-"""What the cluster looks like now, by asking."""
+"""What the cluster looks like, as changes since the last time."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic
 
 from lib.kube.api import Api, Listing, NotFoundError
+from lib.kube.changes import AnyChange, Change, Changed, Kind
 from lib.kube.objects import (
     LabelSelector,
     Namespace,
@@ -25,6 +28,48 @@ CONTROLLERS: Mapping[tuple[str, str], tuple[str, type[ReplicaSet | StatefulSet |
 }
 """The controllers whose pods are spread by default, by apiVersion and kind: where they are, and what."""
 
+MAIN_SCHEDULER = "default-scheduler"
+"""kube-scheduler's own name, which most pods have."""
+
+
+@dataclass
+class News:
+    """What one poll found.
+
+    changes: in the order in which they are to be applied. unreadable: a line for each object that can't be
+    read; the first `unplaceable` of them are pods that wait. complete: whether all was looked at, and not
+    only the pods that wait.
+    """
+
+    changes: list[AnyChange] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    unplaceable: int = 0
+    complete: bool = False
+
+
+class _Known(Generic[Changed]):
+    """The objects of the last list, to find out what a new one changes."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, Changed] = {}
+
+    def changes(self, objects: Iterable[Changed]) -> Iterator[Change[Changed]]:
+        """What is different in a new list; equal resource versions mean that nothing is."""
+        before, self._objects = self._objects, {_key(each): each for each in objects}
+        for key, gone in before.items():
+            if key not in self._objects:
+                yield Change(Kind.DELETED, gone, gone)
+        for key, new in self._objects.items():
+            old = before.get(key)
+            if old is None:
+                yield Change(Kind.ADDED, new)
+            elif old.metadata.resource_version != new.metadata.resource_version:
+                yield Change(Kind.MODIFIED, new, old)
+
+
+def _key(each: Pod | Node) -> str:
+    return each.metadata.uid or each.metadata.name
+
 
 class Feed:
     """Polls for the pods that wait for some schedulers, and for what they could be placed on."""
@@ -33,29 +78,42 @@ class Feed:
         self._api = api
         self._scheduler_names = scheduler_names
         self._selectors: dict[str, LabelSelector | None] = {}
+        self._waiting, self._nodes, self._assigned = _Known[Pod](), _Known[Node](), _Known[Pod]()
+        self._complete_at = ""
 
-    def waiting_pods(self) -> Listing[Pod]:
-        """Pods of all namespaces that name one of the schedulers and have no node yet.
+    def poll(self) -> News:
+        """What has changed since the last poll.
 
-        The server filters, so that a tick on a busy cluster where nothing waits costs a small answer for
-        each scheduler.
+        Costs one list while nothing waits, or while nothing at all has changed in the cluster: the resource
+        version of any list is that of the whole cluster's last write.
         """
-        found: Listing[Pod] = Listing()
-        for name in self._scheduler_names:
-            selector = f"spec.nodeName=,spec.schedulerName={name}"
-            listing = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
-            found.items += listing.items
-            found.malformed += listing.malformed
-        return found
-
-    def nodes(self) -> Listing[Node]:
-        """All nodes."""
-        return self._api.list("/api/v1/nodes", Node)
-
-    def assigned_pods(self) -> Listing[Pod]:
-        """Pods that have a node and haven't finished: they use what it has, whoever placed them."""
+        waiting = self._waiting_pods()
+        if not waiting.items or waiting.resource_version == self._complete_at:
+            changes: list[AnyChange] = [*self._waiting.changes(waiting.items)]
+            return News(changes, waiting.malformed, unplaceable=len(waiting.malformed))
+        nodes = self._api.list("/api/v1/nodes", Node)
+        # Pods that have finished use nothing any more, whoever placed them.
         selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        return self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
+        assigned = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
+        # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
+        unreadable = waiting.malformed + nodes.malformed + assigned.malformed
+        news = News([], unreadable, unplaceable=len(waiting.malformed), complete=True)
+        news.changes += self._nodes.changes(nodes.items)
+        news.changes += self._assigned.changes(assigned.items)
+        news.changes += self._waiting.changes(waiting.items)
+        self._complete_at = nodes.resource_version  # what came after the first of these lists isn't in it
+        return news
+
+    def _waiting_pods(self) -> Listing[Pod]:
+        """Pods of all namespaces that name one of the schedulers and have no node yet; the server filters."""
+        if len(self._scheduler_names) == 1:
+            selector = f"spec.nodeName=,spec.schedulerName={self._scheduler_names[0]}"
+            return self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
+        # A selector can't name two, but it can leave out the crowd.
+        selector = f"spec.nodeName=,spec.schedulerName!={MAIN_SCHEDULER}"
+        found = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
+        found.items = [pod for pod in found.items if pod.spec.scheduler_name in self._scheduler_names]
+        return found
 
     def namespaces(self) -> Listing[Namespace]:
         """All namespaces."""

@@ -40,10 +40,15 @@ class _Failure:
 
 
 class Writer:
-    """Writes in the name of the scheduler that a pod names. `now` is in UTC, in whole seconds."""
+    """Writes in the names of some schedulers, each time of the one that a pod names.
 
-    def __init__(self, api: Api) -> None:
+    `now` is in UTC, in whole seconds.
+    """
+
+    def __init__(self, api: Api, scheduler_names: Collection[str]) -> None:
         self._api = api
+        self._names = scheduler_names
+        self._earlier: dict[str, Event] | None = None
         self._failures: dict[str, _Failure] = {}
 
     def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] | None = None) -> BindResult:
@@ -146,7 +151,7 @@ class Writer:
 
     def forget_all_but(self, waiting: Collection[str]) -> None:
         """Forget the events of pods whose uid isn't among those that wait."""
-        for uid in self._failures.keys() - waiting:
+        for uid in self._failures.keys() - set(waiting):
             del self._failures[uid]
 
     def _create_event(self, pod: Pod, kind: str, reason: str, message: str, now: datetime) -> Event:
@@ -182,12 +187,18 @@ class Writer:
     def _find_event(self, pod: Pod, reason: str) -> Event | None:
         """The latest event with this reason that this scheduler wrote about a pod."""
         selector = f"involvedObject.uid={pod.metadata.uid},reason={reason}"
-        events = self._api.list(_events_path(pod), Event, fieldSelector=selector).items
-        ours = [each for each in events if each.source.component == pod.spec.scheduler_name]
-        return max(ours, key=_last_seen, default=None)
+        return self._latest_by_pod(_events_path(pod), selector).get(pod.metadata.uid)
+
+    def _latest_by_pod(self, path: str, selector: str) -> dict[str, Event]:
+        events = self._api.list(path, Event, fieldSelector=selector).items
+        events.sort(key=_last_seen)
+        return {event.involved_object.uid: event for event in events if event.source.component in self._names}
 
     def _failure_so_far(self, pod: Pod) -> _Failure | None:
-        event = self._find_event(pod, "FailedScheduling")
+        """What an earlier run wrote; asked for once, for all pods together."""
+        if self._earlier is None:
+            self._earlier = self._latest_by_pod("/api/v1/events", "reason=FailedScheduling")
+        event = self._earlier.pop(pod.metadata.uid, None)
         if not event:
             return None
         return _Failure(event.metadata.name, event.message, event.count, _last_seen(event))

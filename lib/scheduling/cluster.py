@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod, Taint
-from lib.scheduling.affinity import Namespaces, Terms, terms_of
+from lib.scheduling.affinity import Namespaces, Terms, looks_at_namespaces, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
 from lib.scheduling.workloads import Workloads
 
@@ -62,20 +63,66 @@ class NodeInfo:
 
 
 class Cluster:
-    """The nodes by name, in the API server's order, which is that of their names; and what pods belong to."""
+    """The nodes by name, and what pods belong to. Kept from tick to tick: changes are applied to it.
+
+    Pods whose node isn't there are kept, too, in case it comes back.
+    """
 
     def __init__(
         self,
-        nodes: Iterable[Node],
-        assigned: Iterable[Pod],
+        nodes: Iterable[Node] = (),
+        assigned: Iterable[Pod] = (),
         namespaces: Namespaces | None = None,
         workloads: Workloads | None = None,
     ) -> None:
-        self.nodes = {node.metadata.name: NodeInfo(node) for node in nodes}
+        self.nodes: dict[str, NodeInfo] = {}
         self.namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
+        self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
+        self._places: dict[str, tuple[Pod, str]] = {}  # by uid
+        for node in nodes:
+            self.apply(Change(Kind.ADDED, node))
         for pod in assigned:
-            self.assume(pod, pod.spec.node_name)
+            self.apply(Change(Kind.ADDED, pod))
+
+    def apply(self, change: AnyChange) -> None:
+        """Make a change of a node, or of a pod that has a node, part of the picture."""
+        if isinstance(change.object, Node):
+            self._apply_to_node(change.object, gone=change.kind == Kind.DELETED)
+        elif change.kind == Kind.DELETED:
+            self._take_away(change.object)
+        else:
+            self._put(change.object, change.object.spec.node_name)
+
+    def _apply_to_node(self, node: Node, *, gone: bool) -> None:
+        self.__dict__.pop("image_spread", None)
+        name = node.metadata.name
+        if gone:
+            self.nodes.pop(name, None)
+            return
+        info = self.nodes[name] = NodeInfo(node)
+        for pod, place in self._places.values():
+            if place == name:
+                info.add(pod)
+
+    def _put(self, pod: Pod, node_name: str) -> None:
+        self._take_away(pod)
+        self._places[_key(pod)] = pod, node_name
+        if node_name in self.nodes:
+            self.nodes[node_name].add(pod)
+
+    def _take_away(self, pod: Pod) -> None:
+        self.assumed.discard(_key(pod))
+        old, node_name = self._places.pop(_key(pod), (pod, ""))
+        if node_name in self.nodes:
+            self.nodes[node_name].remove(old)
+
+    @property
+    def looks_at_namespaces(self) -> bool:
+        """Whether a term of a pod here selects namespaces by their labels."""
+        return any(
+            looks_at_namespaces(pod) for node in self.nodes.values() for pod, _ in node.pods_with_affinity
+        )
 
     @cached_property
     def image_spread(self) -> Counter[str]:
@@ -84,12 +131,22 @@ class Cluster:
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Count a pod on a node before the API server confirms it, so that the next decision knows."""
-        if node_name in self.nodes:  # a pod may still name a node that has been deleted
-            self.nodes[node_name].add(pod)
+        self._put(pod, node_name)
+        self.assumed.add(_key(pod))
 
-    def forget(self, pod: Pod, node_name: str) -> None:
+    def forget(self, pod: Pod) -> None:
         """Count an assumed pod no longer."""
-        self.nodes[node_name].remove(pod)
+        if _key(pod) in self.assumed:
+            self._take_away(pod)
+
+    def forget_all(self, uids: Iterable[str]) -> None:
+        """Count these assumed pods no longer: they should have been seen, and weren't."""
+        for uid in self.assumed.intersection(uids):
+            self._take_away(self._places[uid][0])
+
+
+def _key(pod: Pod) -> str:
+    return pod.metadata.uid or str(pod)
 
 
 def host_ports(pod: Pod) -> list[HostPort]:

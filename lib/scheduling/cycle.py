@@ -35,6 +35,7 @@ from lib.scheduling.framework import (
     Status,
     UnreservePlugin,
     unresolvable,
+    unschedulable,
 )
 
 log = logging.getLogger(__name__)
@@ -75,9 +76,13 @@ class Scheduler:
         return decision
 
     def ask_again(self, decision: Decision, cluster: Cluster, waited: float) -> None:
-        """Ask Permit once more about a pod that waits; `waited` is in seconds. The picture must count it."""
+        """Ask Permit once more about a pod that waits; `waited` is in seconds."""
         with self._answering_for(decision, cluster):
-            self._permit(decision, cluster, waited)
+            if decision.node_name in cluster.nodes:
+                self._permit(decision, cluster, waited)
+            else:
+                self._asked = None
+                self._reject(decision, cluster, unschedulable(f"node {decision.node_name} has gone"))
 
     def bind(self, decision: Decision, cluster: Cluster) -> bool:
         """Ask the PreBind and Bind plugins; whether one of them bound the pod.
@@ -156,7 +161,7 @@ class Scheduler:
             elif answer == SKIP:
                 filters = [each for each in filters if each.name != plugin.name]
             elif answer:
-                decision.reason = ", ".join(answer.reasons)
+                decision.reason, decision.rejecting = ", ".join(answer.reasons), plugin.name
                 decision.rejected = {name: Rejection(plugin.name, answer) for name in cluster.nodes}
                 return []
 
@@ -242,6 +247,10 @@ class Scheduler:
         for plugin in self._permitters:
             self._asked = plugin
             status = plugin.permit(decision.state, decision.pod, decision.node_name, waited)
+            if status and status.code == Code.WAIT and waited >= status.limit:
+                late = unschedulable(f"not permitted by {plugin.name} within {status.limit:g} s")
+                self._reject(decision, cluster, late)
+                return
             if status and status.code == Code.WAIT:
                 decision.outcome, decision.reason = Outcome.WAITING, ", ".join(status.reasons)
             elif status:
@@ -252,12 +261,13 @@ class Scheduler:
         """A plugin rejected the node that was picked."""
         self.give_up(decision, cluster)
         decision.outcome, decision.reason = Outcome.UNSCHEDULABLE, ", ".join(status.reasons)
+        decision.rejecting = self._asked.name if self._asked else ""
 
     def give_up(self, decision: Decision, cluster: Cluster) -> None:
         """Undo a decision: unreserve, and count the pod in the picture no longer."""
         self.unreserve(decision)
         assert decision.node_name
-        cluster.forget(decision.pod, decision.node_name)
+        cluster.forget(decision.pod)
 
     def unreserve(self, decision: Decision) -> None:
         """Tell the plugins that keep accounts, in reverse order, that a decision came to nothing."""

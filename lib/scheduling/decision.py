@@ -37,7 +37,8 @@ class Decision:
 
     node_name: the pick, if there is one. all_nodes: how many there are. rejected: by node, who and why.
     scores: of each feasible node, by plugin, weighted; empty where one node alone was feasible.
-    reason: what rejected the pod as a whole, or went wrong. afterword: what PostFilter plugins said.
+    reason: why the pod as a whole was rejected, or what went wrong; rejecting: the plugin that did it.
+    afterword: what PostFilter plugins said.
     state: what plugins kept of the pod.
     """
 
@@ -48,8 +49,15 @@ class Decision:
     rejected: dict[str, Rejection] = field(default_factory=dict)
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
     reason: str = ""
+    rejecting: str = ""
     afterword: str = ""
     state: CycleState = field(default_factory=dict, repr=False)
+
+    @property
+    def rejected_by(self) -> set[str]:
+        """The plugins that stand in the way; "no nodes" where there is none to stand on."""
+        plugins = {each.plugin for each in self.rejected.values()} | {self.rejecting}
+        return plugins - {""} or {"no nodes"}
 
     @property
     def totals(self) -> dict[str, int]:

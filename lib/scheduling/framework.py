@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
+from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 
 if TYPE_CHECKING:
@@ -41,10 +42,14 @@ class Code(Enum):
 
 @dataclass(frozen=True)
 class Status:
-    """An answer with its reasons, in words for people. None stands for success."""
+    """An answer with its reasons, in words for people. None stands for success.
+
+    limit: of WAIT, after how many seconds the pod is rejected.
+    """
 
     code: Code
     reasons: tuple[str, ...] = ()
+    limit: float = 0.0
 
 
 def unschedulable(*reasons: str) -> Status:
@@ -55,6 +60,11 @@ def unschedulable(*reasons: str) -> Status:
 def unresolvable(*reasons: str) -> Status:
     """Not here, whoever else leaves."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
+
+
+def wait(*reasons: str, limit: float = 900.0) -> Status:
+    """Not yet; and if not within `limit` seconds, not at all."""
+    return Status(Code.WAIT, reasons, limit)
 
 
 SKIP = Status(Code.SKIP)
@@ -87,6 +97,14 @@ class PreEnqueuePlugin(Plugin, Protocol):
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """A rejection keeps the pod out."""
+
+
+@runtime_checkable
+class QueueingHintPlugin(Plugin, Protocol):
+    """Says what could help a pod that it rejected; without this, any change could."""
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """Whether it is worth trying the pod again."""
 
 
 @runtime_checkable

@@ -1,13 +1,178 @@
-"""Which pods are to be placed, and which goes first."""
+"""The pods that wait: which goes first, when one is tried again, and what wakes it.
 
-from collections.abc import Iterable
+A pod is active (to be tried at the next tick), backs off (will be, when its time is up), or is unschedulable
+(will be when something happens that could help it, or after a few minutes whatever happens).
 
+Source: pkg/scheduler/backend/queue/scheduling_queue.go
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Set
+from dataclasses import dataclass, field
+from enum import Enum
+
+from lib.kube.changes import AnyChange, Kind, waiting_pod
 from lib.kube.objects import Pod
-from lib.scheduling.framework import PreEnqueuePlugin, Profile, QueueSortPlugin
+from lib.scheduling.framework import PreEnqueuePlugin, Profile, QueueingHintPlugin, QueueSortPlugin
+
+
+class Where(Enum):
+    """Which part of the queue a pod is in."""
+
+    ACTIVE = "active"
+    BACKOFF = "backoff"
+    UNSCHEDULABLE = "unschedulable"
+    WAITING = "waiting"
+    """Its node is held for it, until Permit plugins agree."""
+
+
+@dataclass
+class QueuedPod:
+    """A pod that waits. Times are in seconds.
+
+    attempts: how often it was tried in vain. since: when it was queued. tried: when it was tried last.
+    rejected_by: the plugins that are to say what could help. reason: why it was not placed.
+    """
+
+    pod: Pod
+    since: float
+    where: Where = Where.ACTIVE
+    attempts: int = 0
+    tried: float = 0.0
+    rejected_by: Collection[str] = field(default_factory=frozenset)
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Times:
+    """In seconds.
+
+    A pod backs off for `initial_backoff`, twice as long after each attempt, but never over `max_backoff`; an
+    unschedulable one is tried again after `unschedulable`, whatever happened.
+    """
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    unschedulable: float = 300.0
+
+
+class SchedulingQueue:
+    """The pods that wait for some profiles, by scheduler name. `now` is in seconds, and only grows."""
+
+    def __init__(self, profiles: Mapping[str, Profile], times: Times | None = None) -> None:
+        self._profiles = profiles
+        self._times = times or Times()
+        self._pods: dict[str, QueuedPod] = {}
+        first = next(iter(profiles.values()))  # all order the queue alike
+        (self._sort,) = first.with_point(QueueSortPlugin)
+        self._hints = {
+            name: {plugin.name: plugin for plugin in profile.with_point(QueueingHintPlugin)}
+            for name, profile in profiles.items()
+        }
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    # --- what happens to pods ---------------------------------------------------------------------------
+
+    def apply(self, change: AnyChange, now: float) -> None:
+        """Hear of a change: of a pod that waits, or of something that may help one."""
+        if pod := waiting_pod(change):
+            self._apply_to_waiting(pod, change.kind, now)
+        elif isinstance(change.object, Pod) and change.kind != Kind.DELETED:
+            self.drop(change.object.metadata.uid)  # whoever bound it
+        self._wake(change, now)
+
+    def _apply_to_waiting(self, pod: Pod, kind: Kind, now: float) -> None:
+        uid = pod.metadata.uid
+        queued = self._pods.get(uid)
+        if kind == Kind.DELETED or why_passed_over(pod, self._profiles[pod.spec.scheduler_name]):
+            self.drop(uid)
+        elif queued is None:
+            self._pods[uid] = QueuedPod(pod, since=now)
+        else:
+            changed = _asks_for(queued.pod) != _asks_for(pod)
+            queued.pod = pod
+            if changed and queued.where == Where.UNSCHEDULABLE:
+                self._move(queued, now)
+
+    def _wake(self, change: AnyChange, now: float) -> None:
+        """Move the unschedulable pods that a change could help."""
+        for queued in self._pods.values():
+            if queued.where == Where.UNSCHEDULABLE and self._may_help(change, queued):
+                self._move(queued, now)
+
+    def _may_help(self, change: AnyChange, queued: QueuedPod) -> bool:
+        """Ask the plugins that rejected a pod; one that has no opinion takes every change for help."""
+        if change.object is queued.pod:
+            return False
+        hints = self._hints[queued.pod.spec.scheduler_name]
+        return any(
+            name not in hints or hints[name].queueing_hint(queued.pod, change) for name in queued.rejected_by
+        )
+
+    def drop(self, uid: str) -> None:
+        """A pod waits no longer."""
+        self._pods.pop(uid, None)
+
+    # --- what is tried ----------------------------------------------------------------------------------
+
+    def ready(self, now: float) -> list[Pod]:
+        """The pods to try now, the most important first. They stay here until it is said what came of it."""
+        for queued in self._pods.values():
+            overdue = now - queued.tried >= self._times.unschedulable
+            if queued.where == Where.UNSCHEDULABLE and overdue:
+                self._move(queued, now)
+            if queued.where == Where.BACKOFF and now >= self._backs_off_until(queued):
+                queued.where = Where.ACTIVE
+        active = [queued.pod for queued in self._pods.values() if queued.where == Where.ACTIVE]
+        return sorted(active, key=self._sort.queue_sort)
+
+    def put_back(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
+        """A pod was tried in vain: for plugins that say what could help it; or, without any, try it again."""
+        if queued := self._pods.get(uid):
+            queued.attempts += 1
+            queued.tried = now
+            queued.rejected_by, queued.reason = frozenset(rejected_by), reason
+            queued.where = Where.UNSCHEDULABLE if queued.rejected_by else Where.BACKOFF
+
+    def hold(self, uid: str, reason: str) -> None:
+        """A pod has a node, but must wait for it."""
+        if queued := self._pods.get(uid):
+            queued.where, queued.reason = Where.WAITING, reason
+
+    def uids(self) -> Set[str]:
+        """The uids of all pods that wait, wherever they are."""
+        return self._pods.keys()
+
+    def _move(self, queued: QueuedPod, now: float) -> None:
+        """Have a pod tried again, as soon as it has backed off."""
+        queued.where = Where.BACKOFF if now < self._backs_off_until(queued) else Where.ACTIVE
+
+    def _backs_off_until(self, queued: QueuedPod) -> float:
+        if not queued.attempts:
+            return 0.0
+        # Doubled so often at the most that no float overflows.
+        doubled = self._times.initial_backoff * 2.0 ** min(queued.attempts - 1, 100)
+        return queued.tried + min(doubled, self._times.max_backoff)
+
+    # --- what is shown ----------------------------------------------------------------------------------
+
+    def counts(self) -> dict[str, int]:
+        """How many pods are where."""
+        return {where.value: sum(queued.where == where for queued in self._pods.values()) for where in Where}
+
+    def oldest(self) -> QueuedPod | None:
+        """The pod that has waited longest."""
+        return min(self._pods.values(), key=lambda queued: queued.since, default=None)
+
+
+def _asks_for(pod: Pod) -> object:
+    """What a pod's place depends on; how it fares and what is noted on it is no reason to try again."""
+    return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.metadata.deletion_timestamp
 
 
 def why_passed_over(pod: Pod, profile: Profile) -> str | None:
-    """Why no scheduler may place this pod now; None when it waits for one."""
+    """Why no scheduler may place this pod now; None when it is to be queued."""
     if pod.metadata.deletion_timestamp:
         return "is being deleted"
     if pod.status.phase in ("Succeeded", "Failed"):
@@ -16,9 +181,3 @@ def why_passed_over(pod: Pod, profile: Profile) -> str | None:
         if status := plugin.pre_enqueue(pod):
             return ", ".join(status.reasons)
     return None
-
-
-def in_order(pods: Iterable[Pod], profile: Profile) -> list[Pod]:
-    """The pods in the order in which a profile places them."""
-    (plugin,) = profile.with_point(QueueSortPlugin)
-    return sorted(pods, key=plugin.queue_sort)

@@ -1,6 +1,6 @@
 """Carries decisions out: writes them to the API server, and reports what came of it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from lib.kube.api import ApiError, UnreachableError
@@ -21,10 +21,15 @@ ANNOTATION = "poller/decision"
 class Clerk:
     """Writes one thing after the other; a signal waits for the one that is being written.
 
+    annotate: say on a pod why it is on its node. dry_run: write nothing, as if all had gone well.
+
     A write that fails is reported, and its pod tried again; UnreachableError when nobody is there.
     """
 
-    def __init__(self, writer: Writer, report: Report, shutdown: Shutdown, *, annotate: bool) -> None:
+    def __init__(
+        self, writer: Writer, report: Report, shutdown: Shutdown, *, annotate: bool, dry_run: bool
+    ) -> None:
+        self._dry_run = dry_run
         self._writer = writer
         self._report = report
         self._shutdown = shutdown
@@ -34,6 +39,8 @@ class Clerk:
         """Bind a pod for which a node was picked; what became of it."""
         if decision.outcome != Outcome.SCHEDULED:
             return BindResult.WAITING
+        if self._dry_run:
+            return BindResult.BOUND
         try:
             with self._shutdown.held():
                 result = self._bind(decision, scheduler, cluster)
@@ -61,6 +68,8 @@ class Clerk:
 
     def record(self, decision: Decision, result: BindResult) -> None:
         """Write the event; for a pod that can't be placed its condition, too."""
+        if self._dry_run:
+            return
         now = datetime.now(UTC).replace(microsecond=0)
         pod, message = decision.pod, decision.message
         try:
@@ -75,6 +84,6 @@ class Clerk:
         except ApiError as error:
             self._report.failed(pod, "event", error)
 
-    def forget_all_but(self, waiting: Mapping[str, object]) -> None:
+    def forget_all_but(self, waiting: Collection[str]) -> None:
         """Forget what was written of pods whose uid isn't among those that wait."""
         self._writer.forget_all_but(waiting)

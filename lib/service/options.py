@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from lib.scheduling.queue import Times
 from lib.service.explain import Explain, as_json, as_table
 from lib.service.policies import Policy, PolicyError, load_policies
 
@@ -47,6 +48,7 @@ class Options:
     plugins: tuple[Policy, ...]
     annotate: bool
     explain: Explain | None
+    times: Times
     interval: float
     once: bool
     dry_run: bool
@@ -150,6 +152,25 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         interval: Annotated[
             float, typer.Option(callback=_seconds, metavar="SECONDS", help="Wait so long between two polls.")
         ] = 1.0,
+        pod_initial_backoff: Annotated[
+            float,
+            typer.Option(
+                callback=_seconds,
+                metavar="SECONDS",
+                help="Try a pod again no sooner; twice that each time.",
+            ),
+        ] = Times.initial_backoff,
+        pod_max_backoff: Annotated[
+            float, typer.Option(callback=_seconds, metavar="SECONDS", help="But never let it wait longer.")
+        ] = Times.max_backoff,
+        pod_max_in_unschedulable_pods_duration: Annotated[
+            float,
+            typer.Option(
+                callback=_seconds,
+                metavar="SECONDS",
+                help="Try one that fits nowhere again anyway.",
+            ),
+        ] = Times.unschedulable,
         once: Annotated[
             bool,
             typer.Option(
@@ -190,6 +211,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             plugins=_policies(plugin or []),
             annotate=not no_annotate,
             explain=EXPLAIN[explain] if explain else None,
+            times=Times(pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
             interval=interval,
             once=once,
             dry_run=dry_run,

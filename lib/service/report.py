@@ -3,13 +3,14 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from lib.kube.api import ApiError, Listing
 from lib.kube.objects import Object, Pod
 from lib.kube.writer import BindResult
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.queue import SchedulingQueue
 from lib.service.explain import Explain
 
 log = logging.getLogger("poller")
@@ -36,21 +37,25 @@ class Report:
         self._dry_run = dry_run
         self._explain = explain
         self.done: Counter[str] = Counter()
-        self._said: dict[str, str] = {}
-        self._said_this_tick: dict[str, str] = {}
+        self._said: dict[str, dict[str, str]] = {}  # by subject, which is a pod's uid or anything else
+        self._subjects: set[str] = set()  # that something was said of in this tick
         self._began = time.monotonic()
         self._trouble_since: float | None = None
 
-    def _say_once(self, subject: str, text: str, level: int = logging.INFO, gist: str = "") -> bool:
-        """Say what wasn't said of this subject in the last tick; whether it was news.
+    def _say_once(
+        self, subject: str, text: str, level: int = logging.INFO, gist: str = "", topic: str = ""
+    ) -> bool:
+        """Say what isn't the last thing that was said of a subject, on this topic; whether it was news.
 
         Texts that differ are the same news if they have a `gist` in common.
         """
         gist = gist or text
-        news = self._said.get(subject) != gist
+        self._subjects.add(subject)
+        said = self._said.setdefault(subject, {})
+        news = said.get(topic) != gist
+        said[topic] = gist
         if news:
             log.log(level, "%s", text)
-        self._said_this_tick[subject] = gist
         return news
 
     def started(self, scheduler_names: Sequence[str], address: str) -> None:
@@ -59,8 +64,7 @@ class Report:
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be read get a line instead."""
-        for line in listing.malformed:
-            self._say_once(line, line, logging.WARNING)
+        self.unreadable(listing.malformed)
         return listing.items
 
     def passed_over(self, pod: Pod, why: str) -> None:
@@ -104,24 +108,48 @@ class Report:
 
     def failed(self, pod: Pod, what: str, error: ApiError) -> None:
         """A write did not succeed; the pod is tried again in the next tick."""
-        if self._say_once(f"{what} {pod.metadata.uid}", f"{pod}: {what} failed: {error}", logging.WARNING):
+        text = f"{pod}: {what} failed: {error}"
+        if self._say_once(pod.metadata.uid, text, logging.WARNING, topic=what):
             self.done["with a failed write"] += 1
 
     def without(self, what: str, error: ApiError) -> None:
         """Something that pods don't depend on is left out, as it can't be had."""
         self._say_once(what, f"going on without {what}: {error}", logging.WARNING)
 
-    def tick_done(self) -> None:
+    def unreadable(self, lines: Iterable[str]) -> None:
+        """Objects can't be read, and are left out."""
+        for line in lines:
+            self._say_once(line, line, logging.WARNING)
+
+    def tick_done(self, queue: SchedulingQueue) -> None:
         """A tick went through; if the one before did not, say that it is over."""
-        self._said, self._said_this_tick = self._said_this_tick, {}
+        remembered = self._subjects | queue.uids()
+        self._said = {subject: said for subject, said in self._said.items() if subject in remembered}
+        self._subjects = set()
         if self._trouble_since is not None:
+            self._said.pop("trouble", None)
             log.info("the API server is back, after %.0f s", time.monotonic() - self._trouble_since)
             self._trouble_since = None
+        if counts := {where: count for where, count in queue.counts().items() if count}:
+            self._say_once("queue", f"queue: {counts}", logging.DEBUG)
+
+    def show(self, queue: SchedulingQueue) -> None:
+        """The queue, for someone who asked."""
+        log.info("queue: %s", ", ".join(f"{count} {where}" for where, count in queue.counts().items()))
+        if oldest := queue.oldest():
+            waited = time.monotonic() - oldest.since
+            log.info(
+                "longest in it, for %.0f s, tried %d times: %s (%s)%s",
+                waited,
+                oldest.attempts,
+                oldest.pod,
+                oldest.where.value,
+                f": {oldest.reason}" if oldest.reason else "",
+            )
 
     def trouble(self, error: ApiError) -> None:
         """A tick could not be done. Said once for as long as it stays the same."""
         self._say_once("trouble", str(error), logging.ERROR)
-        self._said |= self._said_this_tick
         if self._trouble_since is None:
             self._trouble_since = time.monotonic()
 

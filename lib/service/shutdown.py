@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -50,3 +50,13 @@ class Shutdown:
     def wait(self, seconds: float) -> None:
         """Sleep, unless a signal ends it: Stopped."""
         self.stopping.wait(seconds)
+
+
+@contextmanager
+def on_signal(number: int, do: Callable[[], None]) -> Iterator[None]:
+    """Do something whenever a signal comes, for as long as the block runs."""
+    before = signal.signal(number, lambda *_: do())
+    try:
+        yield
+    finally:
+        signal.signal(number, before)

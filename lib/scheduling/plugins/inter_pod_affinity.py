@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import Namespaces, Term, Terms, terms_of
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.hints import new_node, old_node, placed_pod
 
 TOO_FAR = unresolvable("node(s) didn't match pod affinity rules")
 TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")
@@ -49,6 +51,16 @@ class InterPodAffinity:
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
     name: str = "InterPodAffinity"
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A pod that came or went or has other labels; a node that came or has another place."""
+        placed = placed_pod(change)
+        if placed is not None:
+            if change.kind == Kind.MODIFIED and isinstance(change.before, Pod):
+                return change.before.metadata.labels != placed.metadata.labels
+            return True
+        node, before = new_node(change), old_node(change)
+        return node is not None and (before is None or before.labels != node.labels)
 
     def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> Status | None:
         """Find the places that the pod must be in, and those it must not."""

@@ -7,10 +7,12 @@ Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 
 from collections.abc import Sequence
 
+from lib.kube.changes import AnyChange
 from lib.kube.objects import NodeSelectorTerm, Pod
 from lib.kube.selectors import matches_node, matches_term
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.framework import SKIP, CycleState, Status, unresolvable
+from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.plugins.scores import normalize_to_largest
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -21,6 +23,11 @@ class NodeAffinity:
     """Filters out nodes that the pod doesn't want, and prefers those it likes."""
 
     name = "NodeAffinity"
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A node that the pod wants, and that came or was another before."""
+        node, before = new_node(change), old_node(change)
+        return node is not None and wants(pod, node) and (before is None or not wants(pod, before))
 
     def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> set[str] | Status | None:
         """If every required term names its nodes, only those are worth a look."""

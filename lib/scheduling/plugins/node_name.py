@@ -3,9 +3,11 @@
 Source: pkg/scheduler/framework/plugins/nodename/node_name.go
 """
 
+from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import NodeInfo
 from lib.scheduling.framework import CycleState, Status, unresolvable
+from lib.scheduling.hints import new_node
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 
@@ -14,6 +16,11 @@ class NodeName:
     """Filters out all nodes but the one that spec.nodeName names."""
 
     name = "NodeName"
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """The node with that name."""
+        node = new_node(change)
+        return node is not None and node.name == pod.spec.node_name
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject every other node."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import SKIP, Code, CycleState, Status
+from lib.scheduling.framework import SKIP, CycleState, Status, wait
 
 SAME = 10
 
@@ -31,7 +31,7 @@ class NodeNumber:
     def permit(self, state: CycleState, pod: Pod, node_name: str, waited: float) -> Status | None:
         """Hold the pod until its node's seconds are over."""
         seconds = last_digit(node_name) or 0
-        return Status(Code.WAIT, (f"waits {seconds} s for {node_name}",)) if waited < seconds else None
+        return wait(f"waits {seconds} s for {node_name}") if waited < seconds else None
 
 
 def last_digit(name: str) -> int | None:

@@ -3,9 +3,11 @@
 Source: pkg/scheduler/framework/plugins/nodeports/node_ports.go, and HostPortInfo in the framework's types.go
 """
 
+from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import ANY_ADDRESS, Cluster, HostPort, NodeInfo, host_ports
 from lib.scheduling.framework import SKIP, CycleState, Status, unschedulable
+from lib.scheduling.hints import gone_pod, new_node
 
 TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
@@ -14,6 +16,13 @@ class NodePorts:
     """Filters out nodes where a host port that the pod wants is taken."""
 
     name = "NodePorts"
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A new node, or a pod gone that had one of the ports."""
+        gone = gone_pod(change)
+        if gone is None:
+            return new_node(change) is not None and change.before is None
+        return any(_clash(wanted, freed) for wanted in host_ports(pod) for freed in host_ports(gone))
 
     def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> Status | None:
         """Find the pod's host ports; most pods have none."""

@@ -10,9 +10,11 @@ most_allocated.go, requested_to_capacity_ratio.go
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.framework import MAX_NODE_SCORE, CycleState, Status, unschedulable
+from lib.scheduling.hints import new_node, old_node, placed_pod
 from lib.scheduling.resources import AT_LEAST, Resources, pod_requests
 
 TOO_MANY_PODS = "Too many pods"
@@ -72,6 +74,21 @@ class NodeResourcesFit:
     ignored_resources: frozenset[str] = frozenset()
     ignored_resource_groups: frozenset[str] = frozenset()
     name: str = "NodeResourcesFit"
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A node that came or grew and that could take the pod if empty; a pod that went or needs less."""
+        if node := new_node(change):
+            before, wanted = old_node(change), pod_requests(pod)
+            if before and before.allocatable == node.allocatable:
+                return False
+            return all(amount <= node.allocatable.get(name, 0) for name, amount in wanted.items() if amount)
+        placed = placed_pod(change)
+        if placed is None or change.kind == Kind.DELETED:
+            return placed is not None
+        if not isinstance(change.before, Pod):
+            return False
+        old, new = pod_requests(change.before), pod_requests(placed)
+        return any(new.get(name, 0) < amount for name, amount in old.items())
 
     def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> None:
         """Add up what the pod requests."""

@@ -3,10 +3,12 @@
 Source: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go
 """
 
+from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Taint
 from lib.kube.selectors import tolerates
 from lib.scheduling.cluster import NodeInfo
 from lib.scheduling.framework import CycleState, Status, unresolvable
+from lib.scheduling.hints import new_node, old_node
 
 CORDONED = unresolvable("node(s) were unschedulable")
 
@@ -19,8 +21,20 @@ class NodeUnschedulable:
 
     name = "NodeUnschedulable"
 
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A node that can be scheduled on, and came or was cordoned before."""
+        node, before = new_node(change), old_node(change)
+        return (
+            node is not None
+            and not self._keeps_off(pod, node)
+            and (before is None or self._keeps_off(pod, before))
+        )
+
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a cordoned node."""
+        return CORDONED if self._keeps_off(pod, node) else None
+
+    def _keeps_off(self, pod: Pod, node: NodeInfo) -> bool:
         if not node.node.spec.unschedulable:
-            return None
-        return None if any(tolerates(each, AS_A_TAINT) for each in pod.spec.tolerations) else CORDONED
+            return False
+        return not any(tolerates(each, AS_A_TAINT) for each in pod.spec.tolerations)

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import floor, log
 
-from lib.kube.objects import LabelSelector, Pod, TopologySpreadConstraint
+from lib.kube.changes import AnyChange, Kind
+from lib.kube.objects import LabelSelector, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import selects, untolerated
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.hints import new_node, old_node, placed_pod
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
 
@@ -79,6 +81,20 @@ class PodTopologySpread:
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     name: str = "PodTopologySpread"
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A pod alike that came, went or has other labels; a node that came, went or has another place."""
+        if placed := placed_pod(change):
+            if placed.metadata.namespace != pod.metadata.namespace:
+                return False
+            if change.kind == Kind.MODIFIED and isinstance(change.before, Pod):
+                return placed.metadata.labels != change.before.metadata.labels
+            return True
+        node, before = new_node(change), old_node(change)
+        if node is None or before is None:
+            return isinstance(change.object, Node)
+        keys = [each.topology_key for each in pod.spec.topology_spread_constraints]
+        return any(node.labels.get(key) != before.labels.get(key) for key in keys)
 
     def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> Status | None:
         """Count the matching pods of each domain, for the constraints that must hold."""

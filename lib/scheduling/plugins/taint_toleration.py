@@ -6,10 +6,12 @@ pod doesn't tolerate, the better the score.
 Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 """
 
+from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Toleration
 from lib.kube.selectors import tolerates, untolerated
 from lib.scheduling.cluster import NodeInfo
 from lib.scheduling.framework import CycleState, Status, unresolvable
+from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.plugins.scores import normalize_to_largest
 
 TAINTED = unresolvable("node(s) had untolerated taint(s)")
@@ -23,9 +25,14 @@ class TaintToleration:
 
     name = "TaintToleration"
 
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A node whose taints the pod tolerates, and that came or had others before."""
+        node, before = new_node(change), old_node(change)
+        return node is not None and not _repels(node, pod) and (before is None or _repels(before, pod))
+
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node with an untolerated taint."""
-        return TAINTED if untolerated(node.taints, pod.spec.tolerations, REPELLING) else None
+        return TAINTED if _repels(node, pod) else None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The number of advising taints that the pod doesn't tolerate."""
@@ -38,3 +45,7 @@ class TaintToleration:
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """The fewer, the better."""
         normalize_to_largest(scores, reverse=True)
+
+
+def _repels(node: NodeInfo, pod: Pod) -> bool:
+    return untolerated(node.taints, pod.spec.tolerations, REPELLING) is not None

@@ -1,11 +1,11 @@
-"""Takes the picture that decisions are made on: nodes, what runs on them, and what pods belong to."""
+"""What the plugins ask of a cluster beyond its nodes and pods: namespaces, and what pods belong to."""
 
 from collections.abc import Mapping, Sequence
 
 from lib.kube.api import ForbiddenError
 from lib.kube.feed import Feed
 from lib.kube.objects import LabelSelector, Pod
-from lib.scheduling.affinity import Namespaces, looks_at_namespaces
+from lib.scheduling.affinity import looks_at_namespaces
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
@@ -13,18 +13,15 @@ from lib.scheduling.workloads import Workloads, controller_of
 from lib.service.report import Report
 
 
-def take_picture(
-    feed: Feed, waiting: Sequence[Pod], schedulers: Mapping[str, Scheduler], report: Report
-) -> Cluster:
-    """Ask for all that the plugins need for these pods, and for no more."""
-    nodes = report.readable(feed.nodes())
-    assigned = report.readable(feed.assigned_pods())
-    namespaces: Namespaces = {}
-    if any(looks_at_namespaces(pod) for pod in (*waiting, *assigned)):
+def look_around(
+    feed: Feed, cluster: Cluster, pods: Sequence[Pod], schedulers: Mapping[str, Scheduler], report: Report
+) -> None:
+    """Ask for what is needed to place these pods, and for no more, and make it part of the picture."""
+    if cluster.looks_at_namespaces or any(looks_at_namespaces(pod) for pod in pods):
         found = report.readable(feed.namespaces())
-        namespaces = {each.metadata.name: each.metadata.labels for each in found}
-    spread = [pod for pod in waiting if _is_spread_by_default(pod, schedulers[pod.spec.scheduler_name])]
-    return Cluster(nodes, assigned, namespaces, _workloads(feed, spread, report))
+        cluster.namespaces = {each.metadata.name: each.metadata.labels for each in found}
+    spread = [pod for pod in pods if _is_spread_by_default(pod, schedulers[pod.spec.scheduler_name])]
+    cluster.workloads = _workloads(feed, spread, report)
 
 
 def _is_spread_by_default(pod: Pod, scheduler: Scheduler) -> bool:

@@ -1,0 +1,38 @@
+"""What happened to an object: the form in which the rest of poller hears of the cluster."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+from lib.kube.objects import Node, Pod
+
+
+class Kind(Enum):
+    """What happened to an object."""
+
+    ADDED = "added"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+
+
+Changed = TypeVar("Changed", Pod, Node)
+
+
+@dataclass(frozen=True)
+class Change(Generic[Changed]):
+    """What happened to a pod or a node; `before` is the object as it was, unless it was added.
+
+    A pod that gets a node is deleted from those that wait, and added to those that have one.
+    """
+
+    kind: Kind
+    object: Changed
+    before: Changed | None = None
+
+
+AnyChange = Change[Pod] | Change[Node]
+
+
+def waiting_pod(change: AnyChange) -> Pod | None:
+    """The pod that a change is of, if it waits for a node."""
+    return change.object if isinstance(change.object, Pod) and not change.object.spec.node_name else None

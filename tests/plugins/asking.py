@@ -1,0 +1,116 @@
+"""Asks one plugin as a scheduling cycle asks it, and builds the small clusters that it is asked about."""
+
+from itertools import count
+from typing import Any
+
+from objects import node, read
+
+from lib.kube.objects import Node, Pod
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.framework import (
+    SKIP,
+    CycleState,
+    FilterPlugin,
+    NormalizeScorePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    ScorePlugin,
+    Status,
+)
+
+_numbers = count()
+
+HOSTNAME = "kubernetes.io/hostname"
+NOT_ASKED = "not asked"
+"""What stands for a plugin's scores where it says that it has nothing to score."""
+
+
+# --- asking -----------------------------------------------------------------------------------------------
+
+
+def statuses(plugin: FilterPlugin, pod: Pod, cluster: Cluster) -> dict[str, Status]:
+    """What a filter answers for each node that it rejects."""
+    state: CycleState = {}
+    if isinstance(plugin, PreFilterPlugin) and plugin.pre_filter(state, pod, cluster) == SKIP:
+        return {}
+    asked = {name: plugin.filter(state, pod, node) for name, node in cluster.nodes.items()}
+    return {name: status for name, status in asked.items() if status}
+
+
+def reasons(plugin: FilterPlugin, pod: Pod, cluster: Cluster) -> dict[str, list[str]]:
+    """What a filter has against each node that it rejects, in words."""
+    return {name: list(status.reasons) for name, status in statuses(plugin, pod, cluster).items()}
+
+
+def fitting(plugin: FilterPlugin, pod: Pod, cluster: Cluster) -> str:
+    """The nodes that a filter lets pass, as `a b c`."""
+    rejected = statuses(plugin, pod, cluster)
+    return " ".join(name for name in sorted(cluster.nodes) if name not in rejected)
+
+
+def raw_scores(
+    plugin: ScorePlugin, pod: Pod, cluster: Cluster, candidates: str = "", state: CycleState | None = None
+) -> dict[str, int] | str:
+    """The candidates' scores (every node's, if none are named) before they are brought into the range."""
+    state = {} if state is None else state
+    nodes = [cluster.nodes[name] for name in candidates.split() or sorted(cluster.nodes)]
+    if isinstance(plugin, PreScorePlugin) and plugin.pre_score(state, pod, cluster, nodes) == SKIP:
+        return NOT_ASKED
+    return {node.name: plugin.score(state, pod, node) for node in nodes}
+
+
+def scores(plugin: ScorePlugin, pod: Pod, cluster: Cluster, candidates: str = "") -> dict[str, int] | str:
+    """The candidates' scores, 0 to 100."""
+    state: CycleState = {}
+    found = raw_scores(plugin, pod, cluster, candidates, state)
+    if isinstance(found, dict) and isinstance(plugin, NormalizeScorePlugin):
+        plugin.normalize_score(state, pod, found)
+    return found
+
+
+# --- building ---------------------------------------------------------------------------------------------
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Labels from `app=web tier=front`."""
+    return dict(pair.split("=") for pair in text.split())
+
+
+def any_name() -> str:
+    """A name that no other pod has: pods are told apart by it."""
+    return f"pod-{next(_numbers)}"
+
+
+def labelled(
+    labels: str = "", *, on: str = "", namespace: str = "default", metadata: Any = None, **spec: Any
+) -> Pod:
+    """A pod with these labels, running on a node if one is named; `metadata` and `spec` as in the API."""
+    spec = {"containers": [{"name": "main"}], "nodeName": on} | spec
+    name = any_name()
+    told = {"name": name, "uid": name, "namespace": namespace, "labels": pairs(labels), **(metadata or {})}
+    made: Pod = read(Pod, {"metadata": told, "spec": spec})
+    return made
+
+
+def running(where: str, labels: str = "app=web", **more: Any) -> list[Pod]:
+    """Pods alike, one for each node that is named: two on a and one on b with `a a b`."""
+    return [labelled(labels, on=name, **more) for name in where.split()]
+
+
+def zones(**nodes: str) -> list[Node]:
+    """Nodes with their hostname and their zone as labels: `zones(east="a b", west="c")`."""
+    return [
+        node(name, {"zone": zone, HOSTNAME: name}) for zone, names in nodes.items() for name in names.split()
+    ]
+
+
+def selecting(labels: str) -> dict[str, Any]:
+    """A label selector."""
+    return {"matchLabels": pairs(labels)}
+
+
+def taint(text: str) -> dict[str, str]:
+    """A taint as kubectl writes it: key=value:Effect."""
+    pair, effect = text.split(":")
+    key, _, value = pair.partition("=")
+    return {"key": key, "value": value, "effect": effect}

@@ -1,0 +1,104 @@
+"""The queue at work: what wakes a pod, how soon, and that one that sleeps costs nothing."""
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from cluster import Cluster, eventually
+from faults import Fault, answer, faulty
+
+
+@pytest.mark.parametrize(
+    ("before", "help_it"),
+    [
+        (lambda cluster: None, lambda cluster: cluster.add_node("n1")),
+        (
+            lambda cluster: (cluster.add_node("n1"), cluster.kubectl("cordon", "n1")),
+            lambda cluster: cluster.kubectl("uncordon", "n1"),
+        ),
+        (
+            lambda cluster: (
+                cluster.add_node("n1"),
+                cluster.kubectl("taint", "nodes", "n1", "a=b:NoSchedule"),
+            ),
+            lambda cluster: cluster.kubectl("taint", "nodes", "n1", "a-"),
+        ),
+        (
+            lambda cluster: (
+                cluster.add_node("n1"),
+                cluster.add_pod("old", requests={"cpu": "4"}, nodeName="n1"),
+            ),
+            lambda cluster: cluster.kubectl("delete", "pod", "old", "--force", "--grace-period=0"),
+        ),
+    ],
+    ids=["added", "uncordoned", "untainted", "freed"],
+)
+def test_a_pod_that_fits_nowhere_is_placed_soon_after_a_node_helps(
+    cluster: Cluster, before: Callable[[Cluster], Any], help_it: Callable[[Cluster], Any]
+) -> None:
+    before(cluster)
+    cluster.add_pod("web", requests={"cpu": "1"})
+    with cluster.running_poller("--interval=1", "--pod-initial-backoff=0.5") as poller:
+        poller.says("default/web fits nowhere")
+        time.sleep(0.5)  # so that it has backed off
+        help_it(cluster)
+        began = time.monotonic()
+        eventually(lambda: cluster.placement()["web"] == "n1", within=2)
+        assert time.monotonic() - began < 2
+
+
+def test_pods_that_need_not_be_tried_cost_one_list_a_tick(cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    for i in range(1000):
+        cluster.add_pod(f"big-{i:03}", requests={"cpu": "64"})
+    arguments = ("--scheduler-name=my-scheduler", "--interval=0.3", "-v")
+    with faulty(cluster.proxy) as between, cluster.running_poller(*arguments, proxy=between.url) as poller:
+        poller.says("queue: {'unschedulable': 1000}", within=60)
+        time.sleep(1)
+        asked, said = len(between.requests), len(poller.said)
+        time.sleep(2)
+        requests, words = between.requests[asked:], poller.said[said:]
+    waiting = [path for _, path in requests if path.startswith("/api/v1/pods?") and "nodeName%3D%2C" in path]
+    others = [path for _, path in requests if path not in waiting]
+    assert len(waiting) >= 2
+    assert len(others) <= 2  # a real API server renews a lease of its own now and then: something has changed
+    assert "fits nowhere" not in words
+    assert "not n1" not in words  # no filter has run
+
+
+def test_the_queue_is_shown_when_asked_for(cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    cluster.add_pod("big", requests={"cpu": "64"})
+    with cluster.running_poller() as poller:
+        poller.says("default/big fits nowhere")
+        time.sleep(0.3)
+        poller.process.send_signal(signal.SIGUSR1)
+        poller.says("queue: 0 active, 0 backoff, 1 unschedulable, 0 waiting")
+        poller.says("tried 1 times: default/big (unschedulable): 0/1 nodes are available: 1 Insu")
+
+
+def test_a_binding_that_fails_is_tried_again_after_a_backoff(cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    cluster.add_pod("web")
+    refusal = answer(422, '{"kind":"Status","status":"Failure","message":"no"}')
+    with (
+        faulty(cluster.proxy, Fault("POST", "/binding$", refusal, times=2)) as between,
+        cluster.running_poller("--pod-initial-backoff=0.5", proxy=between.url) as poller,
+    ):
+        poller.says("default/web: binding failed")
+        began = time.monotonic()
+        poller.says("default/web is bound to n1")
+    assert 1.2 < time.monotonic() - began < 4  # half a second, then a whole one
+    assert len([path for method, path in between.requests if method == "POST" and "binding" in path]) == 3
+
+
+def test_what_was_bound_and_deleted_at_once_leaves_its_place_free(cluster: Cluster) -> None:
+    cluster.add_node("n1", pods="1")
+    cluster.add_pod("first")
+    with cluster.running_poller() as poller:
+        poller.says("default/first is bound to n1")
+        cluster.kubectl("delete", "pod", "first", "--force", "--grace-period=0")
+        cluster.add_pod("second")
+        poller.says("default/second is bound to n1", within=15)

@@ -5,9 +5,10 @@ Which pods wait for us? Which node is best for each? Tell the API server, wait, 
 """
 
 import signal
+import sys
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from random import Random
 
@@ -22,6 +23,7 @@ from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.groups import batches, decide_together
 from lib.scheduling.queue import SchedulingQueue, why_passed_over
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
@@ -81,7 +83,8 @@ class Poller:
         if ready:
             look_around(self.feed, self.cluster, ready, self.schedulers, self.report)
         decisions = self.held.ask_again(self.cluster, self.queue.uids(), now)
-        decisions += [self.scheduler_of(pod).schedule_one(pod, self.cluster) for pod in ready]
+        for batch in batches(ready):
+            decisions += decide_together(batch, self.cluster, self.schedulers)
         for decision in decisions:
             self.report.decided(decision)
         return decisions
@@ -99,6 +102,7 @@ class Poller:
                     self.scheduler_of(decision.pod).give_up(decision, self.cluster)
         for decision, result in zip(decisions, results, strict=True):
             self.clerk.record(decision, result)
+        self.clerk.write_records()
         self.clerk.forget_all_but(self.queue.uids())
 
     def settle(self, decision: Decision, result: BindResult, now: float) -> None:
@@ -164,16 +168,17 @@ def main(options: Options) -> int:
     """Serve, and say in the end what was done; the exit status."""
     set_up_logging(verbose=options.verbose)
     report = Report(dry_run=options.dry_run, explain=options.explain)
-    with Shutdown() as shutdown:
+    # Standard output is for decisions; what a policy prints goes where the log goes.
+    with Shutdown() as shutdown, redirect_stdout(sys.stderr):
         try:
             return serve(options, report, shutdown)
         except ApiError as error:
             report.trouble(error)
             return NO_API
         except Stopped:
-            return ALL_PLACED
+            return 128 + (shutdown.signal or 0) if options.once else 0
         finally:
-            report.sum(shutdown.signal_name)
+            report.sum(shutdown.signal)
 
 
 if __name__ == "__main__":

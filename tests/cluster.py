@@ -161,7 +161,11 @@ class Cluster:
         return [item for item in items if item["involvedObject"]["kind"] == "Pod"]
 
     def clear(self) -> None:
-        """Delete all pods, their events, and all nodes."""
+        """Delete all pods, their events, and all nodes; first the many at once, then what is left."""
+        for namespace in ("default", "kube-system"):
+            for kind in ("pods", "events"):
+                path = f"/api/v1/namespaces/{namespace}/{kind}"
+                self.api.request("DELETE", path, params={"gracePeriodSeconds": "0"})
         for path in ("/api/v1/pods", "/api/v1/events", "/api/v1/nodes"):
             for item in self.api.get(path).json()["items"]:
                 names = item["metadata"]

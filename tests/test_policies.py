@@ -78,6 +78,23 @@ class Careful:
     ("source", "said"),
     [
         ("def score(pod, node):\n    return 1 / 0", "plugin mine failed at mine.py:2: ZeroDivisionError"),
+        ("import sys\ndef score(pod, node): sys.exit(7)", "plugin mine failed at mine.py:2: SystemExit: 7"),
+        (
+            "import json\ndef score(pod, node):\n    return json.loads('x')",
+            "plugin mine failed at mine.py:3: JSONDecodeError",
+        ),
+        (
+            "class F:\n    def filter(self, *_): return True",
+            "plugin F failed: True is neither None nor a Status",
+        ),
+        (
+            "class F:\n    def pre_filter(self, *_): return ['n1']",
+            "plugin F failed: ['n1'] is neither None nor",
+        ),
+        (
+            "from functools import partial\nscore = partial(lambda x, pod, node: x, 500)",
+            "the function returned 500 for node n1, not a whole number",
+        ),
         ("def score(pod, node):\n    return pod.nmae", "plugin mine failed at mine.py:2: AttributeError"),
         (
             "def score(pod, node): return 101",
@@ -105,6 +122,7 @@ def test_an_error_in_a_policy_fails_its_pods_cycle_and_names_the_line(
     ("source", "said"),
     [
         ("", "mine.py: neither filter(pod, node) nor score(pod, node) nor a class"),
+        ("import sys; sys.exit(0)", "mine.py:1: SystemExit: 0"),
         ("x = (", "mine.py:1: '(' was never closed"),
         ("import there_is_no_such_module", "mine.py:1: ModuleNotFoundError"),
         ("\n1 / 0", "mine.py:2: ZeroDivisionError: division by zero"),
@@ -139,3 +157,10 @@ def test_a_policy_may_not_take_a_built_in_plugins_name(tmp_path: Path) -> None:
     (tmp_path / "NodeAffinity.py").write_text(GOOD)
     with pytest.raises(PolicyError, match="NodeAffinity is a plugin already"):
         load_policies([tmp_path / "NodeAffinity.py"])
+
+
+def test_a_plugin_that_poller_has_but_does_not_use_can_be_imported(tmp_path: Path) -> None:
+    decision = decide(tmp_path, "from lib.scheduling.plugins.node_number import NodeNumber")
+    assert decision.outcome == Outcome.WAITING
+    decision = decide(tmp_path, "from lib.scheduling.plugins.random import RandomFilter as Coin")
+    assert {each.plugin for each in decision.rejected.values()} <= {"RandomFilter"}

@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
-from objects import pod
+from objects import pod, read
 
+from lib.kube.objects import Pod
 from lib.scheduling.resources import pod_requests
 
 
@@ -57,3 +58,33 @@ def test_every_resource_counts_in_its_own_unit() -> None:
         "example.com/gpu": 2,
         "ephemeral-storage": 10**9,
     }
+
+
+def resized(asked: str, allotted: str, given: str, infeasible: bool = False) -> dict[str, int]:
+    """What counts of a pod with one container that is being resized."""
+    status = {
+        "name": "main",
+        "allocatedResources": {"cpu": allotted},
+        "resources": {"requests": {"cpu": given}},
+    }
+    pending = {"type": "PodResizePending", "status": "True", "reason": "Infeasible"}
+    spec = {"containers": [{"name": "main", "resources": {"requests": {"cpu": asked}}}]}
+    conditions = [pending] if infeasible else []
+    body = {"metadata": {}, "spec": spec, "status": {"containerStatuses": [status], "conditions": conditions}}
+    return pod_requests(read(Pod, body))
+
+
+@pytest.mark.parametrize(
+    ("asked", "allotted", "given", "infeasible", "cpu"),
+    [
+        ("1", "1", "1", False, 1000),
+        ("2", "1", "1", False, 2000),  # it is to grow: the room is kept for it
+        ("100m", "2", "2", False, 2000),  # it is to shrink, and hasn't yet
+        ("100m", "100m", "2", False, 2000),
+        ("64", "1", "1", True, 1000),  # it can never grow so far here
+    ],
+)
+def test_while_a_pod_is_resized_the_most_it_may_have_counts(
+    asked: str, allotted: str, given: str, infeasible: bool, cpu: int
+) -> None:
+    assert resized(asked, allotted, given, infeasible) == {"cpu": cpu}

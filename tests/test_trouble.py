@@ -3,6 +3,8 @@
 import re
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,6 +158,25 @@ def test_what_is_no_answer_skips_the_tick_and_loses_nothing(
         poller.says("default/web is bound to n1")
 
 
+def test_a_list_that_never_ends_is_no_list(one_pod: Cluster) -> None:
+    page = '{"kind":"PodList","metadata":{"continue":"more"},"items":[]}'
+    with faulty(one_pod.proxy, Fault("GET", PODS, answer(200, page), ALWAYS)) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert done.returncode == 1
+    assert "GET /api/v1/pods: the list never ends" in done.stderr
+
+
+def test_pods_that_were_not_asked_for_are_left_alone(one_pod: Cluster) -> None:
+    def make_theirs(body: Any) -> Any:
+        for item in body["items"]:
+            item["spec"]["schedulerName"] = "another"
+        return body
+
+    with faulty(one_pod.proxy, Fault("GET", PODS, change_json(make_theirs), ALWAYS)) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert (done.returncode, one_pod.placement()) == (0, {"web": None}), done.stderr
+
+
 def malformed(name: str) -> Effect:
     """Make an object of a list one that can't be read."""
 
@@ -284,6 +305,58 @@ def test_a_signal_lets_the_write_in_flight_end(one_pod: Cluster) -> None:
         assert poller.process.returncode == 0
         assert re.search(r"ended by SIGTERM after [\d.]+ s; pods: 1 bound", poller.said)
     assert one_pod.placement() == {"web": "n1"}
+
+
+def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(one_pod: Cluster) -> None:
+    socket = one_pod.folder / "flaky.sock"
+    with ExitStack() as stack:
+
+        def hang_up(exchange: Exchange) -> None:
+            stack.close()  # after the binding, before its event
+
+        with (
+            faulty(one_pod.proxy, Fault("POST", EVENTS, hang_up)) as between,
+            one_pod.running_poller(
+                proxy=stack.enter_context(kubectl_proxy(between.url, unix_socket=socket))
+            ) as poller,
+        ):
+            poller.says("default/web is bound to n1")
+            poller.says("nothing answers at unix://")
+            assert one_pod.events("Scheduled") == []
+            with kubectl_proxy(one_pod.server, one_pod.kubeconfig, socket):
+                poller.says("the API server is back", within=15)
+                eventually(lambda: one_pod.events("Scheduled"))
+
+
+def test_without_the_right_to_write_events_a_pod_still_says_that_it_fits_nowhere(one_pod: Cluster) -> None:
+    one_pod.add_pod("big", requests={"cpu": "64"})
+    body = '{"kind":"Status","status":"Failure","message":"events is forbidden","reason":"Forbidden"}'
+    with faulty(one_pod.proxy, Fault("POST", EVENTS, answer(403, body), ALWAYS)) as between:
+        done = one_pod.poller(proxy=between.url)
+    assert "default/big: event failed" in done.stderr
+    (condition,) = one_pod.pod("big")["status"]["conditions"]
+    assert condition["reason"] == "Unschedulable"
+
+
+def test_a_policy_that_swallows_everything_does_not_make_it_deaf(one_pod: Cluster, tmp_path: Path) -> None:
+    source = "import time\ndef score(pod, node):\n    try: time.sleep(0.3)\n    except: pass\n    return 1\n"
+    (tmp_path / "deaf.py").write_text(source)
+    one_pod.add_node("n2")
+    arguments = ("--plugin", str(tmp_path / "deaf.py"), "--dry-run")
+    with one_pod.running_poller(*arguments) as poller:
+        poller.says("serving")
+        time.sleep(0.2)
+        assert poller.stop(15) < 2
+
+
+def test_once_that_is_ended_by_a_signal_has_not_placed_all(one_pod: Cluster) -> None:
+    with (
+        faulty(one_pod.proxy, Fault("GET", PODS, delay(30), ALWAYS)) as between,
+        one_pod.running_poller("--once", proxy=between.url) as poller,
+    ):
+        eventually(lambda: between.requests)
+        poller.stop(15)
+        assert poller.process.returncode == 128 + 15
 
 
 # --- pods that others touch between the poll and the binding --------------------------------------------

@@ -6,6 +6,7 @@ What fails raises an ApiError, whose text says what happened, where, and what to
 import logging
 import re
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -37,6 +38,9 @@ PAGE = 1000
 
 TIMEOUT = httpx.Timeout(10, connect=3)
 """Seconds for each step of a request; the API server itself gives up on most after 60."""
+
+LONGEST_ANSWER = 60.0
+"""Seconds for the whole of an answer."""
 
 LONGEST_WAIT = 60.0
 """Seconds that a server's Retry-After is honoured for at the most."""
@@ -212,6 +216,8 @@ class Api:
             listing.resource_version = page.metadata.resource_version
             if not page.metadata.continue_:
                 return listing
+            if query.get("continue") == page.metadata.continue_:
+                raise AnswerError(f"GET {path}: the list never ends: each page names the same next one")
             query["continue"] = page.metadata.continue_
 
     def get(self, path: str, kind: type[T]) -> T:
@@ -250,7 +256,8 @@ class Api:
         headers = {"Accept": "application/json"} | ({"Content-Type": kind} if kind else {})
         where = f"{method} {path}"
         try:
-            answer = self._http.request(method, path, params=params, content=content, headers=headers)
+            with self._http.stream(method, path, params=params, content=content, headers=headers) as answer:
+                body = _read(answer, where)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise UnreachableError(self._nobody_there(error)) from error
         except httpx.TimeoutException as error:
@@ -259,10 +266,10 @@ class Api:
             raise LostAnswerError(f"{where}: the connection broke ({error})") from error
         except httpx.DecodingError as error:
             raise AnswerError(f"{where}: the answer can't be unpacked ({error})") from error
-        log.debug("%s %s, %d bytes", where, answer.status_code, len(answer.content))
+        log.debug("%s %s, %d bytes", where, answer.status_code, len(body))
         if answer.is_success:
-            return answer.content
-        raise _refusal(where, method, path, answer)
+            return body
+        raise _refusal(where, method, path, answer, body)
 
     def _nobody_there(self, error: Exception) -> str:
         url = urlsplit(self.address)
@@ -272,6 +279,17 @@ class Api:
         elif url.port and url.port != 8001:
             command += f" --port={url.port}"
         return f"nothing answers at {self.address} ({error}); start a proxy there with: {command}"
+
+
+def _read(answer: httpx.Response, where: str) -> bytes:
+    """The body, if it comes in time: a server that sends a byte now and then would else keep us for ever."""
+    until = time.monotonic() + LONGEST_ANSWER
+    chunks = []
+    for chunk in answer.iter_bytes():
+        chunks.append(chunk)
+        if time.monotonic() > until:
+            raise LostAnswerError(f"{where}: the answer isn't complete after {LONGEST_ANSWER:.0f} s")
+    return b"".join(chunks)
 
 
 def _retry_after_or_backoff(state: RetryCallState) -> float:
@@ -289,20 +307,24 @@ def _log_retry(state: RetryCallState) -> None:
         log.debug("again in %.1f s: %s", state.next_action.sleep, state.outcome.exception())
 
 
-def _refusal(where: str, method: str, path: str, answer: httpx.Response) -> ApiError:
+def _refusal(where: str, method: str, path: str, answer: httpx.Response, body: bytes) -> ApiError:
     """The error that an answer other than 2xx stands for."""
     code = answer.status_code
     try:
-        status = _decoder(Status).decode(answer.content)
+        status = _decoder(Status).decode(body)
     except _UNREADABLE:
         status = None
-    said = f"{code} {answer.reason_phrase} ({_sort_of(answer)})"
+    sort = answer.headers.get("Content-Type", "no content type")
+    said = f"{code} {answer.reason_phrase} ({sort}: {_start(body)!r})"
+    if code == 404 and body.startswith(b"404 page not found"):  # Go's own words
+        return NotFoundError(f"{where}: {said}; the API server has no such resource")
     if not status and code != 429 and code < 500:
-        return AnswerError(
-            f"{where}: {said} is no answer of the Kubernetes API; does kubectl proxy listen there?"
-        )
-    words = f"{code} {status.message}" if status else f"{said}; the proxy may not reach its API server"
-    if code == 403:
+        what = "is no answer of the Kubernetes API; does kubectl proxy listen there?"
+        return AnswerError(f"{where}: {said} {what}")
+    words = f"{code} {status.message}" if status else said
+    if not status and code >= 500:
+        words += "; the proxy may not reach its API server"
+    if code == 403 and "is being terminated" not in words:  # a namespace that ends is no matter of rights
         words += f"; the rule that is missing: {missing_rule(method, path)}"
     error = _ERRORS.get(code, ServerError if code >= 500 else StatusError)(f"{where}: {words}")
     if re.fullmatch("[0-9]+", after := answer.headers.get("Retry-After", "")):
@@ -310,10 +332,9 @@ def _refusal(where: str, method: str, path: str, answer: httpx.Response) -> ApiE
     return error
 
 
-def _sort_of(answer: httpx.Response) -> str:
-    """What kind of answer it is, and how it begins: enough to recognise it by."""
-    start = " ".join(answer.text[:200].split())[:60]
-    return f"{answer.headers.get('Content-Type', 'no content type')}: {start!r}"
+def _start(body: bytes) -> str:
+    """How an answer begins: enough to recognise it by."""
+    return " ".join(body[:200].decode(errors="replace").split())[:60]
 
 
 _PATH = re.compile(
@@ -378,5 +399,4 @@ def _name_of(raw: msgspec.Raw) -> str:
 
 
 def _unreadable(where: str, body: bytes, error: Exception) -> AnswerError:
-    start = " ".join(body[:200].decode(errors="replace").split())[:60]
-    return AnswerError(f"{where}: the answer is no Kubernetes object ({error}); it begins {start!r}")
+    return AnswerError(f"{where}: the answer is no Kubernetes object ({error}); it begins {_start(body)!r}")

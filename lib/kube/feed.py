@@ -12,6 +12,7 @@ from lib.kube.objects import (
     Node,
     OwnerReference,
     Pod,
+    PodGroup,
     ReplicaSet,
     ReplicationController,
     Service,
@@ -106,13 +107,14 @@ class Feed:
 
     def _waiting_pods(self) -> Listing[Pod]:
         """Pods of all namespaces that name one of the schedulers and have no node yet; the server filters."""
-        if len(self._scheduler_names) == 1:
-            selector = f"spec.nodeName=,spec.schedulerName={self._scheduler_names[0]}"
-            return self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
-        # A selector can't name two, but it can leave out the crowd.
-        selector = f"spec.nodeName=,spec.schedulerName!={MAIN_SCHEDULER}"
+        # A selector can't name two schedulers, but it can leave out the crowd.
+        names = self._scheduler_names
+        which = f"={names[0]}" if len(names) == 1 else f"!={MAIN_SCHEDULER}"
+        selector = f"spec.nodeName=,spec.schedulerName{which}"
         found = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
-        found.items = [pod for pod in found.items if pod.spec.scheduler_name in self._scheduler_names]
+        found.items = [
+            pod for pod in found.items if pod.spec.scheduler_name in names and not pod.spec.node_name
+        ]
         return found
 
     def namespaces(self) -> Listing[Namespace]:
@@ -127,6 +129,14 @@ class Feed:
             found.items += listing.items
             found.malformed += listing.malformed
         return found
+
+    def min_member(self, namespace: str, name: str) -> int | None:
+        """How many pods a PodGroup needs; None if there is no such group, or its CRD isn't installed."""
+        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups/{name}"
+        try:
+            return self._api.get(path, PodGroup).spec.min_member
+        except NotFoundError:
+            return None
 
     def selector_of(self, owner: OwnerReference, namespace: str) -> LabelSelector | None:
         """What a controller selects its pods by; asked for once, as it can't be changed."""

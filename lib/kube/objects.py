@@ -80,7 +80,7 @@ class ContainerPort(Object):
     """A port; one with a `host_port` takes that on its node, on all addresses unless `host_ip` names one."""
 
     host_port: int = 0
-    host_ip: str = ""
+    host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
 
 
@@ -225,10 +225,20 @@ class PodCondition(Object):
     last_transition_time: Time | None = None
 
 
+class ContainerStatus(Object):
+    """What a container has been given, while it is being resized: `resources` in effect, and as allotted."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, Quantity] = {}
+
+
 class PodStatus(Object):
     """How a pod fares."""
 
     phase: str = ""
+    container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
     conditions: list[PodCondition] = []
 
 
@@ -328,6 +338,18 @@ class ReplicationController(Object, tag_field="kind", tag=True):
     """core/v1 ReplicationController; it selects as a service does."""
 
     spec: ServiceSpec
+
+
+class PodGroupSpec(Object):
+    """How many pods of a group must be placed together."""
+
+    min_member: int = 1
+
+
+class PodGroup(Object, tag_field="kind", tag=True):
+    """scheduling.x-k8s.io/v1alpha1 PodGroup, of the coscheduling plugin."""
+
+    spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
 
 
 # --- what poller writes ---------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ class OwnProxy:
     def revive(self) -> None:
         """Start it again if it has ended."""
         if self._process.poll() is not None:
-            log.warning("kubectl proxy has ended (%s); starting it again", self._last_words())
+            log.warning("kubectl proxy has ended (exit status %s); starting it again", self._process.poll())
             self._end()
             self._process = self._launch()
             self._wait_until_it_serves()

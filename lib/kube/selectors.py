@@ -1,5 +1,6 @@
 """Label selectors, node selector terms, taints and tolerations: does this match that?"""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 
 from lib.kube.objects import (
@@ -70,10 +71,14 @@ def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 def _compare(label: str | None, values: tuple[str, ...], than: Callable[[int, int], bool]) -> bool:
     if label is None or len(values) != 1:
         return False
-    try:
-        return than(int(label), int(values[0]))
-    except ValueError:  # compared as integers: what is none is neither greater nor less
-        return False
+    one, other = _integer(label), _integer(values[0])
+    return one is not None and other is not None and than(one, other)
+
+
+def _integer(text: str) -> int | None:
+    """A number of 64 bits; what is none is neither greater nor less than another."""
+    number = int(text) if re.fullmatch("[+-]?[0-9]{1,19}", text) else None
+    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 _OPERATORS: dict[str, Callable[[str | None, tuple[str, ...]], bool]] = {

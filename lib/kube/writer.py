@@ -113,7 +113,7 @@ class Writer:
         if failure:
             failure.count += 1
             self._failures[pod.metadata.uid] = failure
-            if failure.message == message and now - failure.written < REPEAT:
+            if failure.message == message and abs(now - failure.written) < REPEAT:
                 return
             count, path = failure.count, f"/api/v1/namespaces/{pod.metadata.namespace}/events/{failure.name}"
             patch = {"count": count, "message": message, "lastTimestamp": now}

@@ -93,12 +93,18 @@ def with_label_keys(
     match: tuple[str, ...] = (),
     mismatch: tuple[str, ...] = (),
 ) -> LabelSelector | None:
-    """A selector that holds, too, for what has the same (or another) value as `labels` under these keys.
+    """A selector that asks, too, for the same (or another) value as `labels` have under these keys.
 
-    The API server does the same when a pod is created; doing it twice changes nothing.
+    The API server writes that into the selector when a pod is created; what stands there is left as it is,
+    even if the pod's labels have changed since.
     """
-    extra = tuple(Requirement(key, "In", (labels[key],)) for key in match if key in labels)
-    extra += tuple(Requirement(key, "NotIn", (labels[key],)) for key in mismatch if key in labels)
-    if selector is None or not extra:
-        return selector
+    if selector is None:
+        return None
+    said = {(each.key, each.operator) for each in selector.match_expressions}
+    wanted = [(key, "In") for key in match] + [(key, "NotIn") for key in mismatch]
+    extra = tuple(
+        Requirement(key, operator, (labels[key],))
+        for key, operator in wanted
+        if key in labels and (key, operator) not in said
+    )
     return LabelSelector(selector.match_labels, selector.match_expressions + extra)

@@ -78,6 +78,7 @@ class Cluster:
         self.nodes: dict[str, NodeInfo] = {}
         self.namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
+        self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
         self._places: dict[str, tuple[Pod, str]] = {}  # by uid
         for node in nodes:

@@ -3,9 +3,10 @@
 Source: pkg/scheduler/schedule_one.go
 """
 
+import inspect
 import logging
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -37,6 +38,7 @@ from lib.scheduling.framework import (
     unresolvable,
     unschedulable,
 )
+from lib.scheduling.policy import FilterFunction, ScoreFunction
 
 log = logging.getLogger(__name__)
 
@@ -94,12 +96,12 @@ class Scheduler:
         with self._answering_for(decision, cluster):
             for plugin in self._pre_binders:
                 self._asked = plugin
-                if status := plugin.pre_bind(*arguments):
+                if status := _checked(plugin.pre_bind(*arguments)):
                     self._reject(decision, cluster, status)
                     return False
             for binder in self._binders:
                 self._asked = binder
-                status = binder.bind(*arguments)
+                status = _checked(binder.bind(*arguments))
                 if status is None:
                     return True
                 if status != SKIP:
@@ -121,7 +123,7 @@ class Scheduler:
         """Turn what a plugin raises into the decision's outcome."""
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # a policy that calls sys.exit() ends no one else
             if decision.node_name:
                 self.give_up(decision, cluster)
             decision.outcome, decision.reason = Outcome.ERROR, self._blame(error)
@@ -152,7 +154,7 @@ class Scheduler:
         for plugin in self._pre_filters:
             self._asked = plugin
             answer = plugin.pre_filter(state, pod, cluster)
-            if isinstance(answer, set):
+            if isinstance(answer, Set):
                 for node in nodes:
                     if node.name not in answer:
                         reason = unresolvable(f"node(s) didn't satisfy plugin(s) [{plugin.name}]")
@@ -160,7 +162,7 @@ class Scheduler:
                 nodes = [node for node in nodes if node.name in answer]
             elif answer == SKIP:
                 filters = [each for each in filters if each.name != plugin.name]
-            elif answer:
+            elif answer := _checked(answer):
                 decision.reason, decision.rejecting = ", ".join(answer.reasons), plugin.name
                 decision.rejected = {name: Rejection(plugin.name, answer) for name in cluster.nodes}
                 return []
@@ -186,7 +188,7 @@ class Scheduler:
         """The first filter that rules a node out; the filters behind it aren't asked."""
         for plugin in filters:
             self._asked = plugin
-            if status := plugin.filter(state, pod, node):
+            if status := _checked(plugin.filter(state, pod, node)):
                 return Rejection(plugin.name, status)
         return None
 
@@ -195,7 +197,7 @@ class Scheduler:
         rejected = {name: each.status for name, each in decision.rejected.items()}
         for plugin in self._post_filters:
             self._asked = plugin
-            status = plugin.post_filter(decision.state, decision.pod, cluster, rejected)
+            status = _checked(plugin.post_filter(decision.state, decision.pod, cluster, rejected))
             if status is None:
                 return
             decision.afterword = " ".join([decision.afterword, *status.reasons]).strip()
@@ -212,7 +214,10 @@ class Scheduler:
         scorers = list(self._scorers)
         for pre in self._pre_scorers:
             self._asked = pre
-            if pre.pre_score(state, pod, cluster, nodes) == SKIP:
+            status = _checked(pre.pre_score(state, pod, cluster, nodes))
+            if status and status != SKIP:
+                raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
+            if status:
                 scorers = [each for each in scorers if each.name != pre.name]
         for plugin in scorers:
             self._asked = plugin
@@ -235,7 +240,7 @@ class Scheduler:
         assert decision.node_name
         for plugin in self._reservers:
             self._asked = plugin
-            if status := plugin.reserve(decision.state, decision.pod, decision.node_name):
+            if status := _checked(plugin.reserve(decision.state, decision.pod, decision.node_name)):
                 self._reject(decision, cluster, status)
                 return False
         return True
@@ -246,7 +251,7 @@ class Scheduler:
         decision.outcome, decision.reason = Outcome.SCHEDULED, ""
         for plugin in self._permitters:
             self._asked = plugin
-            status = plugin.permit(decision.state, decision.pod, decision.node_name, waited)
+            status = _checked(plugin.permit(decision.state, decision.pod, decision.node_name, waited))
             if status and status.code == Code.WAIT and waited >= status.limit:
                 late = unschedulable(f"not permitted by {plugin.name} within {status.limit:g} s")
                 self._reject(decision, cluster, late)
@@ -278,14 +283,33 @@ class Scheduler:
             except Exception:  # the others must hear of it all the same
                 log.exception("plugin %s failed to unreserve %s", plugin.name, decision.pod)
 
-    def _blame(self, error: Exception) -> str:
+    def _blame(self, error: BaseException) -> str:
         """Who failed, where, and why, in one line."""
         name = self._asked.name if self._asked else "of nobody"
         if isinstance(error, BadAnswerError):
             return f"plugin {name} failed: {error}"
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        its_own = [frame for frame in frames if self._asked and frame.filename == _source_of(self._asked)]
+        last = (its_own or frames)[-1]  # what it calls may be a library's
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return f"plugin {name} failed at {Path(last.filename).name}:{last.lineno}: {what}"
+
+
+def _checked(answer: Status | None) -> Status | None:
+    """A plugin's answer, if it is one."""
+    if answer is None or isinstance(answer, Status):
+        return answer
+    raise BadAnswerError(f"{answer!r} is neither None nor a Status")
+
+
+def _source_of(plugin: Plugin) -> str:
+    """The file in which a plugin is written."""
+    if isinstance(plugin, FilterFunction | ScoreFunction):
+        return plugin.file
+    try:
+        return inspect.getfile(type(plugin))
+    except (TypeError, OSError):
+        return ""
 
 
 def enough_nodes(nodes: int, percentage: int = 0) -> int:

@@ -75,6 +75,8 @@ class Decision:
 
     def _why_nowhere(self) -> str:
         """Count the reasons (framework/types.go, FitError.Error)."""
+        if self.reason and not self.rejected:
+            return self.reason
         if not self.all_nodes:
             return "no nodes available to schedule pods"
         said = [f"0/{self.all_nodes} nodes are available:"]

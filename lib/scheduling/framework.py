@@ -112,7 +112,7 @@ class PreFilterPlugin(Plugin, Protocol):
     """Looks at a pod once, before any node is looked at."""
 
     def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> set[str] | Status | None:
-        """Keep what `filter` needs. Names are the only nodes worth a look; SKIP leaves `filter` out."""
+        """Keep what `filter` needs. A set of names: no other node is worth it. SKIP: don't ask `filter`."""
 
 
 @runtime_checkable

@@ -1,5 +1,6 @@
 """A policy of one's own: plain functions as plugins."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,25 @@ from lib.scheduling.cluster import NodeInfo
 from lib.scheduling.framework import MAX_NODE_SCORE, BadAnswerError, CycleState, Status, unschedulable
 
 
+class _Function:
+    function: Callable[..., object]
+
+    @property
+    def file(self) -> str:
+        """Where the function is written."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return code.co_filename if code else ""
+
+    def _bad(self, answer: object, node: NodeInfo, wanted: str) -> BadAnswerError:
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        where = f" at {Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
+        name = getattr(self.function, "__name__", "the function")
+        said = f"{name}{where} returned {answer!r} for node {node.name}"
+        return BadAnswerError(f"{said}, not {wanted}")
+
+
 @dataclass(frozen=True)
-class FilterFunction:
+class FilterFunction(_Function):
     """`filter(pod, node) -> bool | str` as a plugin: True lets the node pass, a string says why not."""
 
     name: str
@@ -23,11 +41,11 @@ class FilterFunction:
             return None
         if answer is False or isinstance(answer, str):
             return unschedulable(answer or f"node(s) were rejected by {self.name}")
-        raise _bad(self.function, answer, node, "True, False or a reason")
+        raise self._bad(answer, node, "True, False or a reason")
 
 
 @dataclass(frozen=True)
-class ScoreFunction:
+class ScoreFunction(_Function):
     """`score(pod, node) -> int`, 0 to 100, as a plugin."""
 
     name: str
@@ -38,12 +56,4 @@ class ScoreFunction:
         answer = self.function(pod, node)
         if isinstance(answer, int) and 0 <= answer <= MAX_NODE_SCORE:
             return answer
-        raise _bad(self.function, answer, node, f"a whole number from 0 to {MAX_NODE_SCORE}")
-
-
-def _bad(function: Callable[..., object], answer: object, node: NodeInfo, wanted: str) -> BadAnswerError:
-    code = function.__code__
-    where = f"{Path(code.co_filename).name}:{code.co_firstlineno}"
-    return BadAnswerError(
-        f"{function.__name__} at {where} returned {answer!r} for node {node.name}, not {wanted}"
-    )
+        raise self._bad(answer, node, f"a whole number from 0 to {MAX_NODE_SCORE}")

@@ -13,6 +13,7 @@ from enum import Enum
 from lib.kube.changes import AnyChange, Kind, waiting_pod
 from lib.kube.objects import Pod
 from lib.scheduling.framework import PreEnqueuePlugin, Profile, QueueingHintPlugin, QueueSortPlugin
+from lib.scheduling.groups import group_of
 
 
 class Where(Enum):
@@ -124,8 +125,17 @@ class SchedulingQueue:
                 self._move(queued, now)
             if queued.where == Where.BACKOFF and now >= self._backs_off_until(queued):
                 queued.where = Where.ACTIVE
+        self._gather_groups()
         active = [queued.pod for queued in self._pods.values() if queued.where == Where.ACTIVE]
         return sorted(active, key=self._sort.queue_sort)
+
+    def _gather_groups(self) -> None:
+        """Where one of a group is to be tried, all of it is: it is placed together or not at all."""
+        groups = {group_of(queued.pod) for queued in self._pods.values() if queued.where == Where.ACTIVE}
+        for queued in self._pods.values():
+            group = group_of(queued.pod)
+            if group and group in groups and queued.where != Where.WAITING:
+                queued.where = Where.ACTIVE
 
     def put_back(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
         """A pod was tried in vain: for plugins that say what could help it; or, without any, try it again."""

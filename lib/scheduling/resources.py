@@ -30,9 +30,11 @@ def pod_requests(pod: Pod, at_least: Mapping[str, int] | None = None) -> Resourc
     at_least: what counts for a container that doesn't say.
     """
     missing = at_least or {}
+    in_effect = _resizing(pod)
 
     def wanted(container: Container) -> dict[str, int]:
-        return {**missing, **container.resources.requests}
+        requests = in_effect.get(container.name, container.resources.requests)
+        return {**missing, **requests}
 
     running: dict[str, int] = {}
     for container in pod.spec.containers:
@@ -52,6 +54,30 @@ def pod_requests(pod: Pod, at_least: Mapping[str, int] | None = None) -> Resourc
     running |= {name: each for name, each in pod.spec.resources.requests.items() if is_pod_level(name)}
     _add(running, pod.spec.overhead)
     return amounts(running)
+
+
+def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
+    """What counts of containers that are resized in place: the largest of what is asked, allotted and given.
+
+    What was asked in vain, being more than the node can ever give, doesn't count.
+    """
+    statuses = [*pod.status.container_statuses, *pod.status.init_container_statuses]
+    if not any(status.resources for status in statuses):
+        return {}
+    pending = next((each for each in pod.status.conditions if each.type == "PodResizePending"), None)
+    in_vain = pending is not None and pending.reason == "Infeasible"
+    asked = {each.name: each for each in [*pod.spec.containers, *pod.spec.init_containers]}
+    found: dict[str, dict[str, int]] = {}
+    for status in statuses:
+        container = asked.get(status.name)
+        sidecar = container is not None and container.restart_policy == "Always"
+        if not container or not status.resources or (container in pod.spec.init_containers and not sidecar):
+            continue
+        counts: dict[str, int] = {} if in_vain else dict(container.resources.requests)
+        _raise_to(counts, status.resources.requests)
+        _raise_to(counts, status.allocated_resources)
+        found[status.name] = counts
+    return found
 
 
 def non_zero_requests(pod: Pod) -> Resources:

@@ -1,9 +1,12 @@
 """Carries decisions out: writes them to the API server, and reports what came of it."""
 
-from collections.abc import Collection
+from collections import deque
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from functools import partial
 
 from lib.kube.api import ApiError, UnreachableError
+from lib.kube.objects import Pod
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
@@ -23,7 +26,7 @@ class Clerk:
 
     annotate: say on a pod why it is on its node. dry_run: write nothing, as if all had gone well.
 
-    A write that fails is reported, and its pod tried again; UnreachableError when nobody is there.
+    A write that fails is reported; UnreachableError when nobody is there to write to.
     """
 
     def __init__(
@@ -34,6 +37,7 @@ class Clerk:
         self._report = report
         self._shutdown = shutdown
         self._annotate = annotate
+        self._due: deque[tuple[Pod, str, Callable[[], None]]] = deque()
 
     def bind(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult:
         """Bind a pod for which a node was picked; what became of it."""
@@ -67,22 +71,31 @@ class Clerk:
         return result
 
     def record(self, decision: Decision, result: BindResult) -> None:
-        """Write the event; for a pod that can't be placed its condition, too."""
-        if self._dry_run:
-            return
+        """Take down what is to be written of a pod: an event, and why it has no node."""
         now = datetime.now(UTC).replace(microsecond=0)
         pod, message = decision.pod, decision.message
-        try:
-            with self._shutdown.held():
-                if result == BindResult.BOUND:
-                    self._writer.record_scheduled(pod, message, now)
-                elif reason := WHY_NOT.get(decision.outcome):
-                    self._writer.record_failed(pod, message, now)
-                    self._writer.mark_unscheduled(pod, reason, message, now)
-        except UnreachableError:
-            raise
-        except ApiError as error:
-            self._report.failed(pod, "event", error)
+        if self._dry_run:
+            return
+        if result == BindResult.BOUND:
+            self._due.append((pod, "event", partial(self._writer.record_scheduled, pod, message, now)))
+        elif reason := WHY_NOT.get(decision.outcome):
+            mark = partial(self._writer.mark_unscheduled, pod, reason, message, now)
+            self._due.append((pod, "condition", mark))
+            self._due.append((pod, "event", partial(self._writer.record_failed, pod, message, now)))
+
+    def write_records(self) -> None:
+        """Write what was taken down; what can't be, as nobody is there, is kept for the next time."""
+        while self._due:
+            pod, what, write = self._due[0]
+            try:
+                with self._shutdown.held():
+                    write()
+                    self._due.popleft()
+            except UnreachableError:
+                raise
+            except ApiError as error:
+                self._due.popleft()
+                self._report.failed(pod, what, error)
 
     def forget_all_but(self, waiting: Collection[str]) -> None:
         """Forget what was written of pods whose uid isn't among those that wait."""

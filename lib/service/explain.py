@@ -3,6 +3,7 @@
 import re
 import sys
 from collections.abc import Callable
+from typing import TextIO
 
 import msgspec
 
@@ -18,10 +19,16 @@ WIDTH = 200
 """Columns of a table that goes to a file or a pipe."""
 
 
+def _stdout() -> TextIO:
+    """The real standard output, wherever print() goes at the moment."""
+    assert sys.__stdout__
+    return sys.__stdout__
+
+
 def as_json(decision: Decision) -> None:
     """One line on standard output."""
-    sys.stdout.buffer.write(msgspec.json.encode(decision.as_json()) + b"\n")
-    sys.stdout.buffer.flush()
+    _stdout().buffer.write(msgspec.json.encode(decision.as_json()) + b"\n")
+    _stdout().buffer.flush()
 
 
 def as_table(decision: Decision) -> None:
@@ -53,7 +60,8 @@ def as_table(decision: Decision) -> None:
         name = nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
         table.add_row("", name, *([""] * (len(plugins) + 1) if plugins else []), words, style="dim")
 
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else WIDTH)
+    width = None if _stdout().isatty() else WIDTH
+    console = Console(file=_stdout(), highlight=False, markup=False, width=width)
     console.print(f"{decision.pod}: {decision.message}", style="bold")
     if decision.scores or decision.rejected:
         console.print(table)

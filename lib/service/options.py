@@ -5,8 +5,8 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from math import isfinite
 from pathlib import Path
+from threading import TIMEOUT_MAX
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -62,6 +62,7 @@ def _address(text: str | None) -> str | None:
     try:
         url = urlsplit(text)
         good = url.path.startswith("/") if url.scheme == "unix" else bool(url.hostname) and url.port != 0
+        (url.hostname or "").encode("idna")
     except ValueError:
         good = False
     if not good or url.scheme not in ("http", "https", "unix"):
@@ -76,7 +77,7 @@ def _name(text: str | None) -> str | None:
 
 
 def _seconds(number: float) -> float:
-    if not (isfinite(number) and number > 0):
+    if not 0 < number <= TIMEOUT_MAX:
         raise typer.BadParameter(f"{number} is no number of seconds to wait")
     return number
 
@@ -198,7 +199,9 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         Polls for pods that wait for it, picks a node for each, writes the Binding and the Event.
         """
         if start_proxy and proxy:
-            raise typer.BadParameter("a proxy of our own has an address of its own: leave out --proxy")
+            raise typer.BadParameter(
+                "a proxy of our own has an address of its own: leave out --proxy, and POLLER_PROXY"
+            )
         if policy and not scheduler_name:
             raise typer.BadParameter("--policy says how to serve --scheduler-name NAME: give that, too")
         if plugin and policy == PolicyName.RANDOM:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import sys
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def load_policy(file: Path) -> Policy:
     for point, as_plugin in (("filter", FilterFunction), ("score", ScoreFunction)):
         if callable(function := getattr(module, point, None)):
             plugins.append(as_plugin(file.stem, _of_pod_and_node(function, file)))
-    plugins += [_made(kind, file) for kind in vars(module).values() if _is_plugin(kind, module)]
+    plugins += [_made(kind, file) for kind in vars(module).values() if _is_plugin(kind)]
     if not plugins:
         raise PolicyError(
             f"{file}: neither filter(pod, node) nor score(pod, node) nor a class with such methods"
@@ -89,22 +90,22 @@ def _run(file: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(f"policy_{file.stem}", file)
     if file.suffix != ".py" or not spec or not spec.loader:
         raise PolicyError(f"{file}: a policy is a file of Python, NAME.py")
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
     except FileNotFoundError:
         raise PolicyError(f"{file}: there is no such file") from None
     except SyntaxError as error:
         raise PolicyError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise PolicyError(f"{last.filename}:{last.lineno}: {type(error).__name__}: {error}") from error
     return module
 
 
-def _is_plugin(kind: Any, module: ModuleType) -> bool:
-    """Whether something is a class of this file with an extension point."""
-    if not inspect.isclass(kind) or kind.__module__ != module.__name__:
+def _is_plugin(kind: Any) -> bool:
+    """Whether something is a class with an extension point; poller's own that are on anyway don't count."""
+    if not inspect.isclass(kind) or kind in POINTS or kind.__name__ in BUILT_IN:
         return False
     methods = {
         name for point in POINTS for name in vars(point) if not name.startswith("_") and name != "name"

@@ -1,6 +1,7 @@
 """What poller says to people: a line on stderr for each thing that happened, none for what goes on."""
 
 import logging
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -39,6 +40,7 @@ class Report:
         self.done: Counter[str] = Counter()
         self._said: dict[str, dict[str, str]] = {}  # by subject, which is a pod's uid or anything else
         self._subjects: set[str] = set()  # that something was said of in this tick
+        self._unplaced: set[str] = set()
         self._began = time.monotonic()
         self._trouble_since: float | None = None
 
@@ -83,11 +85,11 @@ class Report:
         news = True
         match decision.outcome:
             case Outcome.UNSCHEDULABLE:
-                if news := self._say_once(uid, f"{pod} fits nowhere: {decision.message}"):
-                    self.done["that fit nowhere"] += 1
+                news = self._say_once(uid, f"{pod} fits nowhere: {decision.message}")
+                self._unplaced.add(uid)
             case Outcome.ERROR:
-                if news := self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR):
-                    self.done["with an error"] += 1
+                news = self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR)
+                self._unplaced.add(uid)
             case Outcome.WAITING:
                 news = self._say_once(uid, f"{pod} has {decision.node_name} held for it: {decision.message}")
             case Outcome.SCHEDULED if self._dry_run:
@@ -95,10 +97,15 @@ class Report:
                 if news := self._say_once(uid, words, gist="would be bound"):
                     self.done["would be bound"] += 1
         if news and self._explain:
-            self._explain(decision)
+            try:
+                self._explain(decision)
+            except OSError as error:
+                log.error("decisions are no longer shown: standard output: %s", error)
+                self._explain = None
 
     def settled(self, decision: Decision, result: BindResult) -> None:
         """A pod was bound, or something else happened to it before it could be."""
+        self._unplaced.discard(decision.pod.metadata.uid)
         if result == BindResult.BOUND:
             log.info("%s is bound to %s", decision.pod, decision.node_name)
             self.done["bound"] += 1
@@ -123,6 +130,7 @@ class Report:
 
     def tick_done(self, queue: SchedulingQueue) -> None:
         """A tick went through; if the one before did not, say that it is over."""
+        self._unplaced &= queue.uids()
         remembered = self._subjects | queue.uids()
         self._said = {subject: said for subject, said in self._said.items() if subject in remembered}
         self._subjects = set()
@@ -153,8 +161,10 @@ class Report:
         if self._trouble_since is None:
             self._trouble_since = time.monotonic()
 
-    def sum(self, signal_name: str) -> None:
-        """What was done in all; `signal_name` is what ended it, if a signal did."""
+    def sum(self, ended_by: signal.Signals | None) -> None:
+        """What was done in all; and which signal ended it, if one did."""
+        if self._unplaced:
+            self.done["left without a node"] = len(self._unplaced)
         counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to place"
-        ended = f"ended by {signal_name}" if signal_name else "ended"
+        ended = f"ended by {ended_by.name}" if ended_by else "ended"
         log.info("%s after %.1f s; pods: %s", ended, time.monotonic() - self._began, counts)

@@ -14,12 +14,12 @@ class Stopped(BaseException):
 class Shutdown:
     """Listens for SIGINT and SIGTERM while its block runs; then the handlers of before are back.
 
-    stopping: set once a signal came: no wait goes on. signal_name: which came, "" before that.
+    stopping: set once a signal came: no wait goes on. signal: which came, None before that.
     """
 
     def __init__(self) -> None:
         self.stopping = threading.Event()
-        self.signal_name = ""
+        self.signal: signal.Signals | None = None
         self._held = False
 
     def __enter__(self) -> "Shutdown":
@@ -31,9 +31,9 @@ class Shutdown:
             signal.signal(number, handler)
 
     def _stop(self, number: int, _: FrameType | None) -> None:
-        again, self.signal_name = bool(self.signal_name), signal.Signals(number).name
+        again, self.signal = self.signal is not None, signal.Signals(number)
         self.stopping.set()
-        if self._held == again:  # at once; the second time, someone has lost patience with a write
+        if again or not self._held:  # the second time someone has lost patience with a write
             raise Stopped
 
     @contextmanager
@@ -49,7 +49,8 @@ class Shutdown:
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless a signal ends it: Stopped."""
-        self.stopping.wait(seconds)
+        if self.stopping.wait(seconds):
+            raise Stopped
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from lib.kube.objects import LabelSelector, Pod
 from lib.scheduling.affinity import looks_at_namespaces
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
+from lib.scheduling.groups import POD_GROUP, group_of
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import Workloads, controller_of
 from lib.service.report import Report
@@ -22,6 +23,9 @@ def look_around(
         cluster.namespaces = {each.metadata.name: each.metadata.labels for each in found}
     spread = [pod for pod in pods if _is_spread_by_default(pod, schedulers[pod.spec.scheduler_name])]
     cluster.workloads = _workloads(feed, spread, report)
+    groups = {group for pod in pods if (group := group_of(pod)) and group.label == POD_GROUP}
+    sizes = {(each.namespace, each.name): feed.min_member(each.namespace, each.name) for each in groups}
+    cluster.group_sizes = {group: size for group, size in sizes.items() if size is not None}
 
 
 def _is_spread_by_default(pod: Pod, scheduler: Scheduler) -> bool:

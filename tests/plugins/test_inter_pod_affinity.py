@@ -283,7 +283,6 @@ def test_label_keys_that_the_api_server_has_merged_already_change_nothing() -> N
     assert fits(asking, *running("a", "app=web rev=1"), *running("x", "app=web rev=2")) == "x"
 
 
-@pytest.mark.xfail(strict=True, reason="label keys are merged once more, with what the labels are by now")
 def test_label_keys_mean_the_labels_that_the_pod_was_created_with() -> None:
     """A pod's label can be changed later. kube-scheduler never looks at the keys, only at the selector."""
     merged = {"matchExpressions": [{"key": "rev", "operator": "In", "values": ["1"]}], **selecting("app=web")}

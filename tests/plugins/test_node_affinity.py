@@ -101,7 +101,6 @@ def test_node_selector_and_required_terms_must_both_match() -> None:
     assert fitting(NodeAffinity(), asking, Cluster(nodes, [])) == "a"
 
 
-@pytest.mark.xfail(strict=True, reason="labels are read as Python reads integers, not as Go does")
 @pytest.mark.parametrize("cores", ["1_6", "99999999999999999999"])
 def test_what_is_no_64_bit_integer_is_not_greater(cores: str) -> None:
     """Apimachinery's pkg/labels/selector.go reads labels with ParseInt, in base 10 and 64 bits."""

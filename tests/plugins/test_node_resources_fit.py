@@ -48,7 +48,6 @@ def test_what_is_requested_must_be_free(
     assert reasons(NodeResourcesFit(), pod(requests=requests), cluster).get("n1", []) == expected
 
 
-@pytest.mark.xfail(strict=True, reason="reasons come in the order of the pod's requests")
 def test_reasons_begin_with_cpu_and_memory() -> None:
     """However the pod orders its requests; see fitsRequest in noderesources/fit.go."""
     asking = pod(requests={"example.com/gpu": "1", "memory": "9Gi", "cpu": "9"})
@@ -111,9 +110,6 @@ def test_all_of_a_pod_must_fit(spec: dict[str, Any], fits: bool) -> None:
     assert found == ({} if fits else {"n1": ["Insufficient cpu"]})
 
 
-NATIVE = pytest.mark.xfail(strict=True, reason="what isn't extended is ignored, too, if it is listed")
-
-
 @pytest.mark.parametrize(
     ("ignored", "groups", "requests", "expected"),
     [
@@ -125,10 +121,8 @@ NATIVE = pytest.mark.xfail(strict=True, reason="what isn't extended is ignored, 
         ("", "gpu", "example.com/gpu", ["Insufficient example.com/gpu"]),
         ("", "cpu", "cpu", ["Insufficient cpu"]),  # no group
         # Only extended resources can be ignored (v1helper.IsExtendedResourceName).
-        pytest.param("cpu", "", "cpu", ["Insufficient cpu"], marks=NATIVE),
-        pytest.param(
-            "", "kubernetes.io", "kubernetes.io/batch", ["Insufficient kubernetes.io/batch"], marks=NATIVE
-        ),
+        ("cpu", "", "cpu", ["Insufficient cpu"]),
+        ("", "kubernetes.io", "kubernetes.io/batch", ["Insufficient kubernetes.io/batch"]),
     ],
 )
 def test_extended_resources_can_be_left_to_others(

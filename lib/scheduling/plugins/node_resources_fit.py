@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, CycleState, Status, unschedulable
+from lib.scheduling.framework import MAX_NODE_SCORE, CycleState, Status, unresolvable, unschedulable
 from lib.scheduling.hints import new_node, old_node, placed_pod
 from lib.scheduling.resources import AT_LEAST, Resources, pod_requests
 
@@ -21,7 +21,7 @@ TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
 
 COUNTED_WITHOUT_REQUEST = ("cpu", "memory", "ephemeral-storage")
-"""What is scored even if the pod doesn't ask for it; other resources are scored only if it does."""
+"""What is named first, and scored even if a pod doesn't ask for it; others are scored only if it does."""
 
 Shape = Sequence[tuple[int, int]]
 """Points of a line: how much is used (0 to 100), and the score (0 to 10) for that."""
@@ -75,6 +75,10 @@ class NodeResourcesFit:
     ignored_resource_groups: frozenset[str] = frozenset()
     name: str = "NodeResourcesFit"
 
+    def __post_init__(self) -> None:
+        if self.strategy not in ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"):
+            raise ValueError(f"NodeResourcesFit has no strategy {self.strategy!r}")
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that came or grew and that could take the pod if empty; a pod that went or needs less."""
         if node := new_node(change):
@@ -93,23 +97,31 @@ class NodeResourcesFit:
     def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> None:
         """Add up what the pod requests."""
         requests = pod_requests(pod)
+        first = [name for name in COUNTED_WITHOUT_REQUEST if name in requests]
+        in_order = [*first, *(name for name in requests if name not in COUNTED_WITHOUT_REQUEST)]
         state[self.name] = {
-            name: amount
-            for name, amount in requests.items()
-            if amount > 0
-            and name not in self.ignored_resources
-            and ("/" not in name or name.split("/")[0] not in self.ignored_resource_groups)
+            name: requests[name] for name in in_order if requests[name] > 0 and not self._ignores(name)
         }
+
+    def _ignores(self, name: str) -> bool:
+        """Whether others look after a resource; never one of Kubernetes' own."""
+        if "/" not in name or "kubernetes.io/" in name:
+            return False
+        return name in self.ignored_resources or name.split("/")[0] in self.ignored_resource_groups
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that lacks something; a reason for each thing it lacks."""
-        reasons = []
+        reasons, never = [], False
         if len(node.pods) + 1 > node.allocatable.get("pods", 0):
             reasons.append(TOO_MANY_PODS)
         for name, amount in state[self.name].items():
-            if amount > node.allocatable.get(name, 0) - node.requested.get(name, 0):
+            capacity = node.allocatable.get(name, 0)
+            if amount > capacity - node.requested.get(name, 0):
                 reasons.append(INSUFFICIENT.format(name))
-        return unschedulable(*reasons) if reasons else None
+                never = never or amount > capacity  # even an empty node hasn't that much
+        if not reasons:
+            return None
+        return unresolvable(*reasons) if never else unschedulable(*reasons)
 
     def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
         """Add up what the pod is taken to use, with a little for containers that request nothing."""

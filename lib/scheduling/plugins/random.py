@@ -1,6 +1,6 @@
 """Random and RandomFilter: chance in place of reasons, as in the schedulers that teach how to write one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random as Generator
 
 from lib.kube.objects import Pod
@@ -14,7 +14,7 @@ TAILS = unschedulable("node(s) lost the toss of a coin")
 class Random:
     """Scores every node by chance."""
 
-    generator: Generator
+    generator: Generator = field(default_factory=Generator)
     name: str = "Random"
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
@@ -26,7 +26,7 @@ class Random:
 class RandomFilter:
     """Filters out a node in two."""
 
-    generator: Generator
+    generator: Generator = field(default_factory=Generator)
     name: str = "RandomFilter"
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:

@@ -68,14 +68,17 @@ class Poller:
         unconfirmed = {uid for uid in self.cluster.assumed if uid not in self.held}
         for change in news.changes:
             if pod := waiting_pod(change):
+                gone = change.kind == Kind.DELETED
+                self.cluster.nominate(pod, "" if gone else pod.status.nominated_node_name)
                 why_not = why_passed_over(pod, self.scheduler_of(pod).profile)
-                if why_not and change.kind != Kind.DELETED:
+                if why_not and not gone:
                     self.report.passed_over(pod, why_not)
             else:
                 self.cluster.apply(change)
             self.queue.apply(change, now)
         if news.complete and not self.dry_run:
             self.cluster.forget_all(unconfirmed)  # they were bound: what isn't seen has gone again
+            self.cluster.forget_leaving()
 
     def decide(self, now: float) -> list[Decision]:
         """A decision for each pod to be tried, each counted in the picture before the next is made."""

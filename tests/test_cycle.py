@@ -16,7 +16,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue, why_passed_over
 from lib.scheduling.resources import amounts, pod_requests
 
-PROFILE = default_profile("my-scheduler")
+PROFILE = default_profile("my-scheduler", preemption=False)
 
 
 def scheduler(seed: int = 1) -> Scheduler:

@@ -159,9 +159,10 @@ def test_a_pod_that_fits_nowhere_has_one_event_and_one_condition(cluster: Cluste
     cluster.add_node("n1")
     cluster.add_node("n2")
     cluster.add_pod("big", requests={"cpu": "64"})
+    never = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     first, second = (
-        "0/2 nodes are available: 2 Insufficient cpu.",
-        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable.",
+        f"0/2 nodes are available: 2 Insufficient cpu. {never}",
+        f"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. {never}",
     )
     with (
         faulty(cluster.proxy) as between,
@@ -200,7 +201,7 @@ def test_a_later_run_goes_on_counting(cluster: Cluster) -> None:
     assert cluster.poller().returncode == 3
     (event,) = cluster.events("FailedScheduling")
     assert event["count"] == 2
-    assert event["message"] == "0/1 nodes are available: 1 node(s) were unschedulable."
+    assert event["message"].startswith("0/1 nodes are available: 1 node(s) were unschedulable. preemption:")
 
 
 def test_without_nodes_it_says_so(cluster: Cluster) -> None:

@@ -41,7 +41,7 @@ class Everything(Plugin):
         self.said.append(f"filter {node.name}")
         return None if node.name != "n3" else unschedulable("is n3")
 
-    def post_filter(self, state: Any, pod: Pod, cluster: Cluster, rejected: Any) -> None:
+    def post_filter(self, state: Any, pod: Pod, cluster: Cluster, rejected: Any, fits: Any) -> None:
         self.said.append("post_filter")
 
     def pre_score(self, state: Any, pod: Pod, cluster: Cluster, nodes: Any) -> None:
@@ -101,9 +101,7 @@ def test_where_nothing_fits_post_filter_is_asked_and_its_words_end_the_message()
         def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status:
             return unschedulable("is never good enough")
 
-        def post_filter(
-            self, state: Any, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status]
-        ) -> Status:
+        def post_filter(self, state: Any, pod: Pod, cluster: Cluster, rejected: Any, fits: Any) -> Status:
             return unschedulable(f"nobody could help with {sorted(rejected)}")
 
     decision = scheduler(NoHelp([])).schedule_one(pod(), cluster())
@@ -351,7 +349,7 @@ def test_the_default_profile_has_kube_schedulers_weights() -> None:
 
 
 def test_the_random_profile_filters_alike_but_scores_by_chance() -> None:
-    profile = random_profile("random-scheduler", Random(1))
+    profile = random_profile("random-scheduler", Random(1), preemption=False)
     assert list(decide(profile).scores["n1"]) == ["Random"]
     picture = Cluster([node("n1", unschedulable=True)], [])
     decision = Scheduler(profile, Random(1)).schedule_one(pod(), picture)

@@ -17,7 +17,7 @@ from lib.scheduling.groups import batches, decide_together
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 
-SCHEDULERS = {"my-scheduler": Scheduler(default_profile("my-scheduler"), Random(1))}
+SCHEDULERS = {"my-scheduler": Scheduler(default_profile("my-scheduler", preemption=False), Random(1))}
 NAMES = ["a", "b", "c", "d", "e"]
 
 

@@ -243,6 +243,12 @@ class Api:
         body = self.retrying()(self._send, "PATCH", path, content=content, kind=STRATEGIC)
         return _decode_object(body, answer, f"PATCH {path}")
 
+    def delete(self, path: str, uid: str) -> None:
+        """Delete the object that has this uid, gracefully; ConflictError if another has its name now."""
+        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
+        content = msgspec.json.encode(options)
+        self.retrying()(self._send, "DELETE", path, content=content, kind="application/json")
+
     def _send(
         self,
         method: str,

@@ -12,6 +12,7 @@ from lib.kube.objects import (
     Node,
     OwnerReference,
     Pod,
+    PodDisruptionBudget,
     PodGroup,
     ReplicaSet,
     ReplicationController,
@@ -116,6 +117,10 @@ class Feed:
             pod for pod in found.items if pod.spec.scheduler_name in names and not pod.spec.node_name
         ]
         return found
+
+    def budgets(self) -> Listing[PodDisruptionBudget]:
+        """All disruption budgets."""
+        return self._api.list("/apis/policy/v1/poddisruptionbudgets", PodDisruptionBudget)
 
     def namespaces(self) -> Listing[Namespace]:
         """All namespaces."""

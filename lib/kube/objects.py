@@ -203,6 +203,7 @@ class PodSpec(Object):
     scheduler_name: str = ""
     node_name: str = ""
     priority: int = 0
+    preemption_policy: str = ""
     containers: list[Container] = []
     init_containers: list[Container] = []
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
@@ -237,6 +238,8 @@ class PodStatus(Object):
     """How a pod fares."""
 
     phase: str = ""
+    nominated_node_name: str = ""
+    start_time: Time | None = None
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
     conditions: list[PodCondition] = []
@@ -314,6 +317,27 @@ class Service(Object, tag_field="kind", tag=True):
 
     metadata: ObjectMeta
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+
+
+class PodDisruptionBudgetSpec(Object):
+    """Which pods a budget protects."""
+
+    selector: LabelSelector | None = None
+
+
+class PodDisruptionBudgetStatus(Object):
+    """How many of them may go, and which are going."""
+
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, Time] = {}
+
+
+class PodDisruptionBudget(Object, tag_field="kind", tag=True):
+    """policy/v1 PodDisruptionBudget."""
+
+    metadata: ObjectMeta
+    spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
+    status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
 
 
 class ControllerSpec(Object):

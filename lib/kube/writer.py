@@ -149,12 +149,42 @@ class Writer:
         except (NotFoundError, ConflictError) as error:  # gone, or made again under the same name
             log.debug("%s is not marked unscheduled: %s", pod, error)
 
+    def evict(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> None:
+        """Have a pod leave its node for a more important one: say why, and delete it gracefully."""
+        scheduler = preemptor.spec.scheduler_name
+        condition = {
+            "type": "DisruptionTarget",
+            "status": "True",
+            "reason": "PreemptionByScheduler",
+            "message": f"{scheduler}: preempting to accommodate a higher priority pod",
+            "lastTransitionTime": now,
+        }
+        patch = {"metadata": {"uid": victim.metadata.uid}, "status": {"conditions": [condition]}}
+        try:
+            self._api.patch(f"{_path(victim)}/status", patch, Pod)
+            self._api.delete(_path(victim), victim.metadata.uid)
+        except (NotFoundError, ConflictError) as error:
+            log.debug("%s has gone by itself: %s", victim, error)
+            return
+        words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
+        self._create_event(victim, "Normal", "Preempted", words, now, component=scheduler)
+
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        """Note on a pod where room is being made for it."""
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": node_name}}
+        try:
+            self._api.patch(f"{_path(pod)}/status", patch, Pod)
+        except (NotFoundError, ConflictError) as error:
+            log.debug("%s is not nominated: %s", pod, error)
+
     def forget_all_but(self, waiting: Collection[str]) -> None:
         """Forget the events of pods whose uid isn't among those that wait."""
         for uid in self._failures.keys() - set(waiting):
             del self._failures[uid]
 
-    def _create_event(self, pod: Pod, kind: str, reason: str, message: str, now: datetime) -> Event:
+    def _create_event(
+        self, pod: Pod, kind: str, reason: str, message: str, now: datetime, component: str = ""
+    ) -> Event:
         event = Event(
             metadata=ObjectMeta(generate_name=f"{pod.metadata.name}-", namespace=pod.metadata.namespace),
             involved_object=ObjectReference(
@@ -167,7 +197,7 @@ class Writer:
             reason=reason,
             message=message,
             type=kind,
-            source=EventSource(component=pod.spec.scheduler_name),
+            source=EventSource(component=component or pod.spec.scheduler_name),
             count=1,
             first_timestamp=now,
             last_timestamp=now,

@@ -1,11 +1,12 @@
 """The local picture: each node with what its pods use of it."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 
 from lib.kube.changes import AnyChange, Change, Kind
-from lib.kube.objects import Node, Pod, Taint
+from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint
 from lib.scheduling.affinity import Namespaces, Terms, looks_at_namespaces, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
 from lib.scheduling.workloads import Workloads
@@ -79,6 +80,9 @@ class Cluster:
         self.namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
         self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
+        self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be seen
+        self.leaving: set[str] = set()  # uids of pods that are deleted, or about to be
+        self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid: pods that room is made for, and where
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
         self._places: dict[str, tuple[Pod, str]] = {}  # by uid
         for node in nodes:
@@ -108,12 +112,16 @@ class Cluster:
 
     def _put(self, pod: Pod, node_name: str) -> None:
         self._take_away(pod)
+        self._nominated.pop(_key(pod), None)
+        if pod.metadata.deletion_timestamp:
+            self.leaving.add(_key(pod))
         self._places[_key(pod)] = pod, node_name
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
 
     def _take_away(self, pod: Pod) -> None:
         self.assumed.discard(_key(pod))
+        self.leaving.discard(_key(pod))
         old, node_name = self._places.pop(_key(pod), (pod, ""))
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
@@ -135,6 +143,43 @@ class Cluster:
         self._put(pod, node_name)
         self.assumed.add(_key(pod))
 
+    def nominate(self, pod: Pod, node_name: str) -> None:
+        """Keep a place for a pod; "" keeps it no longer."""
+        if node_name:
+            self._nominated[_key(pod)] = pod, node_name
+        else:
+            self._nominated.pop(_key(pod), None)
+
+    def nominated_node(self, pod: Pod) -> str | None:
+        """Where a place is kept for a pod."""
+        return self._nominated.get(_key(pod), (pod, None))[1]
+
+    def nominated_before(self, pod: Pod, node_name: str) -> list[Pod]:
+        """The pods for which a place is kept on a node, and which are not less important than this one."""
+        return [
+            other
+            for other, where in self._nominated.values()
+            if where == node_name and other.spec.priority >= pod.spec.priority and _key(other) != _key(pod)
+        ]
+
+    def forget_leaving(self) -> None:
+        """Pods that should have been seen leaving by now, and weren't, stay."""
+        self.leaving = {
+            _key(pod) for pod, _ in self._places.values() if pod.metadata.deletion_timestamp is not None
+        }
+
+    @contextmanager
+    def without(self, pods: Iterable[Pod]) -> Iterator["Away"]:
+        """See how the picture would be without some pods of it; they are back when the block ends."""
+        away = Away(self)
+        for pod in pods:
+            away.take(pod)
+        try:
+            yield away
+        finally:
+            for pod in away.taken:
+                away.give_back(pod)
+
     def forget(self, pod: Pod) -> None:
         """Count an assumed pod no longer."""
         if _key(pod) in self.assumed:
@@ -144,6 +189,30 @@ class Cluster:
         """Count these assumed pods no longer: they should have been seen, and weren't."""
         for uid in self.assumed.intersection(uids):
             self._take_away(self._places[uid][0])
+
+
+class Away:
+    """Pods that are taken out of the picture for a while."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._nodes: dict[str, NodeInfo] = {}
+        self._pods: dict[str, Pod] = {}
+
+    @property
+    def taken(self) -> list[Pod]:
+        """Those that are out now."""
+        return list(self._pods.values())
+
+    def take(self, pod: Pod) -> None:
+        """Count a pod no longer."""
+        node = next(node for node in self._cluster.nodes.values() if any(each is pod for each in node.pods))
+        node.remove(pod)
+        self._nodes[_key(pod)], self._pods[_key(pod)] = node, pod
+
+    def give_back(self, pod: Pod) -> None:
+        """Count a pod again."""
+        self._nodes[_key(pod)].add(self._pods.pop(_key(pod)))
 
 
 def _key(pod: Pod) -> str:

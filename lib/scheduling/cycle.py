@@ -27,6 +27,7 @@ from lib.scheduling.framework import (
     Plugin,
     PostBindPlugin,
     PostFilterPlugin,
+    PostFilterResult,
     PreBindPlugin,
     PreFilterPlugin,
     PreScorePlugin,
@@ -167,6 +168,11 @@ class Scheduler:
                 decision.rejected = {name: Rejection(plugin.name, answer) for name in cluster.nodes}
                 return []
 
+        nominated = cluster.nominated_node(pod)
+        for node in nodes:  # where room was made for the pod, it goes if it can
+            if node.name == nominated and not self._rejection(filters, state, pod, cluster, node):
+                return [node]
+
         feasible: list[NodeInfo] = []
         enough = enough_nodes(len(nodes), self.profile.percentage_of_nodes_to_score)
         start = self._next_start % len(nodes) if nodes else 0
@@ -175,7 +181,7 @@ class Scheduler:
             if len(feasible) == enough:
                 break
             looked_at += 1
-            if rejection := self._first_rejection(filters, state, pod, node):
+            if rejection := self._rejection(filters, state, pod, cluster, node):
                 decision.rejected[node.name] = rejection
             else:
                 feasible.append(node)
@@ -195,12 +201,53 @@ class Scheduler:
     def _post_filter(self, decision: Decision, cluster: Cluster) -> None:
         """Nothing fits: ask the plugins that may change that."""
         rejected = {name: each.status for name, each in decision.rejected.items()}
+
+        def fits(name: str) -> bool:
+            return self._fits_alone(decision.pod, cluster, name)
+
         for plugin in self._post_filters:
             self._asked = plugin
-            status = _checked(plugin.post_filter(decision.state, decision.pod, cluster, rejected))
+            answer = plugin.post_filter(decision.state, decision.pod, cluster, rejected, fits)
+            if isinstance(answer, PostFilterResult):
+                decision.nominated, decision.victims = answer.node_name, answer.victims
+                cluster.nominate(decision.pod, answer.node_name)  # from now on, the place is kept
+                cluster.leaving.update(victim.metadata.uid for victim in answer.victims)
+                return
+            status = _checked(answer)
             if status is None:
                 return
             decision.afterword = " ".join([decision.afterword, *status.reasons]).strip()
+
+    def _fits_alone(self, pod: Pod, cluster: Cluster, name: str) -> bool:
+        """Whether a pod fits on a node as the picture is now, which isn't how it was when the cycle began."""
+        state: CycleState = {}
+        filters = list(self._filters)
+        for plugin in self._pre_filters:
+            answer = plugin.pre_filter(state, pod, cluster)
+            if isinstance(answer, Set):
+                if name not in answer:
+                    return False
+            elif answer == SKIP:
+                filters = [each for each in filters if each.name != plugin.name]
+            elif answer:
+                return False
+        return self._rejection(filters, state, pod, cluster, cluster.nodes[name]) is None
+
+    def _rejection(
+        self, filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, cluster: Cluster, node: NodeInfo
+    ) -> Rejection | None:
+        """Who rules a node out: as it is, or with the pods on it for which a place is kept there."""
+        nominated = cluster.nominated_before(pod, node.name)
+        for other in nominated:
+            node.add(other)
+        try:
+            rejection = self._first_rejection(filters, state, pod, node)
+        finally:
+            for other in nominated:
+                node.remove(other)
+        if rejection or not nominated:
+            return rejection
+        return self._first_rejection(filters, state, pod, node)
 
     # --- which is best ----------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ class Decision:
     scores: of each feasible node, by plugin, weighted; empty where one node alone was feasible.
     reason: why the pod as a whole was rejected, or what went wrong; rejecting: the plugin that did it.
     afterword: what PostFilter plugins said.
-    state: what plugins kept of the pod.
+    nominated: the node that will have room when the victims have left it. state: what plugins kept.
     """
 
     pod: Pod
@@ -51,6 +51,8 @@ class Decision:
     reason: str = ""
     rejecting: str = ""
     afterword: str = ""
+    nominated: str = ""
+    victims: tuple[Pod, ...] = ()
     state: CycleState = field(default_factory=dict, repr=False)
 
     @property

@@ -9,7 +9,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/scheduling-framework/
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -123,14 +123,27 @@ class FilterPlugin(Plugin, Protocol):
         """A rejection rules the node out."""
 
 
+@dataclass(frozen=True)
+class PostFilterResult:
+    """A node on which the pod will fit, when these pods have left it."""
+
+    node_name: str
+    victims: tuple[Pod, ...] = ()
+
+
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
     """Is asked when no node is left, and may make one fit."""
 
     def post_filter(
-        self, state: CycleState, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status]
-    ) -> Status | None:
-        """None: something was done, and the pod may fit soon. A rejection's reasons end the message."""
+        self,
+        state: CycleState,
+        pod: Pod,
+        cluster: Cluster,
+        rejected: Mapping[str, Status],
+        fits: Callable[[str], bool],
+    ) -> PostFilterResult | Status | None:
+        """A rejection's reasons end the message. `fits` asks all filters about a node, as things are."""
 
 
 @runtime_checkable

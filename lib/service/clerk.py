@@ -82,6 +82,12 @@ class Clerk:
             mark = partial(self._writer.mark_unscheduled, pod, reason, message, now)
             self._due.append((pod, "condition", mark))
             self._due.append((pod, "event", partial(self._writer.record_failed, pod, message, now)))
+        if decision.nominated:
+            where = decision.nominated
+            self._due.append((pod, "nomination", partial(self._writer.nominate, pod, where)))
+            for victim in decision.victims:
+                evict = partial(self._writer.evict, victim, pod, where, now)
+                self._due.append((victim, "preemption", evict))
 
     def write_records(self) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time."""

@@ -48,6 +48,7 @@ class Options:
     plugins: tuple[Policy, ...]
     annotate: bool
     explain: Explain | None
+    preemption: bool
     times: Times
     interval: float
     once: bool
@@ -153,6 +154,10 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         interval: Annotated[
             float, typer.Option(callback=_seconds, metavar="SECONDS", help="Wait so long between two polls.")
         ] = 1.0,
+        no_preemption: Annotated[
+            bool,
+            typer.Option("--no-preemption", metavar="", help="Let no pod leave for a more important one."),
+        ] = False,
         pod_initial_backoff: Annotated[
             float,
             typer.Option(
@@ -214,6 +219,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             plugins=_policies(plugin or []),
             annotate=not no_annotate,
             explain=EXPLAIN[explain] if explain else None,
+            preemption=not no_preemption,
             times=Times(pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
             interval=interval,
             once=once,

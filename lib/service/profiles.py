@@ -14,7 +14,9 @@ def profiles_for(options: Options, random: Random) -> list[Profile]:
     more = [plugin for policy in options.plugins for plugin in policy.plugins]
     weights = {name: weight for policy in options.plugins for name, weight in policy.weights.items()}
     if options.policy == PolicyName.RANDOM and options.scheduler_name:
-        return [random_profile(options.scheduler_name, random)]
+        return [random_profile(options.scheduler_name, random, preemption=options.preemption)]
+    name = options.scheduler_name or DEFAULT_NAME
+    profile = default_profile(name, *more, weights=weights, preemption=options.preemption)
     if options.scheduler_name:
-        return [default_profile(options.scheduler_name, *more, weights=weights)]
-    return [default_profile(DEFAULT_NAME, *more, weights=weights), random_profile(RANDOM_NAME, random)]
+        return [profile]
+    return [profile, random_profile(RANDOM_NAME, random, preemption=options.preemption)]

@@ -82,6 +82,11 @@ class Report:
             log.debug("%s: not %s: %s (%s)", pod, node, reasons, rejection.plugin)
         for node, total in decision.totals.items():
             log.debug("%s: %s scores %s: %s", pod, node, total, decision.scores[node])
+        if decision.victims:
+            names = ", ".join(str(victim) for victim in decision.victims)
+            takes = "would take" if self._dry_run else "takes"
+            log.info("%s %s the place of %s on %s", pod, takes, names, decision.nominated)
+            self.done["preempted"] += len(decision.victims)
         news = True
         match decision.outcome:
             case Outcome.UNSCHEDULABLE:

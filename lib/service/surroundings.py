@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 
 from lib.kube.api import ForbiddenError
 from lib.kube.feed import Feed
-from lib.kube.objects import LabelSelector, Pod
+from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.scheduling.affinity import looks_at_namespaces
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.groups import POD_GROUP, group_of
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from lib.scheduling.preemption import has_victims
 from lib.scheduling.workloads import Workloads, controller_of
 from lib.service.report import Report
 
@@ -21,11 +22,27 @@ def look_around(
     if cluster.looks_at_namespaces or any(looks_at_namespaces(pod) for pod in pods):
         found = report.readable(feed.namespaces())
         cluster.namespaces = {each.metadata.name: each.metadata.labels for each in found}
+    if any(_may_preempt(pod, cluster) for pod in pods):
+        cluster.budgets = _budgets(feed, report)
     spread = [pod for pod in pods if _is_spread_by_default(pod, schedulers[pod.spec.scheduler_name])]
     cluster.workloads = _workloads(feed, spread, report)
     groups = {group for pod in pods if (group := group_of(pod)) and group.label == POD_GROUP}
     sizes = {(each.namespace, each.name): feed.min_member(each.namespace, each.name) for each in groups}
     cluster.group_sizes = {group: size for group, size in sizes.items() if size is not None}
+
+
+def _may_preempt(pod: Pod, cluster: Cluster) -> bool:
+    nodes = cluster.nodes
+    return pod.spec.preemption_policy != "Never" and any(has_victims(pod, name, cluster) for name in nodes)
+
+
+def _budgets(feed: Feed, report: Report) -> list[PodDisruptionBudget] | None:
+    """The disruption budgets; None if they may not be seen, and so could not be held."""
+    try:
+        return report.readable(feed.budgets())
+    except ForbiddenError as error:
+        report.without("preemption", error)
+        return None
 
 
 def _is_spread_by_default(pod: Pod, scheduler: Scheduler) -> bool:

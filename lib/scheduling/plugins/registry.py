@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from random import Random as Generator
 
 from lib.scheduling.framework import Plugin, Profile
+from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.image_locality import ImageLocality
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
@@ -30,18 +31,25 @@ WEIGHTS = {
 """kube-scheduler's (pkg/scheduler/apis/config/v1/default_plugins.go)."""
 
 
-def default_profile(scheduler_name: str, *more: Plugin, weights: Mapping[str, int] | None = None) -> Profile:
+def default_profile(
+    scheduler_name: str,
+    *more: Plugin,
+    weights: Mapping[str, int] | None = None,
+    preemption: bool = True,
+) -> Profile:
     """kube-scheduler's plugins, in its order and with its weights; then more, with theirs."""
-    return Profile(scheduler_name, (*_default_plugins(), *more), {**WEIGHTS, **(weights or {})})
+    plugins = (*_default_plugins(preemption=preemption), *more)
+    return Profile(scheduler_name, plugins, {**WEIGHTS, **(weights or {})})
 
 
-def random_profile(scheduler_name: str, generator: Generator) -> Profile:
+def random_profile(scheduler_name: str, generator: Generator, *, preemption: bool = True) -> Profile:
     """The default filters, and chance in place of scores."""
     chance = Random(generator)
-    return Profile(scheduler_name, (*_default_plugins(), chance), {chance.name: 1})
+    plugins = (*_default_plugins(preemption=preemption), chance)
+    return Profile(scheduler_name, plugins, {chance.name: 1})
 
 
-def _default_plugins() -> tuple[Plugin, ...]:
+def _default_plugins(*, preemption: bool) -> tuple[Plugin, ...]:
     return (
         SchedulingGates(),
         PrioritySort(),
@@ -53,6 +61,7 @@ def _default_plugins() -> tuple[Plugin, ...]:
         NodeResourcesFit(),
         PodTopologySpread(),
         InterPodAffinity(),
+        *([DefaultPreemption()] if preemption else []),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
     )

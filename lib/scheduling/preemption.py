@@ -1,0 +1,112 @@
+"""Who must yield to a pod that fits nowhere: the fewest and least important pods of one node.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go and framework/preemption
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
+from lib.kube.selectors import selects
+from lib.scheduling.cluster import Cluster
+
+Fits = Callable[[str], bool]
+"""Whether the pod would fit on a node, as the picture is at the moment."""
+
+_NOW = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Victims:
+    """The pods of a node that would have to go, the most important first; how many budgets protect."""
+
+    node_name: str
+    pods: tuple[Pod, ...]
+    violations: int
+
+
+def victims_on(pod: Pod, node_name: str, cluster: Cluster, fits: Fits) -> Victims | None:
+    """Who must go from a node so that a pod fits there; None if it doesn't even if all do that might.
+
+    All pods of lower priority are taken away first; then as many as possible are given back, first those
+    that a disruption budget protects, in each case the most important first.
+    """
+    lower = [each for each in cluster.nodes[node_name].pods if each.spec.priority < pod.spec.priority]
+    going = [each for each in lower if each.metadata.uid in cluster.leaving]
+    potential = sorted((each for each in lower if each not in going), key=_least_important_last)
+    with cluster.without([*going, *potential]) as away:
+        if not fits(node_name):
+            return None
+        protected, others = _by_budget(potential, cluster.budgets or ())
+        victims: list[Pod] = []
+        violations = 0
+        for each in [*protected, *others]:
+            away.give_back(each)
+            if fits(node_name):
+                continue
+            away.take(each)
+            victims.append(each)
+            violations += each in protected
+    return Victims(node_name, tuple(sorted(victims, key=_least_important_last)), violations)
+
+
+def has_victims(pod: Pod, node_name: str, cluster: Cluster) -> bool:
+    """Whether a node has any pod of lower priority."""
+    return any(each.spec.priority < pod.spec.priority for each in cluster.nodes[node_name].pods)
+
+
+def pick_one(candidates: Iterable[Victims]) -> Victims:
+    """The node where preemption does least harm (preemption.go, pickOneNodeForPreemption)."""
+    return min(candidates, key=_harm)
+
+
+def _harm(victims: Victims) -> tuple[object, ...]:
+    """Compared in this order: violated budgets, highest priority, sum of priorities, number, age.
+
+    Of victims of equal rank those that started last are the least loss.
+    """
+    priorities = [pod.spec.priority for pod in victims.pods]
+    highest = max(priorities, default=-(2**31))
+    earliest = min((_started(pod) for pod in victims.pods if pod.spec.priority == highest), default=_NOW)
+    # Raised above zero, so that one victim more is never better than one less.
+    total = sum(priority + 2**31 for priority in priorities)
+    return victims.violations, highest, total, len(priorities), -_at(earliest)
+
+
+def _least_important_last(pod: Pod) -> tuple[int, float]:
+    """Higher priority is more important, and so is having run longer (util/utils.go, MoreImportantPod)."""
+    return -pod.spec.priority, _at(_started(pod))
+
+
+def _started(pod: Pod) -> datetime:
+    return pod.status.start_time or _NOW
+
+
+def _at(moment: datetime) -> float:
+    return (moment - datetime.min.replace(tzinfo=UTC)).total_seconds()
+
+
+def _by_budget(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
+    """The pods whose going would violate a budget, and the others; pods that go before use budgets up."""
+    left = [budget.status.disruptions_allowed for budget in budgets]
+    protected: list[Pod] = []
+    for pod in pods:
+        violated = False
+        for i, budget in enumerate(budgets):
+            if _covers(budget, pod):
+                left[i] -= 1
+                violated = violated or left[i] < 0
+        if violated:
+            protected.append(pod)
+    return protected, [pod for pod in pods if pod not in protected]
+
+
+def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether a budget counts a pod; one that has been disrupted already is counted no more."""
+    return (
+        budget.metadata.namespace == pod.metadata.namespace
+        and budget.spec.selector not in (None, LabelSelector())
+        and selects(budget.spec.selector, pod.metadata.labels)
+        and pod.metadata.name not in budget.status.disrupted_pods
+    )

@@ -1,0 +1,138 @@
+"""Preemption on a full cluster: the right victims go, gracefully and with a reason, and budgets hold."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cluster import Cluster
+
+PDBS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+@pytest.fixture
+def priorities(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster with the priority classes low (10), middle (50) and high (100)."""
+    for name, value in (("low", 10), ("middle", 50), ("high", 100)):
+        cluster.post(
+            "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value}
+        )
+    yield cluster
+    for name in ("low", "middle", "high"):
+        cluster.api.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+
+
+def run(cluster: Cluster, name: str, node: str, priority: str, cpu: str = "1", labels: Any = None) -> None:
+    """A pod that runs on a node already; it has no grace period, as no kubelet is there to end it."""
+    cluster.add_pod(
+        name,
+        requests={"cpu": cpu},
+        nodeName=node,
+        priorityClassName=priority,
+        terminationGracePeriodSeconds=0,
+        metadata={"labels": labels or {}},
+    )
+
+
+def test_the_least_important_victims_make_room(priorities: Cluster) -> None:
+    for name in ("n1", "n2"):
+        priorities.add_node(name, cpu="2")
+    run(priorities, "a", "n1", "low")
+    run(priorities, "b", "n1", "middle")
+    run(priorities, "c", "n2", "middle", cpu="2")
+    priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+    with priorities.running_poller() as poller:
+        poller.says("default/vip takes the place of default/a on n1")
+        poller.says("default/vip is bound to n1", within=15)
+    assert priorities.placement() == {"b": "n1", "c": "n2", "vip": "n1"}
+    (event,) = priorities.events("Preempted")
+    assert event["involvedObject"]["name"] == "a"
+    assert event["message"].startswith("Preempted by pod ")
+    assert event["message"].endswith(" on node n1")
+
+
+def test_victims_are_told_why_and_the_preemptor_where(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1")
+    priorities.add_pod(
+        "old",
+        requests={"cpu": "1"},
+        nodeName="n1",
+        priorityClassName="low",
+        metadata={"finalizers": ["example.com/hold"]},
+    )
+    vip = priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+    priorities.poller()
+    old = priorities.pod("old")
+    assert old["metadata"]["deletionTimestamp"]
+    (condition,) = [each for each in old["status"]["conditions"] if each["type"] == "DisruptionTarget"]
+    assert condition["status"] == "True"
+    assert condition["reason"] == "PreemptionByScheduler"
+    assert condition["message"] == "my-scheduler: preempting to accommodate a higher priority pod"
+    assert priorities.pod("vip")["status"]["nominatedNodeName"] == "n1"
+    (event,) = priorities.events("Preempted")
+    assert event["message"] == f"Preempted by pod {vip['metadata']['uid']} on node n1"
+    assert event["source"]["component"] == "my-scheduler"
+
+    done = priorities.poller()  # another run knows from the pod's status, and leaves the others alone
+    assert "not eligible due to a terminating pod on the nominated node" in done.stderr
+
+
+def test_a_place_that_was_made_is_kept_from_less_important_pods(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1")
+    run(priorities, "old", "n1", "low")
+    priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+    with priorities.running_poller("--pod-initial-backoff=2") as poller:
+        poller.says("default/vip takes the place of default/old on n1")
+        for i in range(3):
+            priorities.add_pod(f"eager-{i}", requests={"cpu": "1"}, priorityClassName="middle")
+        poller.says("default/vip is bound to n1", within=15)
+    assert {name for name, node in priorities.placement().items() if node} == {"vip"}
+
+
+def test_a_disruption_budget_is_held_where_another_node_will_do(priorities: Cluster) -> None:
+    for name in ("n1", "n2"):
+        priorities.add_node(name, cpu="1")
+    run(priorities, "protected", "n1", "low", labels={"app": "db"})
+    run(priorities, "other", "n2", "middle")
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "db"}}}
+    priorities.post(PDBS, {"metadata": {"name": "db"}, "spec": spec})
+    try:
+        priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+        with priorities.running_poller() as poller:
+            poller.says("default/vip is bound to n2", within=15)
+        assert priorities.placement() == {"protected": "n1", "vip": "n2"}
+    finally:
+        priorities.api.delete(f"{PDBS}/db")
+
+
+def test_pods_of_equal_priority_wait(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1")
+    run(priorities, "old", "n1", "high")
+    priorities.add_pod("equal", requests={"cpu": "1"}, priorityClassName="high")
+    done = priorities.poller()
+    assert done.returncode == 3
+    assert (
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod." in done.stderr
+    )
+    assert priorities.placement() == {"old": "n1", "equal": None}
+
+
+def test_preemption_can_be_turned_off(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1")
+    run(priorities, "old", "n1", "low")
+    priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+    done = priorities.poller("--no-preemption")
+    assert done.returncode == 3
+    assert "default/vip fits nowhere: 0/1 nodes are available: 1 Insufficient cpu.\n" in done.stderr
+    assert priorities.placement() == {"old": "n1", "vip": None}
+
+
+def test_a_dry_run_evicts_nobody(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1")
+    run(priorities, "old", "n1", "low")
+    priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+    done = priorities.poller("--dry-run")
+    assert done.returncode == 3
+    assert "default/vip would take the place of default/old on n1" in done.stderr
+    assert priorities.placement() == {"old": "n1", "vip": None}
+    assert "deletionTimestamp" not in priorities.pod("old")["metadata"]
+    assert "nominatedNodeName" not in priorities.pod("vip")["status"]

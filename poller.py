@@ -78,7 +78,7 @@ class Poller:
             self.queue.apply(change, now)
         if news.complete and not self.dry_run:
             self.cluster.forget_all(unconfirmed)  # they were bound: what isn't seen has gone again
-            self.cluster.forget_leaving()
+            self.cluster.leaving.clear()  # who was told to leave is seen leaving, or could not be told
 
     def decide(self, now: float) -> list[Decision]:
         """A decision for each pod to be tried, each counted in the picture before the next is made."""

@@ -151,6 +151,8 @@ class Writer:
 
     def evict(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> None:
         """Have a pod leave its node for a more important one: say why, and delete it gracefully."""
+        if victim.metadata.deletion_timestamp:  # it is leaving as it is
+            return
         scheduler = preemptor.spec.scheduler_name
         condition = {
             "type": "DisruptionTarget",

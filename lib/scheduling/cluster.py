@@ -81,7 +81,7 @@ class Cluster:
         self.workloads = workloads or Workloads()
         self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
         self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be seen
-        self.leaving: set[str] = set()  # uids of pods that are deleted, or about to be
+        self.leaving: set[str] = set()  # uids of pods that were told to leave, and not yet seen to
         self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid: pods that room is made for, and where
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
         self._places: dict[str, tuple[Pod, str]] = {}  # by uid
@@ -113,8 +113,6 @@ class Cluster:
     def _put(self, pod: Pod, node_name: str) -> None:
         self._take_away(pod)
         self._nominated.pop(_key(pod), None)
-        if pod.metadata.deletion_timestamp:
-            self.leaving.add(_key(pod))
         self._places[_key(pod)] = pod, node_name
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
@@ -162,11 +160,15 @@ class Cluster:
             if where == node_name and other.spec.priority >= pod.spec.priority and _key(other) != _key(pod)
         ]
 
-    def forget_leaving(self) -> None:
-        """Pods that should have been seen leaving by now, and weren't, stay."""
-        self.leaving = {
-            _key(pod) for pod, _ in self._places.values() if pod.metadata.deletion_timestamp is not None
-        }
+    def is_leaving(self, pod: Pod) -> bool:
+        """Whether a pod makes room for a more important one."""
+        return _key(pod) in self.leaving or (
+            pod.metadata.deletion_timestamp is not None
+            and any(
+                each.type == "DisruptionTarget" and each.reason == "PreemptionByScheduler"
+                for each in pod.status.conditions
+            )
+        )
 
     @contextmanager
     def without(self, pods: Iterable[Pod]) -> Iterator["Away"]:

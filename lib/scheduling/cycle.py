@@ -47,6 +47,9 @@ ENOUGH_NODES = 100
 """So many feasible nodes are sought in any case; in a smaller cluster every node is looked at."""
 LEAST_PERCENTAGE = 5
 
+NOT_AMONG = "node(s) didn't satisfy plugin(s) [{}]"
+"""Of nodes that PreFilter didn't name."""
+
 
 class Scheduler:
     """Decides by one profile. `random` breaks ties."""
@@ -158,7 +161,7 @@ class Scheduler:
             if isinstance(answer, Set):
                 for node in nodes:
                     if node.name not in answer:
-                        reason = unresolvable(f"node(s) didn't satisfy plugin(s) [{plugin.name}]")
+                        reason = unresolvable(NOT_AMONG.format(plugin.name))
                         decision.rejected[node.name] = Rejection(plugin.name, reason)
                 nodes = [node for node in nodes if node.name in answer]
             elif answer == SKIP:
@@ -202,12 +205,13 @@ class Scheduler:
         """Nothing fits: ask the plugins that may change that."""
         rejected = {name: each.status for name, each in decision.rejected.items()}
 
-        def fits(name: str) -> bool:
-            return self._fits_alone(decision.pod, cluster, name)
+        def why_not(name: str) -> Status | None:
+            rejection = self._rejection_afresh(decision.pod, cluster, cluster.nodes[name])
+            return rejection.status if rejection else None
 
         for plugin in self._post_filters:
             self._asked = plugin
-            answer = plugin.post_filter(decision.state, decision.pod, cluster, rejected, fits)
+            answer = plugin.post_filter(decision.state, decision.pod, cluster, rejected, why_not)
             if isinstance(answer, PostFilterResult):
                 decision.nominated, decision.victims = answer.node_name, answer.victims
                 cluster.nominate(decision.pod, answer.node_name)  # from now on, the place is kept
@@ -218,36 +222,45 @@ class Scheduler:
                 return
             decision.afterword = " ".join([decision.afterword, *status.reasons]).strip()
 
-    def _fits_alone(self, pod: Pod, cluster: Cluster, name: str) -> bool:
-        """Whether a pod fits on a node as the picture is now, which isn't how it was when the cycle began."""
-        state: CycleState = {}
-        filters = list(self._filters)
-        for plugin in self._pre_filters:
-            answer = plugin.pre_filter(state, pod, cluster)
-            if isinstance(answer, Set):
-                if name not in answer:
-                    return False
-            elif answer == SKIP:
-                filters = [each for each in filters if each.name != plugin.name]
-            elif answer:
-                return False
-        return self._rejection(filters, state, pod, cluster, cluster.nodes[name]) is None
+    def _rejection_afresh(self, pod: Pod, cluster: Cluster, node: NodeInfo) -> Rejection | None:
+        """Who rules a node out, in the picture as it is now, which isn't how it was when the cycle began.
 
-    def _rejection(
-        self, filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, cluster: Cluster, node: NodeInfo
-    ) -> Rejection | None:
-        """Who rules a node out: as it is, or with the pods on it for which a place is kept there."""
+        Asked with the pods on it for which a place is kept there, and without them.
+        """
         nominated = cluster.nominated_before(pod, node.name)
         for other in nominated:
             node.add(other)
         try:
-            rejection = self._first_rejection(filters, state, pod, node)
+            rejection = self._ask_all(pod, cluster, node)
         finally:
             for other in nominated:
                 node.remove(other)
-        if rejection or not nominated:
-            return rejection
+        return self._ask_all(pod, cluster, node) if nominated and not rejection else rejection
+
+    def _ask_all(self, pod: Pod, cluster: Cluster, node: NodeInfo) -> Rejection | None:
+        """PreFilter and Filter, for one node alone."""
+        state: CycleState = {}
+        filters = list(self._filters)
+        for plugin in self._pre_filters:
+            self._asked = plugin
+            answer = plugin.pre_filter(state, pod, cluster)
+            if isinstance(answer, Set):
+                if node.name not in answer:
+                    return Rejection(plugin.name, unresolvable(NOT_AMONG.format(plugin.name)))
+            elif answer == SKIP:
+                filters = [each for each in filters if each.name != plugin.name]
+            elif answer := _checked(answer):
+                return Rejection(plugin.name, answer)
         return self._first_rejection(filters, state, pod, node)
+
+    def _rejection(
+        self, filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, cluster: Cluster, node: NodeInfo
+    ) -> Rejection | None:
+        """Who rules a node out; more is asked where a place is kept for another pod."""
+        rejection = self._first_rejection(filters, state, pod, node)
+        if rejection or not cluster.nominated_before(pod, node.name):
+            return rejection
+        return self._rejection_afresh(pod, cluster, node)
 
     # --- which is best ----------------------------------------------------------------------------------
 

@@ -141,9 +141,9 @@ class PostFilterPlugin(Plugin, Protocol):
         pod: Pod,
         cluster: Cluster,
         rejected: Mapping[str, Status],
-        fits: Callable[[str], bool],
+        why_not: Callable[[str], Status | None],
     ) -> PostFilterResult | Status | None:
-        """A rejection's reasons end the message. `fits` asks all filters about a node, as things are."""
+        """A rejection's reasons end the message. `why_not` asks all filters about a node."""
 
 
 @runtime_checkable

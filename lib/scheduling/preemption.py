@@ -10,9 +10,10 @@ from datetime import UTC, datetime
 from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.kube.selectors import selects
 from lib.scheduling.cluster import Cluster
+from lib.scheduling.framework import Status
 
-Fits = Callable[[str], bool]
-"""Whether the pod would fit on a node, as the picture is at the moment."""
+WhyNot = Callable[[str], Status | None]
+"""What the filters have against a node for the pod, as the picture is at the moment."""
 
 _NOW = datetime.max.replace(tzinfo=UTC)
 
@@ -26,24 +27,23 @@ class Victims:
     violations: int
 
 
-def victims_on(pod: Pod, node_name: str, cluster: Cluster, fits: Fits) -> Victims | None:
-    """Who must go from a node so that a pod fits there; None if it doesn't even if all do that might.
+def victims_on(pod: Pod, node_name: str, cluster: Cluster, why_not: WhyNot) -> Victims | Status:
+    """Who must go from a node so that a pod fits there; or why it doesn't even if all do that might.
 
     All pods of lower priority are taken away first; then as many as possible are given back, first those
     that a disruption budget protects, in each case the most important first.
     """
     lower = [each for each in cluster.nodes[node_name].pods if each.spec.priority < pod.spec.priority]
-    going = [each for each in lower if each.metadata.uid in cluster.leaving]
-    potential = sorted((each for each in lower if each not in going), key=_least_important_last)
-    with cluster.without([*going, *potential]) as away:
-        if not fits(node_name):
-            return None
+    potential = sorted(lower, key=_least_important_last)
+    with cluster.without(potential) as away:
+        if status := why_not(node_name):
+            return status
         protected, others = _by_budget(potential, cluster.budgets or ())
         victims: list[Pod] = []
         violations = 0
         for each in [*protected, *others]:
             away.give_back(each)
-            if fits(node_name):
+            if why_not(node_name) is None:
                 continue
             away.take(each)
             victims.append(each)
@@ -107,6 +107,7 @@ def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
     return (
         budget.metadata.namespace == pod.metadata.namespace
         and budget.spec.selector not in (None, LabelSelector())
+        and bool(pod.metadata.labels)
         and selects(budget.spec.selector, pod.metadata.labels)
         and pod.metadata.name not in budget.status.disrupted_pods
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.framework import Code, CycleState, PostFilterResult, Status, unschedulable
-from lib.scheduling.preemption import Fits, Victims, has_victims, pick_one, victims_on
+from lib.scheduling.preemption import Victims, WhyNot, has_victims, pick_one, victims_on
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -28,40 +28,47 @@ class DefaultPreemption:
     name = "DefaultPreemption"
 
     def post_filter(
-        self, state: CycleState, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status], fits: Fits
+        self, state: CycleState, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status], why_not: WhyNot
     ) -> PostFilterResult | Status:
         """Try nodes in the picture; the victims of the best, or why none is any good."""
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
         if cluster.budgets is None:
             return unschedulable(UNSEEN)
-        if _victims_are_leaving(pod, cluster):
+        if _victims_are_leaving(pod, cluster, rejected):
             return unschedulable(ON_THEIR_WAY)
 
-        reasons: Counter[str] = Counter()
+        hopeful = [name for name in cluster.nodes if _might_help(rejected.get(name))]
+        reasons = Counter({NOT_HELPFUL: len(cluster.nodes) - len(hopeful)})
         found: list[Victims] = []
-        enough = max(ENOUGH, len(cluster.nodes) // 10)
-        for name in cluster.nodes:
-            status = rejected.get(name)
-            if status is None or status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE or len(found) == enough:
-                reasons[NOT_HELPFUL] += 1
-            elif not has_victims(pod, name, cluster):
+        enough = max(ENOUGH, len(hopeful) // 10)
+        for name in hopeful:
+            if len(found) >= enough and any(not each.violations for each in found):
+                break
+            if not has_victims(pod, name, cluster):
                 reasons[NO_VICTIMS] += 1
-            elif victims := victims_on(pod, name, cluster, fits):
-                found.append(victims)
+                continue
+            answer = victims_on(pod, name, cluster, why_not)
+            if isinstance(answer, Victims):
+                found.append(answer)
             else:
-                reasons.update(status.reasons)
+                reasons.update(answer.reasons)
         if found:
             best = pick_one(found)
             return PostFilterResult(best.node_name, best.pods)
-        counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+        counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
         return unschedulable(f"preemption: 0/{len(cluster.nodes)} nodes are available: {counted}.")
 
 
-def _victims_are_leaving(pod: Pod, cluster: Cluster) -> bool:
-    """Whether room is being made for the pod already."""
-    node_name = cluster.nominated_node(pod)
-    node = cluster.nodes.get(node_name or "")
-    return node is not None and any(
-        each.metadata.uid in cluster.leaving and each.spec.priority < pod.spec.priority for each in node.pods
-    )
+def _might_help(status: Status | None) -> bool:
+    """Whether a node was rejected for something that others leaving could change."""
+    return status is not None and status.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+def _victims_are_leaving(pod: Pod, cluster: Cluster, rejected: Mapping[str, Status]) -> bool:
+    """Whether room is being made for the pod already, on a node that will do."""
+    name = cluster.nominated_node(pod) or ""
+    if name not in cluster.nodes or (name in rejected and not _might_help(rejected[name])):
+        return False
+    lower = [each for each in cluster.nodes[name].pods if each.spec.priority < pod.spec.priority]
+    return any(cluster.is_leaving(each) for each in lower)

@@ -1,0 +1,544 @@
+"""Who must yield to a pod that fits nowhere, and on which node: small clusters, outcomes worked out by hand.
+
+The rule is that of kube-scheduler's DefaultPreemption: of each node where pods of lower priority are in the
+way, all of these are taken away; then as many as possible are given back, those first that a disruption
+budget protects, the more important before the less. The node where that does least harm is nominated.
+
+Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, framework/preemption/
+preemption.go, pickOneNodeForPreemption and DryRunPreemption, and util/utils.go, MoreImportantPod
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import pytest
+from objects import node, read
+
+from lib.kube.changes import Change, Kind
+from lib.kube.objects import Node, Pod, PodDisruptionBudget
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.cycle import Scheduler
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.plugins.registry import default_profile
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+LEAST_PRIORITY = -(2**31)
+
+
+def a(
+    name: str,
+    priority: int = 0,
+    cpu: str = "1",
+    *,
+    at: int | None = 0,
+    labels: dict[str, str] | None = None,
+    namespace: str = "default",
+    port: int | None = None,
+    leaving: str = "",
+    **spec: Any,
+) -> Pod:
+    """A pod, started `at` a minute, or not yet; `leaving`: who deletes it; `spec` as in the API."""
+    container: dict[str, Any] = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    if port:
+        container["ports"] = [{"hostPort": port}]
+    metadata: dict[str, Any] = {"namespace": namespace, "name": name, "uid": f"uid-of-{name}"}
+    metadata["labels"] = labels or {}
+    status: dict[str, Any] = {} if at is None else {"startTime": f"2026-01-01T00:{at:02}:00Z"}
+    if leaving:
+        metadata["deletionTimestamp"] = "2026-01-02T00:00:00Z"
+    if leaving == SCHEDULER:
+        status["conditions"] = [
+            {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler"}
+        ]
+    body = {"priority": priority, "containers": [container], **spec}
+    made: Pod = read(Pod, {"metadata": metadata, "spec": body, "status": status})
+    return made
+
+
+SCHEDULER, USER = "scheduler", "user"
+"""Who deletes pods: the scheduler says why in a condition."""
+
+
+def new(cpu: str = "4", priority: int = 10, name: str = "new", **more: Any) -> Pod:
+    """The pod that is to be placed."""
+    return a(name, priority, cpu, at=None, **more)
+
+
+Place = tuple[Node, tuple[Pod, ...]]
+
+
+def on(name: str, *pods: Pod, labels: dict[str, str] | None = None, **more: Any) -> Place:
+    """A node of 4 cpu, if nothing else is said, and what runs there."""
+    for each in pods:
+        each.spec.node_name = name
+    return node(name, labels={HOSTNAME: name, **(labels or {})}, **more), pods
+
+
+def budget(
+    selector: Any, allowed: int = 0, namespace: str = "default", disrupted: Iterable[str] = ()
+) -> PodDisruptionBudget:
+    """A disruption budget; `selector` None leaves it out, a dict without expressions is labels."""
+    if selector is not None and "matchExpressions" not in selector and selector:
+        selector = {"matchLabels": selector}
+    status = {
+        "disruptionsAllowed": allowed,
+        "disruptedPods": dict.fromkeys(disrupted, "2026-01-01T00:00:00Z"),
+    }
+    body = {"metadata": {"namespace": namespace, "name": "budget"}, "status": status}
+    made: PodDisruptionBudget = read(
+        PodDisruptionBudget, body if selector is None else body | {"spec": {"selector": selector}}
+    )
+    return made
+
+
+def picture(
+    places: Iterable[Place],
+    budgets: Iterable[PodDisruptionBudget] = (),
+    nominated: Iterable[tuple[Pod, str]] = (),
+) -> Cluster:
+    places = list(places)
+    cluster = Cluster([each for each, _ in places], [each for _, pods in places for each in pods])
+    cluster.budgets = list(budgets)
+    for pod, where in nominated:
+        cluster.nominate(pod, where)
+    return cluster
+
+
+def decide(pod: Pod, cluster: Cluster, *, preemption: bool = True) -> Decision:
+    profile = default_profile("my-scheduler", preemption=preemption)
+    return Scheduler(profile, Random(1)).schedule_one(pod, cluster)
+
+
+def names(pods: Iterable[Pod]) -> set[str]:
+    return {each.metadata.name for each in pods}
+
+
+def apart_from(key: str, **labels: str) -> dict[str, Any]:
+    """Required anti-affinity to pods with these labels."""
+    term = {"topologyKey": key, "labelSelector": {"matchLabels": labels}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def near_to(key: str, **labels: str) -> dict[str, Any]:
+    """Required affinity to pods with these labels."""
+    return {"podAffinity": apart_from(key, **labels)["podAntiAffinity"]}
+
+
+# --- the table ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """A cluster, the pod that comes, and what should be: its node and who leaves it, or the last words."""
+
+    rule: str
+    places: list[Place]
+    pod: Pod
+    node: str | None
+    victims: set[str] | str
+    budgets: tuple[PodDisruptionBudget, ...] = ()
+    nominated: tuple[tuple[Pod, str], ...] = ()
+
+
+NO_VICTIMS = "No preemption victims found for incoming pod"
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+ON_THEIR_WAY = "preemption: not eligible due to a terminating pod on the nominated node."
+
+
+def nowhere(nodes: int, *counted: str) -> str:
+    return f"preemption: 0/{nodes} nodes are available: {', '.join(counted)}."
+
+
+DB = {"app": "db"}
+WEB = {"app": "web"}
+NO_DB_MAY_GO = budget(DB, allowed=0)
+GPU = [{"key": "gpu", "effect": "NoSchedule"}]
+SPREAD = [
+    {
+        "topologyKey": HOSTNAME,
+        "maxSkew": 1,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": WEB},
+    }
+]
+ONLY_N2 = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
+            ]
+        }
+    }
+}
+
+WHO_MAY_GO = [
+    Case("lower priority yields, equal does not",
+         [on("n1", a("equal", 10, "2"), a("lower", 9, "2"))], new("2"), "n1", {"lower"}),
+    Case("equal priority is no victim",
+         [on("n1", a("equal", 10, "4"))], new(), None, nowhere(1, f"1 {NO_VICTIMS}")),
+    Case("higher priority is no victim",
+         [on("n1", a("x", 11, "4")), on("n2", a("y", 12, "4"))], new(), None, nowhere(2, f"2 {NO_VICTIMS}")),
+    Case("an empty node has no victims",
+         [on("n1", has={"pods": "0"})], new("1"), None, nowhere(1, f"1 {NO_VICTIMS}")),
+    Case("below nothing there are negative priorities",
+         [on("n1", a("x", 0, "2"), a("y", -1, "2"))], new("2", priority=0), "n1", {"y"}),
+    Case("a pod that would preempt may, as its policy says",
+         [on("n1", a("x", 1, "4"))], new(preemptionPolicy="PreemptLowerPriority"), "n1", {"x"}),
+    Case("preemptionPolicy Never",
+         [on("n1", a("x", 1, "4"))], new(preemptionPolicy="Never"),
+         None, "preemption: not eligible due to preemptionPolicy=Never."),
+]  # fmt: skip
+
+WHO_STAYS = [
+    Case("as many stay as possible, the more important first",
+         [on("n1", a("p1", 1), a("p4", 4), a("p2", 2), a("p3", 3))], new("2"), "n1", {"p1", "p2"}),
+    Case("an important pod stays, though it alone would be enough",
+         [on("n1", a("vip", 5, "2"), a("x", 1), a("y", 1))], new("2"), "n1", {"x", "y"}),
+    Case("an important pod stays, though it is large",
+         [on("n1", a("large", 5, "3"), a("small", 1))], new("1"), "n1", {"small"}),
+    Case("where the important cannot stay, the less important still may",
+         [on("n1", a("vip", 5, "3"), a("x", 1))], new("2"), "n1", {"vip"}),
+    Case("of equals those stay that have run for longer",
+         [on("n1", a("young", 1, "2", at=9), a("old", 1, "2", at=5))], new("2"), "n1", {"young"}),
+    Case("what has not started is the youngest",
+         [on("n1", a("unstarted", 1, "2", at=None), a("old", 1, "2", at=5))], new("2"), "n1", {"unstarted"}),
+    Case("priority counts before age",
+         [on("n1", a("old", 1, "2", at=1), a("young", 2, "2", at=9))], new("2"), "n1", {"old"}),
+    Case("all go if they must",
+         [on("n1", a("w", 1), a("x", 2), a("y", 3), a("z", 4))], new("4"), "n1", {"w", "x", "y", "z"}),
+]  # fmt: skip
+
+WHICH_NODE = [
+    Case("fewest violated budgets before everything else",
+         [on("n1", a("db", 1, "4", labels=DB)), on("n2", a("w", 9), a("x", 9), a("y", 9), a("z", 9))],
+         new(), "n2", {"w", "x", "y", "z"}, (NO_DB_MAY_GO,)),
+    Case("one violated budget rather than two",
+         [on("n1", a("x", 1, "2", labels=DB), a("y", 1, "2", labels=DB)),
+          on("n2", a("z", 9, "4", labels=DB))],
+         new(), "n2", {"z"}, (NO_DB_MAY_GO,)),
+    Case("then the lowest of the highest priorities, though the victims are more",
+         [on("n1", a("x", 5, "4")), on("n2", a("y", 4, "2"), a("z", 4, "2"))], new(), "n2", {"y", "z"}),
+    Case("then the smallest sum of priorities",
+         [on("n1", a("w", 5, "2"), a("x", 3, "2")), on("n2", a("y", 5, "2"), a("z", 2, "2"))],
+         new(), "n2", {"y", "z"}),
+    Case("to that sum a victim of negative priority adds, too",
+         [on("n1", a("x", -1, "2"), a("y", -5, "2")), on("n2", a("z", -1, "4"))], new(), "n2", {"z"}),
+    Case("the sum counts before the age",
+         [on("n1", a("w", 5, "2", at=9), a("x", 3, "2", at=9)), on("n2", a("y", 5, "2"), a("z", 2, "2"))],
+         new(), "n2", {"y", "z"}),
+    # The sums are made of priorities raised by 2^31, so only a victim of the least priority adds nothing.
+    Case("then the fewest victims",
+         [on("n1", a("x", 5, "2", at=9), a("y", LEAST_PRIORITY, "2", at=9)), on("n2", a("z", 5, "4", at=1))],
+         new(), "n2", {"z"}),
+    Case("but a smaller sum rather than fewer victims",
+         [on("n1", a("w", 5, "2"), a("x", 5, "2")),
+          on("n2", a("y", 5, "2"), a("z", LEAST_PRIORITY), a("zz", LEAST_PRIORITY))],
+         new(), "n2", {"y", "z", "zz"}),
+    Case("then those that started last",
+         [on("n1", a("old", 5, "4", at=1)), on("n2", a("young", 5, "4", at=9))], new(), "n2", {"young"}),
+    Case("whereby the less important do not count",
+         [on("n1", a("w", 5, "2", at=5), a("x", 1, "2", at=8)),
+          on("n2", a("y", 5, "2", at=9), a("z", 1, "2", at=1))],
+         new(), "n2", {"y", "z"}),
+    Case("and of the most important the oldest does",
+         [on("n1", a("w", 5, "2", at=1), a("x", 5, "2", at=9)),
+          on("n2", a("y", 5, "2", at=4), a("z", 5, "2", at=5))],
+         new(), "n2", {"y", "z"}),
+    # kube-scheduler says "the first such node", too, but leaves it to chance which is the first.
+    Case("then the first",
+         [on("n1", a("x", 5, "4")), on("n2", a("y", 5, "4")), on("n3", a("z", 5, "4"))], new(), "n1", {"x"}),
+]  # fmt: skip
+
+# Where there are two nodes, "n1" has the less important pods: it is passed over only if they are protected.
+BUDGETS = [
+    Case("a protected pod stays before a more important one",
+         [on("n1", a("db", 1, "2", labels=DB), a("x", 5, "2"))], new("2"), "n1", {"x"}, (NO_DB_MAY_GO,)),
+    Case("a budget is violated if there is no other way",
+         [on("n1", a("db", 1, "4", labels=DB))], new(), "n1", {"db"}, (NO_DB_MAY_GO,)),
+    # The more important pod is counted first, uses the budget up, and so is the one that may go.
+    Case("a budget that allows one of two",
+         [on("n1", a("x", 5, "2", labels=DB), a("y", 4, "2", labels=DB))],
+         new("2"), "n1", {"x"}, (budget(DB, allowed=1),)),
+    Case("a budget that allows one is violated by two",
+         [on("n1", a("x", 5, "2", labels=DB), a("y", 4, "2", labels=DB)), on("n2", a("z", 9, "4"))],
+         new(), "n2", {"z"}, (budget(DB, allowed=1),)),
+    Case("a budget that allows two is not",
+         [on("n1", a("x", 5, "2", labels=DB), a("y", 4, "2", labels=DB)), on("n2", a("z", 9, "4"))],
+         new(), "n1", {"x", "y"}, (budget(DB, allowed=2),)),
+    Case("a budget may select by expressions",
+         [on("n1", a("x", 1, "4", labels=DB)), on("n2", a("y", 5, "4"))], new(), "n2", {"y"},
+         (budget({"matchExpressions": [{"key": "app", "operator": "In", "values": ["db"]}]}),)),
+    Case("of two budgets that cover a pod one is enough to protect it",
+         [on("n1", a("x", 1, "4", labels={**DB, "tier": "1"})), on("n2", a("y", 5, "4"))],
+         new(), "n2", {"y"}, (budget(DB, allowed=3), budget({"tier": "1"}, allowed=0))),
+    Case("a budget protects only whom it selects",
+         [on("n1", a("x", 1, "4", labels=WEB)), on("n2", a("y", 5, "4"))],
+         new(), "n1", {"x"}, (NO_DB_MAY_GO,)),
+    Case("a budget with an empty selector protects nobody",
+         [on("n1", a("x", 1, "4", labels=DB)), on("n2", a("y", 5, "4", namespace="other"))], new(),
+         "n1", {"x"}, (budget({}),)),
+    Case("a budget without a selector protects nobody",
+         [on("n1", a("x", 1, "4", labels=DB)), on("n2", a("y", 5, "4"))], new(),
+         "n1", {"x"}, (budget(None),)),
+    Case("a budget of another namespace protects nobody here",
+         [on("n1", a("x", 1, "4", labels=DB)), on("n2", a("y", 5, "4"))],
+         new(), "n1", {"x"}, (budget(DB, namespace="other"),)),
+    Case("a pod that counts as disrupted already violates nothing",
+         [on("n1", a("x", 1, "4", labels=DB)), on("n2", a("y", 5, "4"))],
+         new(), "n1", {"x"}, (budget(DB, disrupted=["x"]),)),
+    Case("nor does it use up what is allowed",
+         [on("n1", a("x", 5, "2", labels=DB), a("y", 4, "2", labels=DB)), on("n2", a("z", 9, "4"))],
+         new(), "n1", {"x", "y"}, (budget(DB, allowed=1, disrupted=["x"]),)),
+    Case("no budget protects a pod without labels",
+         [on("n1", a("x", 1, "4")), on("n2", a("y", 5, "4", labels=DB))], new(), "n1", {"x"},
+         (budget({"matchExpressions": [{"key": "app", "operator": "DoesNotExist"}]}),)),
+]  # fmt: skip
+
+NOT_TRIED = [
+    Case("a taint stays",
+         [on("n1", a("x", 1, "4"), taints=GPU)], new(), None, nowhere(1, f"1 {NOT_HELPFUL}")),
+    Case("a cordoned node stays so",
+         [on("n1", a("x", 1, "4"), unschedulable=True)], new(), None, nowhere(1, f"1 {NOT_HELPFUL}")),
+    Case("a node that the pod does not select",
+         [on("n1", a("x", 1, "4"))], new(nodeSelector={"disk": "ssd"}), None, nowhere(1, f"1 {NOT_HELPFUL}")),
+    Case("a node that the pod's affinity does not name",
+         [on("n1", a("x", 1, "4")), on("n2", a("y", 10, "4"))], new(affinity=ONLY_N2),
+         None, nowhere(2, f"1 {NO_VICTIMS}", f"1 {NOT_HELPFUL}")),
+    Case("a node that is smaller than the pod",
+         [on("n1", a("x", 1, "4"))], new("5"), None, nowhere(1, f"1 {NOT_HELPFUL}")),
+    Case("a node far from what the pod must be near to",
+         [on("n1", a("x", 1, "3"))], new("1", affinity=near_to(HOSTNAME, app="db")),
+         None, nowhere(1, f"1 {NOT_HELPFUL}")),
+    Case("others are tried, though their pods are more important",
+         [on("n1", a("x", 1, "4"), taints=GPU), on("n2", a("y", 5, "4"))], new(), "n2", {"y"}),
+    Case("each node says why",
+         [on("n1", a("x", 1, "4"), unschedulable=True), on("n2", a("y", 10, "4")),
+          on("n3", a("z", 10, "3"), a("low", 1))],
+         new("2"), None, nowhere(3, "1 Insufficient cpu", f"1 {NO_VICTIMS}", f"1 {NOT_HELPFUL}")),
+]  # fmt: skip
+
+WHAT_IS_IN_THE_WAY = [
+    Case("a host port",
+         [on("n1", a("x", 5, port=80), a("y", 1, port=81), a("z", 1))],
+         new("1", port=80), "n1", {"x"}),
+    Case("a victim that keeps the pod away",
+         [on("n1", a("x", 5, affinity=apart_from(HOSTNAME, app="web")), a("y", 1))],
+         new("1", labels=WEB), "n1", {"x"}),
+    Case("a victim that the pod keeps away from",
+         [on("n1", a("x", 5, labels=DB), a("y", 1))],
+         new("1", affinity=apart_from(HOSTNAME, app="db")), "n1", {"x"}),
+    Case("only pods of the node itself are taken away, not others of its zone",
+         [on("n1", a("x", 1), labels={ZONE: "z"}), on("n2", a("db", 5, labels=DB), labels={ZONE: "z"})],
+         new("1", affinity=apart_from(ZONE, app="db")), "n2", {"db"}),
+    Case("a pod that keeps it away and does not yield",
+         [on("n1", a("x", 10, affinity=apart_from(HOSTNAME, app="web")), a("y", 1))],
+         new("1", labels=WEB),
+         None, nowhere(1, "1 node(s) didn't satisfy existing pods anti-affinity rules")),
+    Case("a pod too many of those that are to be spread",
+         [on("n1", a("x", 5, labels=WEB), a("y", 1)), on("n2", a("z", 10, "4"))],
+         new("1", labels=WEB, topologySpreadConstraints=SPREAD), "n1", {"x"}),
+    Case("the number of pods",
+         [on("n1", a("x", 5, "100m"), a("y", 1, "100m"), has={"pods": "2"})], new("100m"), "n1", {"y"}),
+    Case("too much that does not yield",
+         [on("n1", a("x", 10, "3"), a("y", 1))], new("2"), None, nowhere(1, "1 Insufficient cpu")),
+    Case("a node where all that go are not enough is passed over",
+         [on("n1", a("x", 10, "3"), a("y", 1)), on("n2", a("z", 5, "4"))], new("2"), "n2", {"z"}),
+    Case("what is counted in the end is what stays in the way",
+         [on("n1", a("x", 10, "3"), a("y", 1, port=80))], new("2", port=80),
+         None, nowhere(1, "1 Insufficient cpu")),
+    Case("what the pod must be near to cannot go",
+         [on("n1", a("x", 1, "4", labels=DB))], new("1", affinity=near_to(HOSTNAME, app="db")),
+         None, nowhere(1, "1 node(s) didn't match pod affinity rules")),
+]  # fmt: skip
+
+# Pods that leave anyway are among the victims, but aren't deleted a second time.
+LEAVING = [
+    Case("what somebody else deletes is a victim like any other",
+         [on("n1", a("x", 1, "4", leaving=USER)), on("n2", a("y", 5, "4"))], new(), "n1", {"x"}),
+    Case("and is given back after the more important",
+         [on("n1", a("x", 1, "2", leaving=USER), a("y", 5, "2"))], new("2"), "n1", {"x"}),
+    Case("if its room is not enough, others must go, too",
+         [on("n1", a("x", 1, "2", leaving=USER), a("y", 5, "2"))], new("4"), "n1", {"x", "y"}),
+    Case("the room of what leaves and would not yield does not count",
+         [on("n1", a("x", 10, "2", leaving=USER), a("y", 1, "2"))], new("2"), "n1", {"y"}),
+    Case("nor is it a victim",
+         [on("n1", a("x", 10, "4", leaving=USER))], new(), None, nowhere(1, f"1 {NO_VICTIMS}")),
+    Case("what leaves is given back like the others, if it is more important than they are",
+         [on("n1", a("x", 5, "2", leaving=USER), a("y", 1, "2"))], new("2"), "n1", {"y"}),
+    Case("the importance of what leaves counts when nodes are compared",
+         [on("n1", a("x", 8, "4", leaving=USER)), on("n2", a("y", 1, "4"))], new(), "n2", {"y"}),
+]  # fmt: skip
+
+PLACES_KEPT = [
+    Case("a place that is kept for an equal is not there for the pod",
+         [on("n1", a("x", 1, "2"), a("y", 2, "2"))], new("2"), "n1", {"x", "y"},
+         nominated=((new("2", 10, "other"), "n1"),)),
+    Case("a place that is kept for a less important pod is",
+         [on("n1", a("x", 1, "2"), a("y", 2, "2"))], new("2"), "n1", {"x"},
+         nominated=((new("2", 9, "other"), "n1"),)),
+    Case("a place kept on another node does not matter",
+         [on("n1", a("x", 1, "2"), a("y", 2, "2")), on("n2", a("z", 10, "4"))], new("2"), "n1", {"x"},
+         nominated=((new("2", 20, "other"), "n2"),)),
+    Case("a pod for which a place is kept is no victim",
+         [on("n1")], new("4"), None, nowhere(1, f"1 {NO_VICTIMS}"),
+         nominated=((new("1", 20, "other"), "n1"),)),
+    Case("while its victims leave, a pod has no others go",
+         [on("n1", a("x", 1, "4", leaving=SCHEDULER)), on("n2", a("y", 1, "4"))], new(), None, ON_THEIR_WAY,
+         nominated=((new(), "n1"),)),
+    Case("what leaves another node is no reason to wait",
+         [on("n1", a("x", 1, "4")), on("n2", a("y", 1, "2", leaving=SCHEDULER), a("z", 10, "2"))],
+         new(), "n1", {"x"}, nominated=((new(), "n1"),)),
+    Case("nor is what leaves and is not less important",
+         [on("n1", a("x", 10, "2", leaving=SCHEDULER), a("y", 1, "2"))], new("2"), "n1", {"y"},
+         nominated=((new("2"), "n1"),)),
+    Case("nor is what somebody else deletes",
+         [on("n1", a("x", 1, "2", leaving=USER), a("y", 1, "2"))], new(), "n1", {"x", "y"},
+         nominated=((new(), "n1"),)),
+    Case("a pod does not wait for a node that has become impossible",
+         [on("n1", a("x", 1, "4", leaving=SCHEDULER), unschedulable=True), on("n2", a("y", 5, "4"))],
+         new(), "n2", {"y"}, nominated=((new(), "n1"),)),
+]  # fmt: skip
+
+CASES = [
+    *WHO_MAY_GO,
+    *WHO_STAYS,
+    *WHICH_NODE,
+    *BUDGETS,
+    *NOT_TRIED,
+    *WHAT_IS_IN_THE_WAY,
+    *LEAVING,
+    *PLACES_KEPT,
+]
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(each, id=each.rule) for each in CASES],
+)
+def test_the_least_harm_is_done(case: Case) -> None:
+    decision = decide(case.pod, picture(case.places, case.budgets, case.nominated))
+    assert decision.outcome == Outcome.UNSCHEDULABLE
+    assert decision.node_name is None
+    if isinstance(case.victims, str):
+        assert (decision.nominated, names(decision.victims)) == ("", set())
+        assert decision.message.endswith(f". {case.victims}")
+    else:
+        assert (decision.nominated, names(decision.victims)) == (case.node, case.victims)
+        assert "preemption" not in decision.message  # the reasons why it fits nowhere now, and no more
+
+
+# --- around it ------------------------------------------------------------------------------------------
+
+
+def state_of(cluster: Cluster) -> Any:
+    """All that the picture says of its nodes, whatever the order of the pods."""
+    return {
+        name: (
+            sorted(str(each) for each in info.pods),
+            sorted(str(each) for each, _ in info.pods_with_affinity),
+            +Counter(info.requested),
+            +Counter(info.non_zero_requested),
+            +info.ports,
+        )
+        for name, info in cluster.nodes.items()
+    }
+
+
+@pytest.mark.parametrize("case", [pytest.param(each, id=each.rule) for each in CASES])
+def test_a_dry_run_leaves_the_picture_as_it_is(case: Case) -> None:
+    cluster = picture(case.places, case.budgets, case.nominated)
+    before, leaving, kept = state_of(cluster), set(cluster.leaving), cluster.nominated_node(case.pod)
+    decision = decide(case.pod, cluster)
+    assert state_of(cluster) == before
+    # Only from now on the victims count as leaving, and the place is kept.
+    assert cluster.leaving == leaving | {each.metadata.uid for each in decision.victims}
+    assert cluster.nominated_node(case.pod) == (decision.nominated or kept)
+
+
+def test_without_the_plugin_nothing_is_nominated() -> None:
+    decision = decide(new(), picture([on("n1", a("x", 1, "4"))]), preemption=False)
+    assert (decision.outcome, decision.nominated, decision.victims) == (Outcome.UNSCHEDULABLE, "", ())
+    assert decision.message == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_why_nobody_yields_stands_behind_why_the_pod_fits_nowhere() -> None:
+    decision = decide(new(), picture([on("n1", a("x", 10, "4")), on("n2", a("y", 1), taints=GPU)]))
+    assert decision.message == (
+        "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). "
+        f"preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}."
+    )
+
+
+def test_a_pod_that_fits_somewhere_preempts_nobody() -> None:
+    decision = decide(new("1"), picture([on("n1", a("x", 1, "4")), on("n2", a("y", 1, "3"))]))
+    assert (decision.outcome, decision.node_name) == (Outcome.SCHEDULED, "n2")
+    assert (decision.nominated, decision.victims) == ("", ())
+
+
+@pytest.mark.parametrize(("priority", "placed"), [(4, True), (5, False), (6, False)])
+def test_a_place_is_kept_from_pods_that_are_not_more_important(priority: int, placed: bool) -> None:
+    cluster = picture([on("n1")], nominated=[(new("4", priority, "first"), "n1")])
+    decision = decide(new("1", 5), cluster)
+    assert decision.node_name == ("n1" if placed else None)
+    if not placed:
+        assert decision.message == (
+            f"0/1 nodes are available: 1 Insufficient cpu. {nowhere(1, f'1 {NO_VICTIMS}')}"
+        )
+
+
+def test_a_place_is_kept_no_longer_than_it_is_wanted() -> None:
+    first = new("4", 20, "first")
+    cluster = picture([on("n1")], nominated=[(first, "n1")])
+    cluster.nominate(first, "")
+    assert decide(new("1"), cluster).node_name == "n1"
+
+
+def test_a_pod_keeps_away_from_the_place_of_another() -> None:
+    """Source: framework/runtime/framework.go, addGENominatedPods: what PreFilter knows takes them in, too."""
+    cluster = picture([on("n1")], nominated=[(new("1", 20, "db", labels=DB), "n1")])
+    decision = decide(new("1", affinity=apart_from(HOSTNAME, app="db")), cluster)
+    assert decision.node_name is None
+
+
+@pytest.mark.parametrize(
+    ("nominated", "goes_to"),
+    [("n1", "n1"), ("", "n2"), ("n3", "n2"), ("gone", "n2")],
+    ids=["where it fits", "control: the best", "where it does not fit", "where no node is any more"],
+)
+def test_a_pod_goes_where_room_was_made_though_another_node_is_better(nominated: str, goes_to: str) -> None:
+    """Source: schedule_one.go, evaluateNominatedNode."""
+    pod = new("1")
+    places = [on("n1", a("x", 10, "3")), on("n2"), on("n3", a("z", 10, "4"))]
+    decision = decide(pod, picture(places, nominated=[(pod, nominated)]))
+    assert (decision.outcome, decision.node_name) == (Outcome.SCHEDULED, goes_to)
+
+
+def test_from_the_victims_to_the_place() -> None:
+    pod, rival, victim = new("4"), new("1", 5, "rival"), a("x", 1, "4")
+    cluster = picture([on("n1", victim)])
+
+    first = decide(pod, cluster)
+    assert (first.nominated, names(first.victims)) == ("n1", {"x"})
+    assert cluster.nominated_node(pod) == "n1"
+
+    cluster.apply(Change(Kind.MODIFIED, on("n1", a("x", 1, "4", leaving=SCHEDULER))[1][0]))
+    second = decide(pod, cluster)
+    assert (second.nominated, second.victims) == ("", ())
+    assert second.message == f"0/1 nodes are available: 1 Insufficient cpu. {ON_THEIR_WAY}"
+
+    cluster.apply(Change(Kind.DELETED, victim))
+    assert decide(rival, cluster).node_name is None  # though there is room, it is another's
+    assert decide(pod, cluster).node_name == "n1"
+    assert cluster.nominated_node(pod) is None
+
+
+def test_the_search_goes_on_until_no_budget_is_violated() -> None:
+    """Source: preemption.go, DryRunPreemption: enough candidates, one of which at least violates none."""
+    protected = [on(f"n{i}", a(f"db{i}", 1, "4", labels=DB)) for i in range(100)]
+    cluster = picture([*protected, on("last", a("x", 5, "4"))], [NO_DB_MAY_GO])
+    decision = decide(new(), cluster)
+    assert (decision.nominated, names(decision.victims)) == ("last", {"x"})

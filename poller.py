@@ -94,17 +94,17 @@ class Poller:
 
     def carry_out(self, decisions: list[Decision], now: float) -> None:
         """Write all bindings, then all events."""
-        results: list[BindResult] = []
+        done = 0
         try:
             for decision in decisions:
-                results += [self.clerk.bind(decision, self.scheduler_of(decision.pod), self.cluster)]
-                self.settle(decision, results[-1], now)
+                result = self.clerk.bind(decision, self.scheduler_of(decision.pod), self.cluster)
+                done += 1
+                self.settle(decision, result, now)
+                self.clerk.record(decision, result)
         finally:  # nobody to write to, or told to end: what wasn't written isn't so
-            for decision in decisions[len(results) :]:
+            for decision in decisions[done:]:
                 if decision.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
                     self.scheduler_of(decision.pod).give_up(decision, self.cluster)
-        for decision, result in zip(decisions, results, strict=True):
-            self.clerk.record(decision, result)
         self.clerk.write_records()
         self.clerk.forget_all_but(self.queue.uids())
 
@@ -120,8 +120,10 @@ class Poller:
             self.queue.hold(uid, decision.message)
         elif decision.outcome == Outcome.UNSCHEDULABLE:
             self.queue.put_back(uid, decision.rejected_by, decision.message, now)
-        else:
+        elif decision.outcome == Outcome.ERROR:
             self.queue.put_back(uid, (), decision.message, now)
+        else:
+            self.queue.put_back(uid, (), f"its binding to {decision.node_name} failed", now)
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
         """The scheduler that a pod names."""

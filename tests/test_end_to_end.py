@@ -68,6 +68,7 @@ def test_kubectl_shows_it(cluster: Cluster) -> None:
         r"Scheduled .* my-scheduler +Successfully assigned", cluster.kubectl("describe", "pod", "web")
     )
     assert re.search(r"^web .* n1 ", cluster.kubectl("get", "pods", "-o", "wide"), re.MULTILINE)
+    assert "Scheduled" in cluster.kubectl("get", "events", "--field-selector", "source=my-scheduler")
 
 
 def test_a_node_must_be_open_wanted_and_have_room(cluster: Cluster) -> None:

@@ -187,6 +187,10 @@ class Cluster:
         if _key(pod) in self.assumed:
             self._take_away(pod)
 
+    def node_of(self, pod: Pod) -> str:
+        """The node that a pod of the picture is counted on."""
+        return self._places[_key(pod)][1]
+
     def forget_all(self, uids: Iterable[str]) -> None:
         """Count these assumed pods no longer: they should have been seen, and weren't."""
         for uid in self.assumed.intersection(uids):
@@ -208,7 +212,7 @@ class Away:
 
     def take(self, pod: Pod) -> None:
         """Count a pod no longer."""
-        node = next(node for node in self._cluster.nodes.values() if any(each is pod for each in node.pods))
+        node = self._cluster.nodes[self._cluster.node_of(pod)]
         node.remove(pod)
         self._nodes[_key(pod)], self._pods[_key(pod)] = node, pod
 

@@ -10,7 +10,6 @@ from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.groups import POD_GROUP, group_of
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from lib.scheduling.preemption import has_victims
 from lib.scheduling.workloads import Workloads, controller_of
 from lib.service.report import Report
 
@@ -22,7 +21,7 @@ def look_around(
     if cluster.looks_at_namespaces or any(looks_at_namespaces(pod) for pod in pods):
         found = report.readable(feed.namespaces())
         cluster.namespaces = {each.metadata.name: each.metadata.labels for each in found}
-    if any(_may_preempt(pod, cluster) for pod in pods):
+    if _may_preempt(pods, cluster):
         cluster.budgets = _budgets(feed, report)
     spread = [pod for pod in pods if _is_spread_by_default(pod, schedulers[pod.spec.scheduler_name])]
     cluster.workloads = _workloads(feed, spread, report)
@@ -31,9 +30,12 @@ def look_around(
     cluster.group_sizes = {group: size for group, size in sizes.items() if size is not None}
 
 
-def _may_preempt(pod: Pod, cluster: Cluster) -> bool:
-    nodes = cluster.nodes
-    return pod.spec.preemption_policy != "Never" and any(has_victims(pod, name, cluster) for name in nodes)
+def _may_preempt(pods: Sequence[Pod], cluster: Cluster) -> bool:
+    """Whether one of the pods is more important than one that has a node."""
+    lowest = min((each.spec.priority for node in cluster.nodes.values() for each in node.pods), default=None)
+    return lowest is not None and any(
+        pod.spec.priority > lowest and pod.spec.preemption_policy != "Never" for pod in pods
+    )
 
 
 def _budgets(feed: Feed, report: Report) -> list[PodDisruptionBudget] | None:

@@ -189,6 +189,7 @@ def test_a_late_rejection_undoes_it_too(point: str, answer: Status) -> None:
         assert decision.outcome == Outcome.SCHEDULED
         assert not decider.bind(decision, picture)
     assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, ", ".join(answer.reasons))
+    assert decision.as_json()["node"] is None
     assert said == ["late+", "late-"]
     assert not any(info.pods for info in picture.nodes.values())
 

@@ -109,7 +109,7 @@ class Decision:
             "pod": str(self.pod),
             "scheduler": self.pod.spec.scheduler_name,
             "outcome": self.outcome,
-            "node": self.node_name,
+            "node": self.node_name if self.outcome in (Outcome.SCHEDULED, Outcome.WAITING) else None,
             "message": self.message,
             "nodes": dict(sorted(nodes.items())),
         }

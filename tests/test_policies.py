@@ -6,10 +6,13 @@ from random import Random
 import pytest
 from objects import node, pod
 
+from lib.kube.changes import Change, Kind
+from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.queue import SchedulingQueue, why_passed_over
 from lib.service.policies import PolicyError, load_policies
 
 GOOD = "def score(pod, node): return 1\n"
@@ -164,3 +167,29 @@ def test_a_plugin_that_poller_has_but_does_not_use_can_be_imported(tmp_path: Pat
     assert decision.outcome == Outcome.WAITING
     decision = decide(tmp_path, "from lib.scheduling.plugins.random import RandomFilter as Coin")
     assert {each.plugin for each in decision.rejected.values()} <= {"RandomFilter"}
+
+
+class Broken:
+    """A plugin that always fails."""
+
+    name = "Broken"
+
+    def pre_enqueue(self, pod: Pod) -> None:
+        raise KeyError("nothing")
+
+    def queueing_hint(self, pod: Pod, change: object) -> bool:
+        raise KeyError("nothing")
+
+
+def test_a_plugin_that_fails_in_the_queue_stops_nothing() -> None:
+    profile = default_profile("my-scheduler", Broken())
+    assert why_passed_over(pod("web"), profile) == "plugin Broken failed: KeyError: 'nothing'"
+
+    class Hint:
+        name, queueing_hint = "Hint", Broken.queueing_hint
+
+    queue = SchedulingQueue({"my-scheduler": default_profile("my-scheduler", Hint())})
+    queue.apply(Change(Kind.ADDED, pod("web", schedulerName="my-scheduler")), now=0)
+    queue.put_back("uid-of-web", {"Hint"}, "no", now=0)
+    queue.apply(Change(Kind.ADDED, node("n1")), now=50)
+    assert len(queue.ready(now=50)) == 1

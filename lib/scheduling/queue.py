@@ -6,6 +6,7 @@ A pod is active (to be tried at the next tick), backs off (will be, when its tim
 Source: pkg/scheduler/backend/queue/scheduling_queue.go
 """
 
+import logging
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,6 +15,8 @@ from lib.kube.changes import AnyChange, Kind, waiting_pod
 from lib.kube.objects import Pod
 from lib.scheduling.framework import PreEnqueuePlugin, Profile, QueueingHintPlugin, QueueSortPlugin
 from lib.scheduling.groups import group_of
+
+log = logging.getLogger(__name__)
 
 
 class Where(Enum):
@@ -107,9 +110,14 @@ class SchedulingQueue:
         if change.object is queued.pod:
             return False
         hints = self._hints[queued.pod.spec.scheduler_name]
-        return any(
-            name not in hints or hints[name].queueing_hint(queued.pod, change) for name in queued.rejected_by
-        )
+        for name in queued.rejected_by:
+            try:
+                if name not in hints or hints[name].queueing_hint(queued.pod, change):
+                    return True
+            except Exception:  # one that doesn't know is like one that doesn't say
+                log.exception("plugin %s failed to say what could help %s", name, queued.pod)
+                return True
+        return False
 
     def drop(self, uid: str) -> None:
         """A pod waits no longer."""
@@ -188,6 +196,9 @@ def why_passed_over(pod: Pod, profile: Profile) -> str | None:
     if pod.status.phase in ("Succeeded", "Failed"):
         return "has finished"
     for plugin in profile.with_point(PreEnqueuePlugin):
-        if status := plugin.pre_enqueue(pod):
-            return ", ".join(status.reasons)
+        try:
+            if status := plugin.pre_enqueue(pod):
+                return ", ".join(status.reasons)
+        except Exception as error:
+            return f"plugin {plugin.name} failed: {type(error).__name__}: {error}"
     return None

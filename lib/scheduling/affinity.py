@@ -45,6 +45,12 @@ class Terms:
     def __bool__(self) -> bool:
         return bool(self.affinity or self.anti_affinity or self.preferred or self.preferred_anti)
 
+    @property
+    def look_at_namespaces(self) -> bool:
+        """Whether one of them selects namespaces by their labels."""
+        every = (*self.affinity, *self.anti_affinity, *self.preferred, *self.preferred_anti)
+        return any(term.namespace_selector is not None for term in every)
+
 
 def terms_of(pod: Pod) -> Terms:
     """A pod's terms."""
@@ -55,13 +61,6 @@ def terms_of(pod: Pod) -> Terms:
         preferred=_preferred(pod, near),
         preferred_anti=_preferred(pod, far),
     )
-
-
-def looks_at_namespaces(pod: Pod) -> bool:
-    """Whether a pod has a term that selects namespaces by their labels."""
-    terms = terms_of(pod)
-    every = (*terms.affinity, *terms.anti_affinity, *terms.preferred, *terms.preferred_anti)
-    return any(term.namespace_selector is not None for term in every)
 
 
 def _required(pod: Pod, affinity: PodAffinity | None) -> tuple[Term, ...]:

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint
-from lib.scheduling.affinity import Namespaces, Terms, looks_at_namespaces, terms_of
+from lib.scheduling.affinity import Namespaces, Terms, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
 from lib.scheduling.workloads import Workloads
 
@@ -128,7 +128,7 @@ class Cluster:
     def looks_at_namespaces(self) -> bool:
         """Whether a term of a pod here selects namespaces by their labels."""
         return any(
-            looks_at_namespaces(pod) for node in self.nodes.values() for pod, _ in node.pods_with_affinity
+            terms.look_at_namespaces for node in self.nodes.values() for _, terms in node.pods_with_affinity
         )
 
     @cached_property

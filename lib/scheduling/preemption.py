@@ -33,8 +33,7 @@ def victims_on(pod: Pod, node_name: str, cluster: Cluster, why_not: WhyNot) -> V
     All pods of lower priority are taken away first; then as many as possible are given back, first those
     that a disruption budget protects, in each case the most important first.
     """
-    lower = [each for each in cluster.nodes[node_name].pods if each.spec.priority < pod.spec.priority]
-    potential = sorted(lower, key=_least_important_last)
+    potential = sorted(less_important(pod, node_name, cluster), key=_least_important_last)
     with cluster.without(potential) as away:
         if status := why_not(node_name):
             return status
@@ -51,9 +50,9 @@ def victims_on(pod: Pod, node_name: str, cluster: Cluster, why_not: WhyNot) -> V
     return Victims(node_name, tuple(sorted(victims, key=_least_important_last)), violations)
 
 
-def has_victims(pod: Pod, node_name: str, cluster: Cluster) -> bool:
-    """Whether a node has any pod of lower priority."""
-    return any(each.spec.priority < pod.spec.priority for each in cluster.nodes[node_name].pods)
+def less_important(pod: Pod, node_name: str, cluster: Cluster) -> list[Pod]:
+    """The pods of a node whose priority is lower."""
+    return [each for each in cluster.nodes[node_name].pods if each.spec.priority < pod.spec.priority]
 
 
 def pick_one(candidates: Iterable[Victims]) -> Victims:

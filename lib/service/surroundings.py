@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from lib.kube.api import ForbiddenError
 from lib.kube.feed import Feed
 from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
-from lib.scheduling.affinity import looks_at_namespaces
+from lib.scheduling.affinity import terms_of
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.groups import POD_GROUP, group_of
@@ -18,7 +18,7 @@ def look_around(
     feed: Feed, cluster: Cluster, pods: Sequence[Pod], schedulers: Mapping[str, Scheduler], report: Report
 ) -> None:
     """Ask for what is needed to place these pods, and for no more, and make it part of the picture."""
-    if cluster.looks_at_namespaces or any(looks_at_namespaces(pod) for pod in pods):
+    if cluster.looks_at_namespaces or any(terms_of(pod).look_at_namespaces for pod in pods):
         found = report.readable(feed.namespaces())
         cluster.namespaces = {each.metadata.name: each.metadata.labels for each in found}
     if _may_preempt(pods, cluster):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.framework import Code, CycleState, PostFilterResult, Status, unschedulable
-from lib.scheduling.preemption import Victims, WhyNot, has_victims, pick_one, victims_on
+from lib.scheduling.preemption import Victims, WhyNot, less_important, pick_one, victims_on
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -45,7 +45,7 @@ class DefaultPreemption:
         for name in hopeful:
             if len(found) >= enough and any(not each.violations for each in found):
                 break
-            if not has_victims(pod, name, cluster):
+            if not less_important(pod, name, cluster):
                 reasons[NO_VICTIMS] += 1
                 continue
             answer = victims_on(pod, name, cluster, why_not)
@@ -70,5 +70,4 @@ def _victims_are_leaving(pod: Pod, cluster: Cluster, rejected: Mapping[str, Stat
     name = cluster.nominated_node(pod) or ""
     if name not in cluster.nodes or (name in rejected and not _might_help(rejected[name])):
         return False
-    lower = [each for each in cluster.nodes[name].pods if each.spec.priority < pod.spec.priority]
-    return any(cluster.is_leaving(each) for each in lower)
+    return any(cluster.is_leaving(each) for each in less_important(pod, name, cluster))

@@ -115,10 +115,9 @@ class Writer:
             self._failures[pod.metadata.uid] = failure
             if failure.message == message and abs(now - failure.written) < REPEAT:
                 return
-            count, path = failure.count, f"/api/v1/namespaces/{pod.metadata.namespace}/events/{failure.name}"
-            patch = {"count": count, "message": message, "lastTimestamp": now}
+            patch = {"count": failure.count, "message": message, "lastTimestamp": now}
             try:
-                self._api.patch(path, patch, Event)
+                self._api.patch(f"{_events_path(pod)}/{failure.name}", patch, Event)
             except NotFoundError:  # events expire, after an hour as a rule
                 failure = None
             else:
@@ -143,9 +142,8 @@ class Writer:
             "message": message,
             "lastTransitionTime": since or now,
         }
-        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"conditions": [condition]}}
         try:
-            self._api.patch(f"{_path(pod)}/status", patch, Pod)
+            self._patch_status(pod, {"conditions": [condition]})
         except (NotFoundError, ConflictError) as error:  # gone, or made again under the same name
             log.debug("%s is not marked unscheduled: %s", pod, error)
 
@@ -161,9 +159,8 @@ class Writer:
             "message": f"{scheduler}: preempting to accommodate a higher priority pod",
             "lastTransitionTime": now,
         }
-        patch = {"metadata": {"uid": victim.metadata.uid}, "status": {"conditions": [condition]}}
         try:
-            self._api.patch(f"{_path(victim)}/status", patch, Pod)
+            self._patch_status(victim, {"conditions": [condition]})
             self._api.delete(_path(victim), victim.metadata.uid)
         except (NotFoundError, ConflictError) as error:
             log.debug("%s has gone by itself: %s", victim, error)
@@ -173,9 +170,8 @@ class Writer:
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Note on a pod where room is being made for it."""
-        patch = {"metadata": {"uid": pod.metadata.uid}, "status": {"nominatedNodeName": node_name}}
         try:
-            self._api.patch(f"{_path(pod)}/status", patch, Pod)
+            self._patch_status(pod, {"nominatedNodeName": node_name})
         except (NotFoundError, ConflictError) as error:
             log.debug("%s is not nominated: %s", pod, error)
 
@@ -183,6 +179,11 @@ class Writer:
         """Forget the events of pods whose uid isn't among those that wait."""
         for uid in self._failures.keys() - set(waiting):
             del self._failures[uid]
+
+    def _patch_status(self, pod: Pod, status: Mapping[str, object]) -> None:
+        """Merge into a pod's status; ConflictError when it is another pod's by now."""
+        patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+        self._api.patch(f"{_path(pod)}/status", patch, Pod)
 
     def _create_event(
         self, pod: Pod, kind: str, reason: str, message: str, now: datetime, component: str = ""

@@ -329,19 +329,14 @@ class Scheduler:
         decision.rejecting = self._asked.name if self._asked else ""
 
     def give_up(self, decision: Decision, cluster: Cluster) -> None:
-        """Undo a decision: unreserve, and count the pod in the picture no longer."""
-        self.unreserve(decision)
-        assert decision.node_name
-        cluster.forget(decision.pod)
-
-    def unreserve(self, decision: Decision) -> None:
-        """Tell the plugins that keep accounts, in reverse order, that a decision came to nothing."""
+        """Undo a decision: unreserve, in reverse order, and count the pod in the picture no longer."""
         assert decision.node_name
         for plugin in reversed(self._unreservers):
             try:
                 plugin.unreserve(decision.state, decision.pod, decision.node_name)
             except Exception:  # the others must hear of it all the same
                 log.exception("plugin %s failed to unreserve %s", plugin.name, decision.pod)
+        cluster.forget(decision.pod)
 
     def _blame(self, error: BaseException) -> str:
         """Who failed, where, and why, in one line."""

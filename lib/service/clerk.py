@@ -47,13 +47,12 @@ class Clerk:
             return BindResult.BOUND
         try:
             with self._shutdown.held():
-                result = self._bind(decision, scheduler, cluster)
+                return self._bind(decision, scheduler, cluster)
         except UnreachableError:
             raise
         except ApiError as error:
             self._report.failed(decision.pod, "binding", error)
             return BindResult.WAITING
-        return result
 
     def _bind(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult:
         assert decision.node_name

@@ -48,22 +48,30 @@ def decide_together(
     """Decide for a batch: for a pod alone as ever; for a group, so that all of it has a place or none."""
     group = group_of(pods[0])
     needed = _needed(pods, group, cluster) if group else None
+    if group is None or needed is None:
+        return _decide_each(pods, cluster, schedulers)
     if isinstance(needed, str):
         return [_rejected(pod, cluster, needed) for pod in pods]
-    present = len(pods) + (_placed(group, cluster) if group else 0)
-    if needed is not None and present < needed:
+    present = len(pods) + _placed(group, cluster)
+    if present < needed:
         return [_rejected(pod, cluster, f"waiting for {needed - present} more of {needed}") for pod in pods]
 
-    decisions = [schedulers[pod.spec.scheduler_name].schedule_one(pod, cluster) for pod in pods]
+    decisions = _decide_each(pods, cluster, schedulers)
     failed = [each for each in decisions if each.outcome not in (Outcome.SCHEDULED, Outcome.WAITING)]
-    if needed is None or not failed:
+    if not failed:
         return decisions
-    why = f"group {group.name if group else ''} needs {failed[0].pod}: {failed[0].message}"
+    why = f"group {group.name} needs {failed[0].pod}: {failed[0].message}"
     for decision in decisions:
         if decision not in failed:
             schedulers[decision.pod.spec.scheduler_name].give_up(decision, cluster)
             decision.outcome, decision.reason, decision.rejecting = Outcome.UNSCHEDULABLE, why, REJECTING
     return decisions
+
+
+def _decide_each(
+    pods: Sequence[Pod], cluster: Cluster, schedulers: Mapping[str, Scheduler]
+) -> list[Decision]:
+    return [schedulers[pod.spec.scheduler_name].schedule_one(pod, cluster) for pod in pods]
 
 
 def _needed(pods: Sequence[Pod], group: Group, cluster: Cluster) -> int | str | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
@@ -83,6 +83,16 @@ def _seconds(number: float) -> float:
     return number
 
 
+def _duration(what: str) -> Any:
+    """An option that takes seconds."""
+    return typer.Option(callback=_seconds, metavar="SECONDS", help=what)
+
+
+def _flag(what: str, *names: str) -> Any:
+    """An option that is given or not, and has no "--no-" beside it."""
+    return typer.Option(*names, metavar="", help=what)
+
+
 def _policies(files: list[Path]) -> tuple[Policy, ...]:
     try:
         return tuple(load_policies(files))
@@ -111,10 +121,8 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         ] = None,
         start_proxy: Annotated[
             bool,
-            typer.Option(
-                "--start-proxy",
-                metavar="",
-                help="Start a kubectl proxy of our own, on a private socket, and end it with us.",
+            _flag(
+                "Start a kubectl proxy of our own, on a private socket, and end it with us.", "--start-proxy"
             ),
         ] = False,
         scheduler_name: Annotated[
@@ -147,56 +155,39 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         ] = None,
         no_annotate: Annotated[
             bool,
-            typer.Option(
-                "--no-annotate", metavar="", help="Leave the annotation poller/decision off the pods bound."
-            ),
+            _flag("Leave the annotation poller/decision off the pods bound.", "--no-annotate"),
         ] = False,
-        interval: Annotated[
-            float, typer.Option(callback=_seconds, metavar="SECONDS", help="Wait so long between two polls.")
-        ] = 1.0,
+        interval: Annotated[float, _duration("Wait so long between two polls.")] = 1.0,
         no_preemption: Annotated[
             bool,
-            typer.Option("--no-preemption", metavar="", help="Let no pod leave for a more important one."),
+            _flag("Let no pod leave for a more important one.", "--no-preemption"),
         ] = False,
         pod_initial_backoff: Annotated[
             float,
-            typer.Option(
-                callback=_seconds,
-                metavar="SECONDS",
-                help="Try a pod again no sooner; twice that each time.",
-            ),
+            _duration("Try a pod again no sooner; twice that each time."),
         ] = Times.initial_backoff,
-        pod_max_backoff: Annotated[
-            float, typer.Option(callback=_seconds, metavar="SECONDS", help="But never let it wait longer.")
-        ] = Times.max_backoff,
+        pod_max_backoff: Annotated[float, _duration("But never let it wait longer.")] = Times.max_backoff,
         pod_max_in_unschedulable_pods_duration: Annotated[
             float,
-            typer.Option(
-                callback=_seconds,
-                metavar="SECONDS",
-                help="Try one that fits nowhere again anyway.",
-            ),
+            _duration("Try one that fits nowhere again anyway."),
         ] = Times.unschedulable,
         once: Annotated[
             bool,
-            typer.Option(
+            _flag(
+                "One pass. Exit 0: all that waited was placed; 3: something was not; 1: no API there.",
                 "--once",
-                metavar="",
-                help="One pass. Exit 0: all that waited was placed; 3: something was not; 1: no API there.",
             ),
         ] = False,
         dry_run: Annotated[
             bool,
-            typer.Option(
-                "--dry-run", metavar="", help="Decide and say so, but write nothing to the cluster."
-            ),
+            _flag("Decide and say so, but write nothing to the cluster.", "--dry-run"),
         ] = False,
         seed: Annotated[
             int | None, typer.Option(metavar="NUMBER", help="Make the random choices repeatable.")
         ] = None,
         verbose: Annotated[
             bool,
-            typer.Option("--verbose", "-v", metavar="", help="Say why, node by node, and name each request."),
+            _flag("Say why, node by node, and name each request.", "--verbose", "-v"),
         ] = False,
     ) -> None:
         """A Kubernetes scheduler in one small loop, beside kubectl proxy.

@@ -1,5 +1,6 @@
 """Errors as the API server words them: a Status object with a reason, and the HTTP code that goes with it."""
 
+import json
 from typing import Any
 
 from .resources import Resource
@@ -102,7 +103,7 @@ def required(field: str, hint: str = "") -> FieldError:
 
 
 def invalid_value(field: str, value: Any, why: str) -> FieldError:
-    shown = f'"{value}"' if isinstance(value, str) else str(value)
+    shown = f'"{value}"' if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
     return FieldError("FieldValueInvalid", field, f"Invalid value: {shown}: {why}")
 
 

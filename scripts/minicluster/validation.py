@@ -83,10 +83,8 @@ def check_change(resource: Resource, old: Object, new: Object) -> None:
     if resource == PODS:
         found += _check_pod_change(old["spec"], new["spec"])
     if resource in (DEPLOYMENTS, REPLICA_SETS) and old["spec"]["selector"] != new["spec"].get("selector"):
-        shown = json.dumps(new["spec"].get("selector"), separators=(",", ":"))
-        found.append(
-            FieldError("FieldValueInvalid", "spec.selector", f"Invalid value: {shown}: field is immutable")
-        )
+        selector = new["spec"].get("selector")
+        found.append(errors.invalid_value("spec.selector", selector, "field is immutable"))
     if found:
         raise errors.invalid(resource, new["metadata"]["name"], found)
 
@@ -96,21 +94,17 @@ def _check_name(resource: Resource, name: str) -> list[FieldError]:
     if not name:
         return [errors.required(field, "name or generateName is required")]
     if resource == NAMESPACES:
-        if not re.fullmatch(_LABEL, name):
-            why = (
-                "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
-                "and must start and end with an alphanumeric character "
-                f"(e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
-            )
-            return [errors.invalid_value(field, name, why)]
-    elif not re.fullmatch(_SUBDOMAIN, name):
-        why = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-            "and must start and end with an alphanumeric character "
-            f"(e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
-        )
-        return [errors.invalid_value(field, name, why)]
-    return []
+        rule, sort, characters, examples = _LABEL, "label", "characters or '-'", "'my-name',  or '123-abc'"
+    else:
+        rule, sort, characters, examples = _SUBDOMAIN, "subdomain", "characters, '-' or '.'", "'example.com'"
+    if re.fullmatch(rule, name):
+        return []
+    why = (
+        f"a lowercase RFC 1123 {sort} must consist of lower case alphanumeric {characters}, "
+        "and must start and end with an alphanumeric character "
+        f"(e.g. {examples}, regex used for validation is '{rule}')"
+    )
+    return [errors.invalid_value(field, name, why)]
 
 
 def _check(resource: Resource, content: Object) -> list[FieldError]:
@@ -132,9 +126,8 @@ def _check_workload(spec: Object) -> list[FieldError]:
         return [errors.required("spec.selector")]
     labels = spec["template"]["metadata"].get("labels") or {}
     if not matches_selector(spec["selector"], labels):
-        shown = json.dumps(labels, separators=(",", ":"))
-        why = f"Invalid value: {shown}: `selector` does not match template `labels`"
-        return [FieldError("FieldValueInvalid", "spec.template.metadata.labels", why)]
+        why = "`selector` does not match template `labels`"
+        return [errors.invalid_value("spec.template.metadata.labels", labels, why)]
     return _check_pod_spec(spec["template"]["spec"], "spec.template.spec")
 
 

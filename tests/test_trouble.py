@@ -362,16 +362,16 @@ def test_once_that_is_ended_by_a_signal_has_not_placed_all(one_pod: Cluster) -> 
 # --- pods that others touch between the poll and the binding --------------------------------------------
 
 
+def bind(cluster: Cluster, node_name: str) -> None:
+    target = {"apiVersion": "v1", "kind": "Node", "name": node_name}
+    body = {"metadata": {"name": "web"}, "target": target}
+    cluster.post("/api/v1/namespaces/default/pods/web/binding", body)
+
+
 def test_bound_by_someone_else_meanwhile(one_pod: Cluster) -> None:
     one_pod.add_node("n2", cpu="1m")  # no place for poller, but another may think so
 
-    def bind_elsewhere() -> None:
-        target = {"apiVersion": "v1", "kind": "Node", "name": "n2"}
-        one_pod.post(
-            "/api/v1/namespaces/default/pods/web/binding", {"metadata": {"name": "web"}, "target": target}
-        )
-
-    with faulty(one_pod.proxy, Fault("POST", BINDING, first(bind_elsewhere))) as between:
+    with faulty(one_pod.proxy, Fault("POST", BINDING, first(lambda: bind(one_pod, "n2")))) as between:
         done = one_pod.poller(proxy=between.url)
     assert done.returncode == 0
     assert "default/web was bound by someone else before it could be bound" in done.stderr
@@ -380,13 +380,7 @@ def test_bound_by_someone_else_meanwhile(one_pod: Cluster) -> None:
 
 
 def test_bound_to_the_same_node_by_someone_else_is_not_claimed(one_pod: Cluster) -> None:
-    def bind_there() -> None:
-        target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-        one_pod.post(
-            "/api/v1/namespaces/default/pods/web/binding", {"metadata": {"name": "web"}, "target": target}
-        )
-
-    with faulty(one_pod.proxy, Fault("POST", BINDING, first(bind_there))) as between:
+    with faulty(one_pod.proxy, Fault("POST", BINDING, first(lambda: bind(one_pod, "n1")))) as between:
         done = one_pod.poller(proxy=between.url)
     assert "default/web was bound by someone else" in done.stderr
     assert one_pod.events("Scheduled") == []

@@ -6,7 +6,7 @@ Source: pkg/scheduler/schedule_one.go
 import inspect
 import logging
 import traceback
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -153,23 +153,18 @@ class Scheduler:
     def _find_feasible(self, decision: Decision, cluster: Cluster) -> list[NodeInfo]:
         """The nodes that every filter lets pass, or enough of them."""
         pod, state = decision.pod, decision.state
-        nodes = list(cluster.nodes.values())
-        filters = list(self._filters)
-        for plugin in self._pre_filters:
-            self._asked = plugin
-            answer = plugin.pre_filter(state, pod, cluster)
-            if isinstance(answer, Set):
-                for node in nodes:
-                    if node.name not in answer:
-                        reason = unresolvable(NOT_AMONG.format(plugin.name))
-                        decision.rejected[node.name] = Rejection(plugin.name, reason)
-                nodes = [node for node in nodes if node.name in answer]
-            elif answer == SKIP:
-                filters = [each for each in filters if each.name != plugin.name]
-            elif answer := _checked(answer):
-                decision.reason, decision.rejecting = ", ".join(answer.reasons), plugin.name
-                decision.rejected = {name: Rejection(plugin.name, answer) for name in cluster.nodes}
-                return []
+        answer = self._pre_filter(state, pod, cluster)
+        if isinstance(answer, Rejection):
+            decision.reason, decision.rejecting = ", ".join(answer.status.reasons), answer.plugin
+            decision.rejected = dict.fromkeys(cluster.nodes, answer)
+            return []
+        filters, among = answer
+        nodes = []
+        for node in cluster.nodes.values():
+            if left_out := _left_out(node, among):
+                decision.rejected[node.name] = left_out
+            else:
+                nodes.append(node)
 
         nominated = cluster.nominated_node(pod)
         for node in nodes:  # where room was made for the pod, it goes if it can
@@ -190,6 +185,23 @@ class Scheduler:
                 feasible.append(node)
         self._next_start = start + looked_at
         return feasible
+
+    def _pre_filter(
+        self, state: CycleState, pod: Pod, cluster: Cluster
+    ) -> tuple[list[FilterPlugin], dict[str, Set[str]]] | Rejection:
+        """The filters that are to be asked, and by plugin, the names of the nodes that alone are worth it."""
+        filters = list(self._filters)
+        among: dict[str, Set[str]] = {}
+        for plugin in self._pre_filters:
+            self._asked = plugin
+            answer = plugin.pre_filter(state, pod, cluster)
+            if isinstance(answer, Set):
+                among[plugin.name] = answer
+            elif answer == SKIP:
+                filters = [each for each in filters if each.name != plugin.name]
+            elif answer := _checked(answer):
+                return Rejection(plugin.name, answer)
+        return filters, among
 
     def _first_rejection(
         self, filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo
@@ -240,18 +252,11 @@ class Scheduler:
     def _ask_all(self, pod: Pod, cluster: Cluster, node: NodeInfo) -> Rejection | None:
         """PreFilter and Filter, for one node alone."""
         state: CycleState = {}
-        filters = list(self._filters)
-        for plugin in self._pre_filters:
-            self._asked = plugin
-            answer = plugin.pre_filter(state, pod, cluster)
-            if isinstance(answer, Set):
-                if node.name not in answer:
-                    return Rejection(plugin.name, unresolvable(NOT_AMONG.format(plugin.name)))
-            elif answer == SKIP:
-                filters = [each for each in filters if each.name != plugin.name]
-            elif answer := _checked(answer):
-                return Rejection(plugin.name, answer)
-        return self._first_rejection(filters, state, pod, node)
+        answer = self._pre_filter(state, pod, cluster)
+        if isinstance(answer, Rejection):
+            return answer
+        filters, among = answer
+        return _left_out(node, among) or self._first_rejection(filters, state, pod, node)
 
     def _rejection(
         self, filters: Sequence[FilterPlugin], state: CycleState, pod: Pod, cluster: Cluster, node: NodeInfo
@@ -348,6 +353,14 @@ class Scheduler:
         last = (its_own or frames)[-1]  # what it calls may be a library's
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return f"plugin {name} failed at {Path(last.filename).name}:{last.lineno}: {what}"
+
+
+def _left_out(node: NodeInfo, among: Mapping[str, Set[str]]) -> Rejection | None:
+    """The PreFilter plugin that named other nodes only."""
+    for plugin, names in among.items():
+        if node.name not in names:
+            return Rejection(plugin, unresolvable(NOT_AMONG.format(plugin)))
+    return None
 
 
 def _checked(answer: Status | None) -> Status | None:

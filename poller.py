@@ -27,6 +27,7 @@ from lib.scheduling.groups import batches, decide_together
 from lib.scheduling.queue import SchedulingQueue, why_passed_over
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
+from lib.service.extenders import connected
 from lib.service.options import Options, run_with_options
 from lib.service.profiles import profiles_for
 from lib.service.report import Report, set_up_logging
@@ -133,15 +134,17 @@ class Poller:
 def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
     """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
     random = Random(options.seed)
-    schedulers = {each.scheduler_name: Scheduler(each, random) for each in profiles_for(options, random)}
-    names = list(schedulers)
     with ExitStack() as stack:
         own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = own_proxy.address if own_proxy else options.proxy
         api = stack.enter_context(Api(address, shutdown.stopping))
+        extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
+        profiles = {each.scheduler_name: each for each in profiles_for(options, random, extenders)}
+        schedulers = {name: Scheduler(each, random, extenders) for name, each in profiles.items()}
+        names = list(profiles)
         writer, dry_run = Writer(api, names), options.dry_run
         clerk = Clerk(writer, report, shutdown, annotate=options.annotate, dry_run=dry_run)
-        queue = SchedulingQueue({name: each.profile for name, each in schedulers.items()}, options.times)
+        queue = SchedulingQueue(profiles, options.times)
         feed, held = Feed(api, names), WaitingPods(schedulers)
         poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, dry_run)
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))

@@ -37,6 +37,18 @@ def cluster(servers: Cluster) -> Iterator[Cluster]:
     servers.clear()
 
 
+@pytest.fixture
+def priorities(cluster: Cluster) -> Iterator[Cluster]:
+    """A cluster with the priority classes low (10), middle (50) and high (100)."""
+    for name, value in (("low", 10), ("middle", 50), ("high", 100)):
+        cluster.post(
+            "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value}
+        )
+    yield cluster
+    for name in ("low", "middle", "high"):
+        cluster.api.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
+
+
 @contextmanager
 def embedded(folder: Path) -> Iterator[Cluster]:
     with minicluster("--nodes", "0") as url:

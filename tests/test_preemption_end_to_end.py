@@ -1,24 +1,10 @@
 """Preemption on a full cluster: the right victims go, gracefully and with a reason, and budgets hold."""
 
-from collections.abc import Iterator
 from typing import Any
 
-import pytest
 from cluster import Cluster
 
 PDBS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-
-
-@pytest.fixture
-def priorities(cluster: Cluster) -> Iterator[Cluster]:
-    """A cluster with the priority classes low (10), middle (50) and high (100)."""
-    for name, value in (("low", 10), ("middle", 50), ("high", 100)):
-        cluster.post(
-            "/apis/scheduling.k8s.io/v1/priorityclasses", {"metadata": {"name": name}, "value": value}
-        )
-    yield cluster
-    for name in ("low", "middle", "high"):
-        cluster.api.delete(f"/apis/scheduling.k8s.io/v1/priorityclasses/{name}")
 
 
 def run(cluster: Cluster, name: str, node: str, priority: str, cpu: str = "1", labels: Any = None) -> None:

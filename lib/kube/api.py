@@ -124,13 +124,13 @@ _ERRORS: dict[int, type[StatusError]] = {
 
 
 @dataclass
-class Listing(Generic[T]):
+class Listing(Generic[Item]):
     """All objects of a list, and a line for each that could not be read.
 
     resource_version: of the cluster's last write before the list was made.
     """
 
-    items: list[T] = field(default_factory=list)
+    items: list[Item] = field(default_factory=list)
     malformed: list[str] = field(default_factory=list)
     resource_version: str = ""
 
@@ -149,6 +149,9 @@ class _Page(Object, Generic[Item]):
 class _Named(Object):
     metadata: ObjectMeta
 
+
+_Decode = Callable[[bytes, list[str]], _Page[Item]]
+"""Reads a page, and notes down what of it can't be read."""
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -199,19 +202,30 @@ class Api:
 
         An object that can't be read is named in the listing's `malformed`, the others are read all the same.
         """
+
+        def decode(body: bytes, malformed: list[str]) -> _Page[T]:
+            return _decode_page(body, kind, f"GET {path}", malformed)
+
+        return self._list(path, selectors, decode)
+
+    def list_whole(self, path: str) -> Listing[msgspec.Raw]:
+        """All objects at a path, each as the API server has it, with all its fields."""
+        return self._list(path, {}, lambda body, _: _decode_raw_page(body, f"GET {path}"))
+
+    def _list(self, path: str, selectors: Mapping[str, str], decode: _Decode[Item]) -> Listing[Item]:
         for _ in range(3):
             try:
-                return self._all_pages(path, kind, selectors)
+                return self._all_pages(path, selectors, decode)
             except GoneError as error:  # the continue token expired between two pages: begin again
                 expired = error
         raise expired
 
-    def _all_pages(self, path: str, kind: type[T], selectors: Mapping[str, str]) -> Listing[T]:
-        listing: Listing[T] = Listing()
+    def _all_pages(self, path: str, selectors: Mapping[str, str], decode: _Decode[Item]) -> Listing[Item]:
+        listing: Listing[Item] = Listing()
         query = {**selectors, "limit": str(PAGE)}
         while True:
             body = self.retrying()(self._send, "GET", path, params=query)
-            page = _decode_page(body, kind, f"GET {path}", listing.malformed)
+            page = decode(body, listing.malformed)
             listing.items += page.items or []
             listing.resource_version = page.metadata.resource_version
             if not page.metadata.continue_:
@@ -222,7 +236,11 @@ class Api:
 
     def get(self, path: str, kind: type[T]) -> T:
         """One object."""
-        return _decode_object(self.retrying()(self._send, "GET", path), kind, f"GET {path}")
+        return _decode_object(self.get_whole(path), kind, f"GET {path}")
+
+    def get_whole(self, path: str) -> bytes:
+        """One object as the API server has it, with all its fields."""
+        return self.retrying()(self._send, "GET", path)
 
     def create(self, path: str, new: Object, answer: type[T]) -> T:
         """POST an object; what the server answers.
@@ -263,7 +281,7 @@ class Api:
         where = f"{method} {path}"
         try:
             with self._http.stream(method, path, params=params, content=content, headers=headers) as answer:
-                body = _read(answer, where)
+                body = read_all(answer, where)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise UnreachableError(self._nobody_there(error)) from error
         except httpx.TimeoutException as error:
@@ -287,14 +305,17 @@ class Api:
         return f"nothing answers at {self.address} ({error}); start a proxy there with: {command}"
 
 
-def _read(answer: httpx.Response, where: str) -> bytes:
-    """The body, if it comes in time: a server that sends a byte now and then would else keep us for ever."""
-    until = time.monotonic() + LONGEST_ANSWER
+def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:
+    """The body, if it comes in time: a server that sends a byte now and then would else keep us for ever.
+
+    within: seconds. LostAnswerError when it doesn't.
+    """
+    until = time.monotonic() + within
     chunks = []
     for chunk in answer.iter_bytes():
         chunks.append(chunk)
         if time.monotonic() > until:
-            raise LostAnswerError(f"{where}: the answer isn't complete after {LONGEST_ANSWER:.0f} s")
+            raise LostAnswerError(f"{where}: the answer isn't complete after {within:g} s")
     return b"".join(chunks)
 
 
@@ -382,11 +403,16 @@ def _decode_page(body: bytes, kind: type[T], where: str, malformed: list[str]) -
     return page
 
 
-def _decode_singly(body: bytes, kind: type[T], where: str, malformed: list[str]) -> _Page[T]:
+def _decode_raw_page(body: bytes, where: str) -> _Page[msgspec.Raw]:
     try:
-        raw: _Page[msgspec.Raw] = _decoder(_Page[msgspec.Raw]).decode(body)
+        page: _Page[msgspec.Raw] = _decoder(_Page[msgspec.Raw]).decode(body)
     except _UNREADABLE as error:
         raise _unreadable(where, body, error) from error
+    return page
+
+
+def _decode_singly(body: bytes, kind: type[T], where: str, malformed: list[str]) -> _Page[T]:
+    raw = _decode_raw_page(body, where)
     items = []
     for each in raw.items or []:
         try:

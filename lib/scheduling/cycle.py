@@ -14,6 +14,7 @@ from random import Random
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.decision import Decision, Outcome, Rejection
+from lib.scheduling.extender import ExtenderError, Extenders
 from lib.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
@@ -52,11 +53,12 @@ NOT_AMONG = "node(s) didn't satisfy plugin(s) [{}]"
 
 
 class Scheduler:
-    """Decides by one profile. `random` breaks ties."""
+    """Decides by one profile, and by what extenders say. `random` breaks ties."""
 
-    def __init__(self, profile: Profile, random: Random) -> None:
+    def __init__(self, profile: Profile, random: Random, extenders: Extenders | None = None) -> None:
         self.profile = profile
         self._random = random
+        self._extenders = extenders or Extenders()
         self._next_start = 0  # where the next search begins, so that every node has its turn
         self._asked: Plugin | None = None  # for who is to blame
         self._pre_filters = profile.with_point(PreFilterPlugin)
@@ -91,7 +93,7 @@ class Scheduler:
                 self._reject(decision, cluster, unschedulable(f"node {decision.node_name} has gone"))
 
     def bind(self, decision: Decision, cluster: Cluster) -> bool:
-        """Ask the PreBind and Bind plugins; whether one of them bound the pod.
+        """Ask the PreBind plugins, extenders and Bind plugins; whether one of them bound the pod.
 
         If none did, and the decision's outcome still is `scheduled`, the pod is to be bound as usual.
         """
@@ -103,6 +105,8 @@ class Scheduler:
                 if status := _checked(plugin.pre_bind(*arguments)):
                     self._reject(decision, cluster, status)
                     return False
+            if self._extenders.bind(decision.pod, decision.node_name):
+                return True
             for binder in self._binders:
                 self._asked = binder
                 status = _checked(binder.bind(*arguments))
@@ -169,7 +173,9 @@ class Scheduler:
         nominated = cluster.nominated_node(pod)
         for node in nodes:  # where room was made for the pod, it goes if it can
             if node.name == nominated and not self._rejection(filters, state, pod, cluster, node):
-                return [node]
+                if room := self._without_refused(decision, [node]):
+                    return room
+                break
 
         feasible: list[NodeInfo] = []
         enough = enough_nodes(len(nodes), self.profile.percentage_of_nodes_to_score)
@@ -184,7 +190,13 @@ class Scheduler:
             else:
                 feasible.append(node)
         self._next_start = start + looked_at
-        return feasible
+        return self._without_refused(decision, feasible)
+
+    def _without_refused(self, decision: Decision, nodes: Sequence[NodeInfo]) -> list[NodeInfo]:
+        """The nodes that extenders don't rule out."""
+        for name, (extender, status) in self._extenders.filter(decision.pod, nodes).items():
+            decision.rejected[name] = Rejection(extender, status)
+        return [node for node in nodes if node.name not in decision.rejected]
 
     def _pre_filter(
         self, state: CycleState, pod: Pod, cluster: Cluster
@@ -296,6 +308,9 @@ class Scheduler:
                         f"score {score!r} of node {name}, not one from 0 to {MAX_NODE_SCORE}"
                     )
                 scores[name][plugin.name] = score * weight
+        for extender, by_node in self._extenders.prioritize(pod, nodes).items():
+            for name in scores:
+                scores[name][extender] = by_node.get(name, 0)
         return scores
 
     # --- holding it -------------------------------------------------------------------------------------
@@ -345,6 +360,8 @@ class Scheduler:
 
     def _blame(self, error: BaseException) -> str:
         """Who failed, where, and why, in one line."""
+        if isinstance(error, ExtenderError):
+            return str(error)
         name = self._asked.name if self._asked else "of nobody"
         if isinstance(error, BadAnswerError):
             return f"plugin {name} failed: {error}"

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from lib.scheduling.queue import Times
+from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
 from lib.service.explain import Explain, as_json, as_table
 from lib.service.policies import Policy, PolicyError, load_policies
 
@@ -46,6 +47,7 @@ class Options:
     scheduler_name: str | None
     policy: PolicyName
     plugins: tuple[Policy, ...]
+    config: KubeSchedulerConfiguration
     annotate: bool
     explain: Explain | None
     preemption: bool
@@ -100,6 +102,13 @@ def _policies(files: list[Path]) -> tuple[Policy, ...]:
         raise typer.BadParameter(str(error), param_hint="--plugin") from error
 
 
+def _config(file: Path | None) -> KubeSchedulerConfiguration:
+    try:
+        return load_config(file) if file else default_config()
+    except ConfigError as error:
+        raise typer.BadParameter(str(error), param_hint="--config") from error
+
+
 def run_with_options(run: Callable[[Options], int]) -> None:
     """Read the command line, run, and exit with what `run` returns; with 2 and the usage when it is wrong."""
     app = typer.Typer(
@@ -147,6 +156,13 @@ def run_with_options(run: Callable[[Options], int]) -> None:
                 metavar="FILE.py",
                 help="A policy of your own, added to the default one: filter(pod, node), score(pod, node). "
                 "May be given more than once.",
+            ),
+        ] = None,
+        config: Annotated[
+            Path | None,
+            typer.Option(
+                metavar="FILE.yaml",
+                help="A KubeSchedulerConfiguration; of what may stand in one, poller reads the extenders.",
             ),
         ] = None,
         explain: Annotated[
@@ -208,6 +224,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             scheduler_name=scheduler_name,
             policy=policy or PolicyName.DEFAULT,
             plugins=_policies(plugin or []),
+            config=_config(config),
             annotate=not no_annotate,
             explain=EXPLAIN[explain] if explain else None,
             preemption=not no_preemption,

@@ -126,12 +126,16 @@ class Report:
 
     def without(self, what: str, error: ApiError) -> None:
         """Something that pods don't depend on is left out, as it can't be had."""
-        self._say_once(what, f"going on without {what}: {error}", logging.WARNING)
+        self.warning(f"going on without {what}: {error}")
+
+    def warning(self, text: str) -> None:
+        """Something is wrong that holds up no pod."""
+        self._say_once(text, text, logging.WARNING)
 
     def unreadable(self, lines: Iterable[str]) -> None:
         """Objects can't be read, and are left out."""
         for line in lines:
-            self._say_once(line, line, logging.WARNING)
+            self.warning(line)
 
     def tick_done(self, queue: SchedulingQueue) -> None:
         """A tick went through; if the one before did not, say that it is over."""

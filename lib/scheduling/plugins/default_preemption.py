@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
+from lib.scheduling.extender import Extenders
 from lib.scheduling.framework import Code, CycleState, PostFilterResult, Status, unschedulable
 from lib.scheduling.preemption import Victims, WhyNot, less_important, pick_one, victims_on
 
@@ -16,6 +17,9 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 ON_THEIR_WAY = "preemption: not eligible due to a terminating pod on the nominated node."
 
+NO_CANDIDATE = "no candidate node for preemption"
+"""Extenders agreed to none."""
+
 UNSEEN = "preemption: not possible as disruption budgets can't be seen."
 
 ENOUGH = 100
@@ -23,9 +27,12 @@ ENOUGH = 100
 
 
 class DefaultPreemption:
-    """Finds the node where the fewest and least important victims make room."""
+    """Finds the node where the fewest and least important victims make room, of those extenders agree to."""
 
     name = "DefaultPreemption"
+
+    def __init__(self, extenders: Extenders | None = None) -> None:
+        self._extenders = extenders or Extenders()
 
     def post_filter(
         self, state: CycleState, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status], why_not: WhyNot
@@ -40,21 +47,24 @@ class DefaultPreemption:
 
         hopeful = [name for name in cluster.nodes if _might_help(rejected.get(name))]
         reasons = Counter({NOT_HELPFUL: len(cluster.nodes) - len(hopeful)})
-        found: list[Victims] = []
+        found: dict[str, Victims] = {}
         enough = max(ENOUGH, len(hopeful) // 10)
         for name in hopeful:
-            if len(found) >= enough and any(not each.violations for each in found):
+            if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
             if not less_important(pod, name, cluster):
                 reasons[NO_VICTIMS] += 1
                 continue
             answer = victims_on(pod, name, cluster, why_not)
             if isinstance(answer, Victims):
-                found.append(answer)
+                found[name] = answer
             else:
                 reasons.update(answer.reasons)
         if found:
-            best = pick_one(found)
+            agreed = self._extenders.process_preemption(pod, found, cluster)
+            if not agreed:
+                return unschedulable(NO_CANDIDATE)
+            best = pick_one(agreed.values())
             return PostFilterResult(best.node_name, best.pods)
         counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
         return unschedulable(f"preemption: 0/{len(cluster.nodes)} nodes are available: {counted}.")

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from random import Random as Generator
 
+from lib.scheduling.extender import Extenders
 from lib.scheduling.framework import Plugin, Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.image_locality import ImageLocality
@@ -36,20 +37,28 @@ def default_profile(
     *more: Plugin,
     weights: Mapping[str, int] | None = None,
     preemption: bool = True,
+    extenders: Extenders | None = None,
 ) -> Profile:
     """kube-scheduler's plugins, in its order and with its weights; then more, with theirs."""
-    plugins = (*_default_plugins(preemption=preemption), *more)
+    plugins = (*_default_plugins(preemption, extenders), *more)
     return Profile(scheduler_name, plugins, {**WEIGHTS, **(weights or {})})
 
 
-def random_profile(scheduler_name: str, generator: Generator, *, preemption: bool = True) -> Profile:
+def random_profile(
+    scheduler_name: str,
+    generator: Generator,
+    *,
+    preemption: bool = True,
+    extenders: Extenders | None = None,
+) -> Profile:
     """The default filters, and chance in place of scores."""
     chance = Random(generator)
-    plugins = (*_default_plugins(preemption=preemption), chance)
+    plugins = (*_default_plugins(preemption, extenders), chance)
     return Profile(scheduler_name, plugins, {chance.name: 1})
 
 
-def _default_plugins(*, preemption: bool) -> tuple[Plugin, ...]:
+def _default_plugins(preemption: bool, extenders: Extenders | None) -> tuple[Plugin, ...]:
+    extenders = extenders or Extenders()
     return (
         SchedulingGates(),
         PrioritySort(),
@@ -58,10 +67,10 @@ def _default_plugins(*, preemption: bool) -> tuple[Plugin, ...]:
         TaintToleration(),
         NodeAffinity(),
         NodePorts(),
-        NodeResourcesFit(),
+        NodeResourcesFit(ignored_resources=extenders.ignored_resources),
         PodTopologySpread(),
         InterPodAffinity(),
-        *([DefaultPreemption()] if preemption else []),
+        *([DefaultPreemption(extenders)] if preemption else []),
         NodeResourcesBalancedAllocation(),
         ImageLocality(),
     )

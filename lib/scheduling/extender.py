@@ -1,0 +1,337 @@
+"""Extenders: programs of one's own that a scheduler asks over HTTP, in the wire format of kube-scheduler.
+
+Each is asked by the verbs that it has: which nodes to filter out, how good the others are, whom to preempt,
+and to bind a pod itself. The HTTP is handed in.
+
+Source: pkg/scheduler/extender.go and k8s.io/kube-scheduler/extender/v1/types.go; what is configured,
+https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/#Extender
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from lib.kube.objects import Node, ObjectMeta, Pod
+from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.framework import MAX_NODE_SCORE, Status, unresolvable, unschedulable
+from lib.scheduling.preemption import Victims
+
+log = logging.getLogger(__name__)
+
+MAX_EXTENDER_PRIORITY = 10
+"""The best that an extender can give a node; scaled to what plugins give."""
+
+LEFT_OUT = "node(s) were left out by extender {}"
+"""Of nodes that an extender neither returned nor gave a reason against."""
+
+T = TypeVar("T")
+
+
+class ExtenderError(Exception):
+    """An extender can't be reached, failed, or answered something else; the text names its URL."""
+
+
+class Wire(Protocol):
+    """How an extender is reached, and where what it is sent comes from. All raise ExtenderError."""
+
+    def send(self, url: str, body: bytes) -> bytes:
+        """POST some JSON; the JSON that is answered."""
+
+    def whole_pod(self, pod: Pod) -> msgspec.Raw:
+        """A pod with all its fields."""
+
+    def whole_nodes(self, nodes: Sequence[Node]) -> list[msgspec.Raw]:
+        """Nodes with all their fields, in the same order."""
+
+
+# --- what is sent ---------------------------------------------------------------------------------------
+
+
+class _Sent(msgspec.Struct, rename="pascal"):
+    """Base of what is sent: fields are named as Go has them."""
+
+
+class _NodeList(msgspec.Struct):
+    items: list[msgspec.Raw]
+    metadata: dict[str, str] = {}
+
+
+class _ExtenderArgs(_Sent):
+    pod: msgspec.Raw
+    nodes: _NodeList | None = None
+    node_names: list[str] | None = None
+
+
+class _MetaPod(_Sent):
+    uid: str = msgspec.field(name="UID")
+
+
+class _Victims(_Sent):
+    pods: list[msgspec.Raw] | list[_MetaPod]
+    num_pdb_violations: int = msgspec.field(name="NumPDBViolations")
+
+
+class _PreemptionArgs(_Sent):
+    pod: msgspec.Raw
+    node_name_to_victims: dict[str, _Victims] | None = None
+    node_name_to_meta_victims: dict[str, _Victims] | None = None
+
+
+class _BindingArgs(_Sent):
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str = msgspec.field(name="PodUID")
+    node: str
+
+
+# --- what is answered: Go takes field names in any case, and so do we -----------------------------------
+
+
+class _Answer(msgspec.Struct, rename=str.lower):
+    """Base of what is answered, with its field names in lower case."""
+
+
+class _Named(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+class _NamedList(msgspec.Struct):
+    items: list[_Named] | None = None
+
+
+class _FilterResult(_Answer):
+    nodes: _NamedList | None = None
+    node_names: list[str] | None = msgspec.field(default=None, name="nodenames")
+    failed_nodes: dict[str, str] | None = msgspec.field(default=None, name="failednodes")
+    unresolvable: dict[str, str] | None = msgspec.field(default=None, name="failedandunresolvablenodes")
+    error: str = ""
+
+
+class _HostPriority(_Answer):
+    host: str
+    score: int
+
+
+class _PreemptionResult(_Answer):
+    victims: dict[str, dict[str, Any]] | None = msgspec.field(default=None, name="nodenametometavictims")
+
+
+class _MetaVictims(_Answer):
+    pods: list[dict[str, str]] | None = None
+    violations: int = msgspec.field(default=0, name="numpdbviolations")
+
+
+class _BindingResult(_Answer):
+    error: str = ""
+
+
+def _read(raw: Any, kind: type[T]) -> T:
+    """An object, or a list of such, whose own fields may be named in any case."""
+    if isinstance(raw, list):
+        return msgspec.convert([_folded(each) for each in raw], kind)
+    return msgspec.convert(_folded(raw), kind)
+
+
+def _folded(raw: Any) -> Any:
+    return {name.lower(): value for name, value in raw.items()} if isinstance(raw, dict) else raw
+
+
+# --- one extender, and all of them ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Extender:
+    """One extender; it is asked only by the verbs that aren't empty.
+
+    url_prefix: what a verb is appended to, and the extender's name. weight: what its scores are multiplied
+    by. node_cache_capable: it knows the nodes, and is sent their names only. managed_resources: only pods
+    that request one of these are its business; without any, all pods. ignored_resources: of these, those
+    that NodeResourcesFit leaves to it. ignorable: pods are placed without it when it fails.
+    """
+
+    url_prefix: str
+    wire: Wire
+    filter_verb: str = ""
+    prioritize_verb: str = ""
+    preempt_verb: str = ""
+    bind_verb: str = ""
+    weight: int = 1
+    node_cache_capable: bool = False
+    managed_resources: frozenset[str] = frozenset()
+    ignored_resources: frozenset[str] = frozenset()
+    ignorable: bool = False
+
+    def is_interested(self, pod: Pod) -> bool:
+        """Whether a pod is its business. The API server sees to it that what is limited is requested."""
+        containers = [*pod.spec.containers, *pod.spec.init_containers]
+        return not self.managed_resources or any(
+            self.managed_resources & each.resources.requests.keys() for each in containers
+        )
+
+    def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, Status]:
+        """Why nodes are ruled out, by name."""
+        result = self._ask(self.filter_verb, self._args(pod, nodes), _FilterResult)
+        if result.error:
+            raise self._error(self.filter_verb, f"says: {result.error}")
+        passed = self._passed(result)
+        if strange := passed - {node.name for node in nodes}:
+            names = ", ".join(sorted(strange))
+            raise ExtenderError(
+                f"extender {self._url(self.filter_verb)} lets nodes pass it wasn't sent: {names}"
+            )
+        never, not_now = result.unresolvable or {}, result.failed_nodes or {}
+        refused = {node.name: unresolvable(LEFT_OUT.format(self.url_prefix)) for node in nodes}
+        refused |= {name: unschedulable(why) for name, why in not_now.items()}
+        refused |= {name: unresolvable(why) for name, why in never.items()}
+        return {name: status for name, status in refused.items() if name not in passed}
+
+    def _passed(self, result: _FilterResult) -> set[str]:
+        if self.node_cache_capable and result.node_names is not None:
+            return set(result.node_names)
+        return {each.metadata.name for each in (result.nodes and result.nodes.items) or ()}
+
+    def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
+        """Nodes' scores by name: weighted, and scaled to those of plugins."""
+        found = self._ask(self.prioritize_verb, self._args(pod, nodes), list[_HostPriority])
+        scale = self.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
+        return {each.host: each.score * scale for each in found}
+
+    def process_preemption(
+        self, pod: Pod, candidates: Mapping[str, Victims], cluster: Cluster
+    ) -> dict[str, Victims]:
+        """The nodes on which pods may be preempted, by name, and which: a choice among the candidates."""
+        sent = {name: self._as_sent(victims) for name, victims in candidates.items()}
+        whole_pod = self.wire.whole_pod(pod)
+        if self.node_cache_capable:
+            args = _PreemptionArgs(whole_pod, node_name_to_meta_victims=sent)
+        else:
+            args = _PreemptionArgs(whole_pod, node_name_to_victims=sent)
+        result = self._ask(self.preempt_verb, args, _PreemptionResult)
+        with self._reading(self.preempt_verb):
+            answered = {name: _read(each, _MetaVictims) for name, each in (result.victims or {}).items()}
+        found = {}
+        for name, victims in answered.items():
+            pods = [self._pod_on(name, _folded(each).get("uid", ""), cluster) for each in victims.pods or ()]
+            if pods:
+                found[name] = Victims(name, tuple(pods), victims.violations)
+            elif not self.ignorable:
+                raise self._error(self.preempt_verb, f"names no victim on node {name}")
+        return found
+
+    def _as_sent(self, victims: Victims) -> _Victims:
+        if self.node_cache_capable:
+            return _Victims([_MetaPod(pod.metadata.uid) for pod in victims.pods], victims.violations)
+        return _Victims([self.wire.whole_pod(pod) for pod in victims.pods], victims.violations)
+
+    def _pod_on(self, node_name: str, uid: str, cluster: Cluster) -> Pod:
+        for pod in cluster.nodes[node_name].pods if node_name in cluster.nodes else ():
+            if pod.metadata.uid == uid:
+                return pod
+        where = f"pod {uid!r} on node {node_name}"
+        raise ExtenderError(
+            f"extender {self._url(self.preempt_verb)} would preempt {where}, which isn't there"
+        )
+
+    def bind(self, pod: Pod, node_name: str) -> None:
+        """Have the extender bind a pod."""
+        metadata = pod.metadata
+        args = _BindingArgs(metadata.name, metadata.namespace, metadata.uid, node_name)
+        if error := self._ask(self.bind_verb, args, _BindingResult).error:
+            raise self._error(self.bind_verb, f"says: {error}")
+
+    def _args(self, pod: Pod, nodes: Sequence[NodeInfo]) -> _ExtenderArgs:
+        whole_pod = self.wire.whole_pod(pod)
+        if self.node_cache_capable:
+            return _ExtenderArgs(whole_pod, node_names=[node.name for node in nodes])
+        return _ExtenderArgs(whole_pod, _NodeList(self.wire.whole_nodes([node.node for node in nodes])))
+
+    def _url(self, verb: str) -> str:
+        return f"{self.url_prefix.rstrip('/')}/{verb}"
+
+    def _ask(self, verb: str, args: _Sent, answer: type[T]) -> T:
+        body = self.wire.send(self._url(verb), msgspec.json.encode(args))
+        with self._reading(verb):
+            return _read(msgspec.json.decode(body), answer)
+
+    @contextmanager
+    def _reading(self, verb: str) -> Iterator[None]:
+        try:
+            yield
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise self._error(verb, f"answered something else: {error}") from error
+
+    def _error(self, verb: str, what: str) -> ExtenderError:
+        return ExtenderError(f"extender {self._url(verb)} {what}")
+
+
+class Extenders:
+    """All extenders, those that may fail after the others.
+
+    One that is ignorable and fails is passed over, and `warn` is told. What else fails raises ExtenderError.
+    """
+
+    def __init__(self, extenders: Iterable[Extender] = (), warn: Callable[[str], None] = log.warning) -> None:
+        self._extenders = sorted(extenders, key=lambda each: each.ignorable)
+        self._warn = warn
+
+    @property
+    def ignored_resources(self) -> frozenset[str]:
+        """What NodeResourcesFit leaves to extenders."""
+        return frozenset().union(*(each.ignored_resources for each in self._extenders))
+
+    def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, tuple[str, Status]]:
+        """By the name of each node that is ruled out: the extender that did it, and why."""
+        refused: dict[str, tuple[str, Status]] = {}
+        for extender in self._interested(pod):
+            left = [node for node in nodes if node.name not in refused]
+            if extender.filter_verb and left:
+                with self._going_on_without(extender):
+                    for name, status in extender.filter(pod, left).items():
+                        refused[name] = extender.url_prefix, status
+        return refused
+
+    def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
+        """Nodes' scores by name, by extender. One that fails gives none: a pod isn't held up by taste."""
+        scores = {}
+        for extender in self._interested(pod):
+            if extender.prioritize_verb:
+                try:
+                    scores[extender.url_prefix] = extender.prioritize(pod, nodes)
+                except ExtenderError as error:
+                    self._warn(f"{error}; going on without its scores")
+        return scores
+
+    def process_preemption(
+        self, pod: Pod, candidates: Mapping[str, Victims], cluster: Cluster
+    ) -> Mapping[str, Victims]:
+        """What is left of the candidates for preemption, by node, when each extender has had its say."""
+        for extender in self._interested(pod):
+            if extender.preempt_verb and candidates:
+                with self._going_on_without(extender):
+                    candidates = extender.process_preemption(pod, candidates, cluster)
+        return candidates
+
+    def bind(self, pod: Pod, node_name: str) -> bool:
+        """Have the extender that binds pods do so; False if there is none, or it is passed over."""
+        for extender in self._interested(pod):
+            if extender.bind_verb:
+                with self._going_on_without(extender):
+                    extender.bind(pod, node_name)
+                    return True
+        return False
+
+    def _interested(self, pod: Pod) -> list[Extender]:
+        return [each for each in self._extenders if each.is_interested(pod)]
+
+    @contextmanager
+    def _going_on_without(self, extender: Extender) -> Iterator[None]:
+        try:
+            yield
+        except ExtenderError as error:
+            if not extender.ignorable:
+                raise
+            self._warn(f"{error}; going on without it")

@@ -1,0 +1,128 @@
+"""The configuration file: a KubeSchedulerConfiguration, as kube-scheduler reads it.
+
+Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
+"""
+
+import ssl
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import durationpy
+import msgspec
+from msgspec import Meta
+
+
+class ConfigError(Exception):
+    """A configuration can't be used; the text names the file, the field, and what is wrong."""
+
+
+class Duration(float):
+    """Seconds, written as Go does: "5s", "1m30s", "100ms"."""
+
+
+class _Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
+    """Base of all parts: a field that isn't known is an error."""
+
+
+class ExtenderManagedResource(_Strict):
+    """An extended resource that an extender looks after; poller's own filters may leave it alone."""
+
+    name: Annotated[str, Meta(pattern="^[-A-Za-z0-9.]+/[-A-Za-z0-9_.]+$")]
+    ignored_by_scheduler: bool = False
+
+
+class ExtenderTLSConfig(_Strict):
+    """Whom to trust, and who we are. Data is PEM, in base64; it takes precedence over files."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+class ExtenderConfig(_Strict):
+    """An extender, and what it does: it is asked only by the verbs that are given."""
+
+    url_prefix: Annotated[str, Meta(pattern="^https?://[^/]+")]
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    tls_config: ExtenderTLSConfig | None = None
+    http_timeout: Duration = msgspec.field(default=Duration(5), name="httpTimeout")
+    node_cache_capable: bool = False
+    managed_resources: tuple[ExtenderManagedResource, ...] = ()
+    ignorable: bool = False
+
+    def __post_init__(self) -> None:
+        if self.prioritize_verb and self.weight <= 0:
+            raise ValueError(f"weight is {self.weight}: one with a prioritizeVerb must have a positive one")
+        if self.http_timeout <= 0:
+            raise ValueError(f"httpTimeout must be more than {self.http_timeout:g} s")
+        if self.tls_config:
+            try:
+                self.ssl_context()
+            except OSError as error:
+                raise ValueError(f"tlsConfig can't be used: {error}") from error
+
+    def ssl_context(self) -> ssl.SSLContext:
+        """Whom to trust as kube-scheduler would: without a CA, and with `enableHTTPS`, everybody."""
+        tls = self.tls_config or ExtenderTLSConfig()
+        context = ssl.create_default_context(cafile=tls.ca_file or None, cadata=tls.ca_data.decode() or None)
+        if tls.insecure or (self.enable_https and not (tls.ca_file or tls.ca_data)):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if tls.cert_data:
+            with tempfile.NamedTemporaryFile(suffix=".pem") as pem:  # ssl reads certificates from files only
+                pem.write(tls.cert_data + b"\n" + tls.key_data)
+                pem.flush()
+                context.load_cert_chain(pem.name)
+        elif tls.cert_file:
+            context.load_cert_chain(tls.cert_file, tls.key_file or None)
+        return context
+
+
+class KubeSchedulerConfiguration(_Strict):
+    """What poller knows of kubescheduler.config.k8s.io/v1: extenders, which all profiles ask."""
+
+    api_version: Literal["kubescheduler.config.k8s.io/v1"]
+    kind: Literal["KubeSchedulerConfiguration"]
+    extenders: tuple[ExtenderConfig, ...] = ()
+
+    def __post_init__(self) -> None:
+        if sum(bool(each.bind_verb) for each in self.extenders) > 1:
+            raise ValueError("extenders: only one may have a bindVerb")
+        managed = Counter(resource.name for each in self.extenders for resource in each.managed_resources)
+        if twice := [name for name, count in managed.items() if count > 1]:
+            raise ValueError(f"extenders: {', '.join(twice)} can't be managed twice")
+
+
+def default_config() -> KubeSchedulerConfiguration:
+    """What holds without a file."""
+    return KubeSchedulerConfiguration(
+        api_version="kubescheduler.config.k8s.io/v1", kind="KubeSchedulerConfiguration"
+    )
+
+
+def load_config(file: Path) -> KubeSchedulerConfiguration:
+    """Read a configuration file. ConfigError when it isn't there, or something in it is wrong."""
+    try:
+        return msgspec.yaml.decode(file.read_bytes(), type=KubeSchedulerConfiguration, dec_hook=_decode)
+    except OSError as error:
+        raise ConfigError(f"{file}: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise ConfigError(f"{file}: {error}") from error
+
+
+def _decode(kind: type, raw: Any) -> Any:
+    if kind is Duration and isinstance(raw, str):
+        return Duration(durationpy.from_str(raw).total_seconds())
+    raise ValueError(f"{raw!r} is no {kind.__name__}, such as 5s")

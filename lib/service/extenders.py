@@ -1,0 +1,122 @@
+"""Extenders over HTTP: how those of a configuration are reached, and the whole objects they are sent."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+
+import httpx
+import msgspec
+
+from lib.kube.api import Api, ApiError, read_all
+from lib.kube.objects import Node, ObjectMeta, Pod
+from lib.scheduling.extender import Extender, ExtenderError, Extenders
+from lib.service.config import ExtenderConfig
+
+
+@contextmanager
+def connected(
+    configs: Iterable[ExtenderConfig], api: Api, warn: Callable[[str], None]
+) -> Iterator[Extenders]:
+    """The extenders of a configuration, connected for as long as the block takes.
+
+    warn: is told of one that fails and is passed over.
+    """
+    originals = Originals(api)
+    with ExitStack() as stack:
+        yield Extenders([_extender(each, stack, originals) for each in configs], warn)
+
+
+def _extender(config: ExtenderConfig, stack: ExitStack, originals: "Originals") -> Extender:
+    client = httpx.Client(verify=config.ssl_context(), timeout=config.http_timeout, trust_env=False)
+    return Extender(
+        config.url_prefix,
+        OverHttp(stack.enter_context(client), config, originals),
+        filter_verb=config.filter_verb,
+        prioritize_verb=config.prioritize_verb,
+        preempt_verb=config.preempt_verb,
+        bind_verb=config.bind_verb,
+        weight=config.weight,
+        node_cache_capable=config.node_cache_capable,
+        managed_resources=frozenset(each.name for each in config.managed_resources),
+        ignored_resources=frozenset(
+            each.name for each in config.managed_resources if each.ignored_by_scheduler
+        ),
+        ignorable=config.ignorable,
+    )
+
+
+class OverHttp:
+    """The way to one extender. A request that fails isn't tried again: the pod is, after a backoff."""
+
+    def __init__(self, client: httpx.Client, config: ExtenderConfig, originals: "Originals") -> None:
+        self._http = client
+        self._seconds = config.http_timeout
+        server_name = config.tls_config and config.tls_config.server_name
+        self._extensions = {"sni_hostname": server_name} if server_name else {}
+        self._originals = originals
+
+    def send(self, url: str, body: bytes) -> bytes:
+        """POST some JSON; the JSON that is answered."""
+        where = f"extender {url}"
+        headers = {"Content-Type": "application/json"}
+        try:
+            with self._http.stream(
+                "POST", url, content=body, headers=headers, extensions=self._extensions
+            ) as answer:
+                said = read_all(answer, where, within=self._seconds)
+        except httpx.TimeoutException as error:
+            raise ExtenderError(f"{where}: no answer within {self._seconds:g} s") from error
+        except httpx.HTTPError as error:
+            raise ExtenderError(f"{where}: {error}") from error
+        except ApiError as error:
+            raise ExtenderError(str(error)) from error
+        if answer.status_code != httpx.codes.OK:
+            start = said[:200].decode(errors="replace").strip()
+            raise ExtenderError(f"{where}: {answer.status_code} {answer.reason_phrase} ({start})")
+        return said
+
+    def whole_pod(self, pod: Pod) -> msgspec.Raw:
+        """A pod with all its fields."""
+        try:
+            return self._originals.pod(pod)
+        except ApiError as error:
+            raise ExtenderError(f"{pod} can't be sent to an extender: {error}") from error
+
+    def whole_nodes(self, nodes: Sequence[Node]) -> list[msgspec.Raw]:
+        """Nodes with all their fields, in the same order; those that have gone are left out."""
+        try:
+            return self._originals.nodes(nodes)
+        except ApiError as error:
+            raise ExtenderError(f"nodes can't be sent to an extender: {error}") from error
+
+
+class _Node(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+class Originals:
+    """Pods and nodes with all their fields: asked for when an extender wants them, and when they changed."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+        self._pod = lru_cache(lambda path, _uid, _version: msgspec.Raw(api.get_whole(path)))
+        self._nodes: dict[str, tuple[int, msgspec.Raw]] = {}  # by name: resource version, and all of it
+
+    def pod(self, pod: Pod) -> msgspec.Raw:
+        """A pod with all its fields. ApiError when it can't be had."""
+        own = pod.metadata
+        path = f"/api/v1/namespaces/{own.namespace}/pods/{own.name}"
+        return self._pod(path, own.uid, own.resource_version)
+
+    def nodes(self, nodes: Sequence[Node]) -> list[msgspec.Raw]:
+        """Nodes with all their fields, without those that have gone. ApiError when they can't be had."""
+        if not all(self._is_known(node.metadata) for node in nodes):
+            self._nodes = {}
+            for whole in self._api.list_whole("/api/v1/nodes").items:
+                own = msgspec.json.decode(whole, type=_Node).metadata
+                self._nodes[own.name] = int(own.resource_version), whole
+        return [self._nodes[node.metadata.name][1] for node in nodes if node.metadata.name in self._nodes]
+
+    def _is_known(self, node: ObjectMeta) -> bool:
+        version, _ = self._nodes.get(node.name, (-1, None))
+        return version >= int(node.resource_version)

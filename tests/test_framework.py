@@ -9,8 +9,9 @@ from objects import node, pod
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.cycle import Scheduler, enough_nodes
+from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.evaluation import enough_nodes
 from lib.scheduling.framework import SKIP, Profile, Status, unresolvable, unschedulable, wait
 from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile

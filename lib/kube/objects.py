@@ -17,6 +17,10 @@ class Object(msgspec.Struct, rename="camel", omit_defaults=True):
     """Base of all API structures. Those with a `tag` have it as their `kind`, and are no other kind."""
 
 
+class Value(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+    """Base of parts that are compared and used as keys, and never changed."""
+
+
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 """metav1.Time: a moment, to the second."""
 
@@ -52,7 +56,7 @@ class ObjectMeta(Object):
 # --- selectors ------------------------------------------------------------------------------------------
 
 
-class Requirement(Object):
+class Requirement(Value, frozen=True):
     """One expression of a selector."""
 
     key: str
@@ -106,7 +110,7 @@ class Volume(Object):
     image: ImageVolumeSource | None = None
 
 
-class Toleration(Object):
+class Toleration(Value, frozen=True):
     """Of a taint; an empty key with `Exists` tolerates every taint, an empty effect every effect."""
 
     key: str = ""
@@ -115,20 +119,20 @@ class Toleration(Object):
     effect: str = ""
 
 
-class NodeSelectorTerm(Object):
+class NodeSelectorTerm(Value, frozen=True):
     """All of its expressions must hold; a term without any holds for no node."""
 
     match_expressions: tuple[Requirement, ...] = ()
     match_fields: tuple[Requirement, ...] = ()
 
 
-class NodeSelector(Object):
+class NodeSelector(Value, frozen=True):
     """One of its terms must hold."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
-class PreferredSchedulingTerm(Object):
+class PreferredSchedulingTerm(Value, frozen=True):
     """A node that matches is worth `weight` (1 to 100) more."""
 
     weight: int

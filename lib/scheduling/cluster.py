@@ -11,6 +11,9 @@ from lib.scheduling.affinity import Namespaces, Terms, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
 from lib.scheduling.workloads import Workloads
 
+MANY = 100_000
+"""Changes of nodes' pods that are remembered at the most."""
+
 HostPort = tuple[str, str, int]
 """Address, protocol, port."""
 
@@ -85,6 +88,8 @@ class Cluster:
         self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid: pods that room is made for, and where
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
         self._places: dict[str, tuple[Pod, str]] = {}  # by uid
+        self.version = 0  # grows when a node comes, goes, or is described otherwise
+        self.touched: list[str] = []  # since then: nodes whose pods have changed, one after the other
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
         for pod in assigned:
@@ -100,15 +105,24 @@ class Cluster:
             self._put(change.object, change.object.spec.node_name)
 
     def _apply_to_node(self, node: Node, *, gone: bool) -> None:
-        self.__dict__.pop("image_spread", None)
         name = node.metadata.name
+        before = self.nodes.get(name)
+        if before and not gone and _described(before.node) == _described(node):
+            before.node = node  # a heartbeat, or something else that nobody here looks at
+            return
+        self._nodes_changed()
         if gone:
             self.nodes.pop(name, None)
             return
         info = self.nodes[name] = NodeInfo(node)
-        for pod, place in self._places.values():
-            if place == name:
-                info.add(pod)
+        for pod in before.pods if before else [pod for pod, place in self._places.values() if place == name]:
+            info.add(pod)
+
+    def _nodes_changed(self) -> None:
+        self.version += 1
+        self.touched = []
+        for known in ("image_spread", "order", "place"):
+            self.__dict__.pop(known, None)
 
     def _put(self, pod: Pod, node_name: str) -> None:
         self._take_away(pod)
@@ -116,6 +130,7 @@ class Cluster:
         self._places[_key(pod)] = pod, node_name
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
+            self._touch(node_name)
 
     def _take_away(self, pod: Pod) -> None:
         self.assumed.discard(_key(pod))
@@ -123,6 +138,22 @@ class Cluster:
         old, node_name = self._places.pop(_key(pod), (pod, ""))
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
+            self._touch(node_name)
+
+    def _touch(self, node_name: str) -> None:
+        self.touched.append(node_name)
+        if len(self.touched) > MANY:  # so that it doesn't grow for ever
+            self._nodes_changed()
+
+    @cached_property
+    def order(self) -> list[NodeInfo]:
+        """The nodes in the order in which they are looked at."""
+        return list(self.nodes.values())
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each node stands in that order, by its name."""
+        return {name: i for i, name in enumerate(self.nodes)}
 
     @property
     def looks_at_namespaces(self) -> bool:
@@ -152,13 +183,13 @@ class Cluster:
         """Where a place is kept for a pod."""
         return self._nominated.get(_key(pod), (pod, None))[1]
 
-    def nominated_before(self, pod: Pod, node_name: str) -> list[Pod]:
-        """The pods for which a place is kept on a node, and which are not less important than this one."""
-        return [
-            other
-            for other, where in self._nominated.values()
-            if where == node_name and other.spec.priority >= pod.spec.priority and _key(other) != _key(pod)
-        ]
+    def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
+        """By node, the pods for which a place is kept there, unless they are less important than this one."""
+        found: dict[str, list[Pod]] = {}
+        for other, where in self._nominated.values():
+            if other.spec.priority >= pod.spec.priority and _key(other) != _key(pod):
+                found.setdefault(where, []).append(other)
+        return found
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod makes room for a more important one."""
@@ -219,6 +250,11 @@ class Away:
     def give_back(self, pod: Pod) -> None:
         """Count a pod again."""
         self._nodes[_key(pod)].add(self._pods.pop(_key(pod)))
+
+
+def _described(node: Node) -> tuple[object, ...]:
+    """All of a node that anything is decided by."""
+    return node.spec, node.status, node.metadata.labels, node.metadata.annotations
 
 
 def _key(pod: Pod) -> str:

@@ -35,8 +35,10 @@ class Rejection:
 class Decision:
     """What a cycle came to. Nodes that were not looked at, as enough were found, are in none of the maps.
 
-    node_name: the pick, if there is one. all_nodes: how many there are. rejected: by node, who and why.
-    scores: of each feasible node, by plugin, weighted; empty where one node alone was feasible.
+    node_name: the pick, if there is one. all_nodes: how many there are; feasible: how many fit, as far as
+    they were looked at. rejected: by node, who and why. scores: of each feasible node, by plugin, weighted;
+    empty where one node alone was feasible. Where a pick is not to be explained in full, these hold that and
+    the runner-up only.
     reason: why the pod as a whole was rejected, or what went wrong; rejecting: the plugin that did it.
     afterword: what PostFilter plugins said.
     nominated: the node that will have room when the victims have left it. state: what plugins kept.
@@ -46,6 +48,7 @@ class Decision:
     outcome: Outcome
     node_name: str | None = None
     all_nodes: int = 0
+    feasible: int = 0
     rejected: dict[str, Rejection] = field(default_factory=dict)
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
     reason: str = ""
@@ -116,7 +119,7 @@ class Decision:
 
     def as_annotation(self) -> str:
         """The gist in one short line of JSON, for the pod itself."""
-        gist: dict[str, Any] = {"feasible": f"{len(self.scores)}/{self.all_nodes}"}
+        gist: dict[str, Any] = {"feasible": f"{self.feasible}/{self.all_nodes}"}
         if self.node_name and self.scores.get(self.node_name):
             gist |= {"total": self.totals[self.node_name], "scores": self.scores[self.node_name]}
         if self.runner_up:

@@ -9,7 +9,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/scheduling-framework/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -74,6 +74,13 @@ class BadAnswerError(Exception):
     """A plugin answered what its extension point doesn't allow. The text says what, and of which function."""
 
 
+def checked(answer: Status | None) -> Status | None:
+    """A plugin's answer, if it is one. BadAnswerError when it is anything else."""
+    if answer is None or isinstance(answer, Status):
+        return answer
+    raise BadAnswerError(f"{answer!r} is neither None nor a Status")
+
+
 @runtime_checkable
 class Plugin(Protocol):
     """What all plugins have."""
@@ -81,6 +88,31 @@ class Plugin(Protocol):
     @property
     def name(self) -> str:
         """What it is called, in weights and in decisions."""
+
+
+class Reads(Enum):
+    """What a plugin's answer about a node depends on, besides the pod: it stands until that changes."""
+
+    NODES = "nodes"
+    """Nodes as they are described: labels, taints, allocatable, images."""
+    PODS = "pods"
+    """The node itself, and the pods that are on it."""
+
+
+@runtime_checkable
+class SignPlugin(Plugin, Protocol):
+    """Gives the same answers for pods that it can't tell apart, so that they need be found only once.
+
+    A plugin without this is asked about every pod anew, and so must one be that looks at other nodes' pods.
+    Scores of one that has this are normalized alike where they are alike.
+    """
+
+    @property
+    def reads(self) -> Reads:
+        """What else its answers depend on."""
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """All that it reads of a pod; equal for pods that are alike to it."""
 
 
 @runtime_checkable

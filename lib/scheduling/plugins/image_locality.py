@@ -6,11 +6,11 @@ that has it.
 Source: pkg/scheduler/framework/plugins/imagelocality/image_locality.go
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, CycleState
+from lib.scheduling.framework import MAX_NODE_SCORE, CycleState, Reads
 
 MEGABYTE = 1024 * 1024
 SMALLEST = 23 * MEGABYTE
@@ -23,14 +23,16 @@ class ImageLocality:
     """Scores the images of the pod that a node has."""
 
     name = "ImageLocality"
+    reads = Reads.NODES
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """Its images."""
+        return tuple(_images(pod)), _containers(pod)
 
     def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
         """Find the pod's images, and how widely each is spread."""
-        containers = [*pod.spec.init_containers, *pod.spec.containers]
-        images = [normalized(container.image) for container in containers]
-        images += [normalized(volume.image.reference) for volume in pod.spec.volumes if volume.image]
-        spread = [(image, cluster.image_spread[image] / len(cluster.nodes)) for image in images]
-        state[self.name] = spread, LARGEST * len(containers)
+        spread = [(image, cluster.image_spread[image] / len(cluster.nodes)) for image in _images(pod)]
+        state[self.name] = spread, LARGEST * _containers(pod)
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The sizes of the images that are here, between the smallest and the largest that count."""
@@ -38,6 +40,16 @@ class ImageLocality:
         size = sum(int(node.images[image] * share) for image, share in spread if image in node.images)
         size = min(max(size, SMALLEST), largest)
         return int(MAX_NODE_SCORE * (size - SMALLEST) // (largest - SMALLEST))
+
+
+def _images(pod: Pod) -> list[str]:
+    names = [container.image for container in [*pod.spec.init_containers, *pod.spec.containers]]
+    names += [volume.image.reference for volume in pod.spec.volumes if volume.image]
+    return [normalized(name) for name in names]
+
+
+def _containers(pod: Pod) -> int:
+    return len(pod.spec.init_containers) + len(pod.spec.containers)
 
 
 def normalized(image: str) -> str:

@@ -5,13 +5,13 @@ Preferred terms that match add their weights to the node's score.
 Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import NodeSelectorTerm, Pod
 from lib.kube.selectors import matches_node, matches_term
 from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import SKIP, CycleState, Status, unresolvable
+from lib.scheduling.framework import SKIP, CycleState, Reads, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.plugins.scores import normalize_to_largest
 
@@ -23,6 +23,14 @@ class NodeAffinity:
     """Filters out nodes that the pod doesn't want, and prefers those it likes."""
 
     name = "NodeAffinity"
+    reads = Reads.NODES
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """Its nodeSelector, and its node affinity."""
+        affinity = pod.spec.affinity.node_affinity
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+        return frozenset(pod.spec.node_selector.items()), required, tuple(preferred)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that the pod wants, and that came or was another before."""

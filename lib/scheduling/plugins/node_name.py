@@ -3,10 +3,12 @@
 Source: pkg/scheduler/framework/plugins/nodename/node_name.go
 """
 
+from collections.abc import Hashable
+
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import CycleState, Status, unresolvable
+from lib.scheduling.framework import CycleState, Reads, Status, unresolvable
 from lib.scheduling.hints import new_node
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
@@ -16,6 +18,11 @@ class NodeName:
     """Filters out all nodes but the one that spec.nodeName names."""
 
     name = "NodeName"
+    reads = Reads.NODES
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """The node it names."""
+        return pod.spec.node_name
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """The node with that name."""

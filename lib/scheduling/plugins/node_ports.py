@@ -3,10 +3,12 @@
 Source: pkg/scheduler/framework/plugins/nodeports/node_ports.go, and HostPortInfo in the framework's types.go
 """
 
+from collections.abc import Hashable
+
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import ANY_ADDRESS, Cluster, HostPort, NodeInfo, host_ports
-from lib.scheduling.framework import SKIP, CycleState, Status, unschedulable
+from lib.scheduling.framework import SKIP, CycleState, Reads, Status, unschedulable
 from lib.scheduling.hints import gone_pod, new_node
 
 TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
@@ -16,6 +18,11 @@ class NodePorts:
     """Filters out nodes where a host port that the pod wants is taken."""
 
     name = "NodePorts"
+    reads = Reads.PODS
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """Its host ports."""
+        return tuple(host_ports(pod))
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A new node, or a pod gone that had one of the ports."""

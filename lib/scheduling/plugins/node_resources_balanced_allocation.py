@@ -6,13 +6,14 @@ changes, 100 that the pod balances the node, 50 that it unbalances it.
 Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
+from typing import ClassVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Status
+from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Reads, Status
 from lib.scheduling.plugins.node_resources_fit import COUNTED_WITHOUT_REQUEST
 from lib.scheduling.resources import pod_requests
 
@@ -23,6 +24,11 @@ class NodeResourcesBalancedAllocation:
 
     resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
     name: str = "NodeResourcesBalancedAllocation"
+    reads: ClassVar = Reads.PODS
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """What it requests."""
+        return tuple(pod_requests(pod).items())
 
     def pre_score(
         self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]

@@ -7,13 +7,21 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_alloca
 most_allocated.go, requested_to_capacity_ratio.go
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.framework import (
+    MAX_NODE_SCORE,
+    CycleState,
+    Reads,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 from lib.scheduling.hints import new_node, old_node, placed_pod
 from lib.scheduling.resources import AT_LEAST, Resources, pod_requests
 
@@ -74,10 +82,15 @@ class NodeResourcesFit:
     ignored_resources: frozenset[str] = frozenset()
     ignored_resource_groups: frozenset[str] = frozenset()
     name: str = "NodeResourcesFit"
+    reads: ClassVar = Reads.PODS
 
     def __post_init__(self) -> None:
         if self.strategy not in ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"):
             raise ValueError(f"NodeResourcesFit has no strategy {self.strategy!r}")
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """What it requests, and what it is taken to."""
+        return tuple(pod_requests(pod).items()), tuple(pod_requests(pod, AT_LEAST).items())
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that came or grew and that could take the pod if empty; a pod that went or needs less."""

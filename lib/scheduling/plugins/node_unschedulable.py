@@ -3,11 +3,13 @@
 Source: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go
 """
 
+from collections.abc import Hashable
+
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Taint
 from lib.kube.selectors import tolerates
 from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import CycleState, Status, unresolvable
+from lib.scheduling.framework import CycleState, Reads, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 
 CORDONED = unresolvable("node(s) were unschedulable")
@@ -20,6 +22,11 @@ class NodeUnschedulable:
     """Filters out nodes with spec.unschedulable, unless the pod tolerates that."""
 
     name = "NodeUnschedulable"
+    reads = Reads.NODES
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """Its tolerations."""
+        return tuple(pod.spec.tolerations)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that can be scheduled on, and came or was cordoned before."""

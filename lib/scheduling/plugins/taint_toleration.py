@@ -6,11 +6,13 @@ pod doesn't tolerate, the better the score.
 Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 """
 
+from collections.abc import Hashable
+
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Toleration
 from lib.kube.selectors import tolerates, untolerated
 from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import CycleState, Status, unresolvable
+from lib.scheduling.framework import CycleState, Reads, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.plugins.scores import normalize_to_largest
 
@@ -24,6 +26,11 @@ class TaintToleration:
     """Filters out nodes with a taint that the pod doesn't tolerate, and counts the merely advising ones."""
 
     name = "TaintToleration"
+    reads = Reads.NODES
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """Its tolerations."""
+        return tuple(pod.spec.tolerations)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node whose taints the pod tolerates, and that came or had others before."""

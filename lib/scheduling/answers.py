@@ -1,0 +1,203 @@
+"""What plugins answered about nodes, kept for pods that they can't tell apart.
+
+A burst is mostly of pods alike, and what a plugin says of a node and one of them holds for all of them, until
+the node changes: after each placement only that node is looked at again. Plugins that look at other nodes'
+pods (spreading, pod affinity) say nothing that could be kept; they are asked about each pod.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence, Set
+
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.decision import Rejection
+from lib.scheduling.framework import (
+    MAX_NODE_SCORE,
+    SKIP,
+    BadAnswerError,
+    CycleState,
+    FilterPlugin,
+    NormalizeScorePlugin,
+    Plugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    Profile,
+    Reads,
+    ScorePlugin,
+    SignPlugin,
+    Status,
+    checked,
+)
+
+UNASKED, UNSCORED = Rejection("", SKIP), -1
+"""Stand where no plugin has been asked yet."""
+
+PreFiltered = Set[str] | Status | None
+"""What a PreFilter plugin answers."""
+
+
+class Asking:
+    """The plugin that is being asked; it is to blame for what goes wrong meanwhile."""
+
+    plugin: Plugin | None = None
+
+
+def pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, cluster: Cluster) -> PreFiltered:
+    """Ask PreFilter. BadAnswerError when the answer is none."""
+    answer = plugin.pre_filter(state, pod, cluster)
+    return answer if isinstance(answer, Set) else checked(answer)
+
+
+def skips_score(
+    plugin: PreScorePlugin, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+) -> bool:
+    """Ask PreScore; whether `score` is to be left out. BadAnswerError when the answer is another."""
+    status = checked(plugin.pre_score(state, pod, cluster, nodes))
+    if status and status != SKIP:
+        raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
+    return status is not None
+
+
+def in_range(score: int, node_name: str) -> int:
+    """A score, if it is one. BadAnswerError when it isn't."""
+    if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
+        raise BadAnswerError(f"score {score!r} of node {node_name}, not one from 0 to {MAX_NODE_SCORE}")
+    return score
+
+
+class Tier:
+    """The plugins of a profile whose answers stand equally long, with their places among all of them."""
+
+    def __init__(self, profile: Profile, reads: Reads | None) -> None:
+        place = {plugin.name: i for i, plugin in enumerate(profile.plugins)}
+        names = {each.name for each in profile.plugins if _reads(each) == reads}
+        self.signers = [each for each in profile.with_point(SignPlugin) if each.name in names]
+        self.pre_filters = [each for each in profile.with_point(PreFilterPlugin) if each.name in names]
+        self.filters = [
+            (place[each.name], each) for each in profile.with_point(FilterPlugin) if each.name in names
+        ]
+        self.pre_scorers = [each for each in profile.scoring(PreScorePlugin) if each.name in names]
+        self.scorers = [each for each in profile.scoring(ScorePlugin) if each.name in names]
+        self.normalizers = {each.name for each in self.scorers if isinstance(each, NormalizeScorePlugin)}
+        self.weights = profile.weights
+        self.place: Mapping[str, int] = place
+
+    def sign(self, pod: Pod, asking: Asking) -> Hashable:
+        """What these plugins can tell pods apart by."""
+        signs = []
+        for plugin in self.signers:
+            asking.plugin = plugin
+            signs.append(plugin.sign_pod(pod))
+        return tuple(signs)
+
+
+def _reads(plugin: Plugin) -> Reads | None:
+    return plugin.reads if isinstance(plugin, SignPlugin) else None
+
+
+class Answers:
+    """What the plugins of a tier say of each node and one sort of pods, and those of the tier `below`.
+
+    Nodes are meant by their place in `cluster.order`. state: what the plugins keep of such a pod.
+    pre_filtered: what PreFilter answered, by plugin. rejections: who is the first to rule a node out; None
+    where nobody is. totals: sums of weighted scores that need no normalizing; columns: by plugin, a score for
+    each node that has a total, unweighted.
+    """
+
+    def __init__(
+        self, tier: Tier, pod: Pod, cluster: Cluster, asking: Asking, below: "Answers | None"
+    ) -> None:
+        self._tier, self._pod, self._cluster, self._asking, self._below = tier, pod, cluster, asking, below
+        self.state: CycleState = dict(below.state) if below else {}
+        self.pre_filtered: dict[str, PreFiltered] = dict(below.pre_filtered) if below else {}
+        for plugin in tier.pre_filters:
+            asking.plugin = plugin
+            self.pre_filtered[plugin.name] = pre_filter(plugin, self.state, pod, cluster)
+        self._filters = [each for each in tier.filters if self.pre_filtered.get(each[1].name) != SKIP]
+        everyone = len(cluster.order)
+        self.rejections: list[Rejection | None] = [UNASKED] * everyone
+        self.totals = [UNSCORED] * everyone
+        self.columns: dict[str, list[int]] = {}
+        self._scorers: list[ScorePlugin] | None = None
+        self._heard = len(cluster.touched)
+
+    def rejection(self, i: int) -> Rejection | None:
+        """Who is the first to rule a node out."""
+        found = self.rejections[i]
+        if found is UNASKED:
+            found = self.rejections[i] = self._ask(i)
+        return found
+
+    def _ask(self, i: int) -> Rejection | None:
+        found = self._below.rejection(i) if self._below else None
+        return first_rejection(
+            self._filters,
+            found,
+            self._tier.place,
+            self.state,
+            self._pod,
+            self._cluster.order[i],
+            self._asking,
+        )
+
+    def prepare_scores(self, nodes: Sequence[NodeInfo]) -> None:
+        """Ask PreScore, unless that has been done."""
+        if self._below:
+            self._below.prepare_scores(nodes)
+        if self._scorers is None:
+            skipped = set()
+            for plugin in self._tier.pre_scorers:
+                self._asking.plugin = plugin
+                if skips_score(plugin, self.state, self._pod, self._cluster, nodes):
+                    skipped.add(plugin.name)
+            self.columns = dict(self._below.columns) if self._below else {}
+            self._scorers = [each for each in self._tier.scorers if each.name not in skipped]
+            self.columns |= {each.name: [UNSCORED] * len(self.totals) for each in self._scorers}
+            if self._below:
+                self.state = {**self._below.state, **self.state}
+
+    def total(self, i: int) -> int:
+        """The sum of a node's weighted scores that need no normalizing; the columns hold its parts."""
+        found = self.totals[i]
+        if found == UNSCORED:
+            found = self.totals[i] = self._score(i)
+        return found
+
+    def _score(self, i: int) -> int:
+        total = self._below.total(i) if self._below else 0
+        node, tier = self._cluster.order[i], self._tier
+        for plugin in self._scorers or ():
+            self._asking.plugin = plugin
+            score = plugin.score(self.state, self._pod, node)
+            if plugin.name not in tier.normalizers:
+                total += in_range(score, node.name) * tier.weights[plugin.name]
+            self.columns[plugin.name][i] = score
+        return total
+
+    def catch_up(self) -> None:
+        """Forget what was said of nodes whose pods have changed since."""
+        touched = self._cluster.touched
+        if self._heard < len(touched):
+            for name in touched[self._heard :]:
+                i = self._cluster.place[name]
+                self.rejections[i], self.totals[i] = UNASKED, UNSCORED
+            self._heard = len(touched)
+
+
+def first_rejection(
+    filters: Sequence[tuple[int, FilterPlugin]],
+    found: Rejection | None,
+    place: Mapping[str, int],
+    state: CycleState,
+    pod: Pod,
+    node: NodeInfo,
+    asking: Asking,
+) -> Rejection | None:
+    """The first filter that rules a node out, if that comes before the one that is known to."""
+    last = place[found.plugin] if found else len(place)
+    for i, plugin in filters:
+        if i > last:
+            break
+        asking.plugin = plugin
+        if status := checked(plugin.filter(state, pod, node)):
+            return Rejection(plugin.name, status)
+    return found

@@ -1,0 +1,356 @@
+"""Which nodes fit a pod, and which is best: filters and scores, shared by pods alike.
+
+Source: pkg/scheduler/schedule_one.go, findNodesThatFitPod and prioritizeNodes
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import TypeVar
+
+from lib.kube.objects import Pod
+from lib.scheduling.answers import (
+    UNSCORED,
+    Answers,
+    Asking,
+    PreFiltered,
+    Tier,
+    first_rejection,
+    in_range,
+    pre_filter,
+    skips_score,
+)
+from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.decision import Decision, Rejection
+from lib.scheduling.extender import Extenders
+from lib.scheduling.framework import (
+    SKIP,
+    CycleState,
+    FilterPlugin,
+    NormalizeScorePlugin,
+    PreFilterPlugin,
+    Profile,
+    Reads,
+    ScorePlugin,
+    SignPlugin,
+    unresolvable,
+)
+
+T = TypeVar("T")
+
+ENOUGH_NODES = 100
+"""So many feasible nodes are sought in any case; in a smaller cluster every node is looked at."""
+LEAST_PERCENTAGE = 5
+
+NOT_AMONG = "node(s) didn't satisfy plugin(s) [{}]"
+"""Of nodes that PreFilter didn't name."""
+
+SORTS_KEPT = 32
+"""Of so many sorts of pods answers are kept at a time."""
+
+
+class Feasible:
+    """Nodes that fit a pod, by their places in `cluster.order`: a run of so many from `start`, or these.
+
+    A run that comes to the end of the order goes on at its beginning.
+    """
+
+    def __init__(self, start: int = 0, count: int = 0, places: Sequence[int] | None = None) -> None:
+        self._start, self._count, self._places = start, count, places
+
+    def __len__(self) -> int:
+        return self._count if self._places is None else len(self._places)
+
+    def of(self, column: list[T]) -> list[T]:
+        """What stands in a column at these places."""
+        if self._places is not None:
+            return [column[i] for i in self._places]
+        end = self._start + self._count
+        run = column[self._start : end]
+        return run + column[: end - len(column)] if end > len(column) else run
+
+    def places(self, everyone: int) -> Sequence[int]:
+        """The places, in a cluster of so many nodes."""
+        return self.of(list(range(everyone))) if self._places is None else self._places
+
+    def one_of(self, column: list[T], i: int) -> T:
+        """What stands at the i-th of these places."""
+        return column[(self._start + i) % len(column) if self._places is None else self._places[i]]
+
+
+@dataclass
+class Scores:
+    """What feasible nodes scored, by their places among these.
+
+    totals: to compare them by; what all have alike may be missing. by_plugin: finds a node's weighted score.
+    """
+
+    totals: list[int]
+    by_plugin: dict[str, Callable[[int], int]] = field(default_factory=dict)
+
+    def add(self, name: str, column: Sequence[int], weight: int = 1) -> None:
+        """Add a plugin's or an extender's scores."""
+        self.totals = [total + score * weight for total, score in zip(self.totals, column, strict=True)]
+        self.by_plugin[name] = lambda i: column[i] * weight
+
+    def add_alike(self, name: str, score: int) -> None:
+        """Note a weighted score that all nodes have."""
+        self.by_plugin[name] = lambda _: score
+
+    def note(self, name: str, feasible: Feasible, column: list[int], weight: int) -> None:
+        """Note scores that the totals have in them already; they stand in a column of all nodes."""
+        self.by_plugin[name] = lambda i: feasible.one_of(column, i) * weight
+
+    def of(self, i: int) -> dict[str, int]:
+        """A node's weighted scores."""
+        return {name: score(i) for name, score in self.by_plugin.items()}
+
+
+class Evaluator:
+    """Asks the plugins of a profile, and extenders, about nodes; what was answered is kept for pods alike."""
+
+    def __init__(self, profile: Profile, extenders: Extenders, asking: Asking) -> None:
+        self._profile = profile
+        self._extenders = extenders
+        self._asking = asking
+        self._next_start = 0  # where the next search begins, so that every node has its turn
+        self._pre_filters = profile.with_point(PreFilterPlugin)
+        self._scorers = [
+            (
+                each,
+                profile.weights[each.name],
+                isinstance(each, SignPlugin),
+                isinstance(each, NormalizeScorePlugin),
+            )
+            for each in profile.scoring(ScorePlugin)
+        ]
+        self._of_nodes, self._of_pods = Tier(profile, Reads.NODES), Tier(profile, Reads.PODS)
+        self._fresh = Tier(profile, None)
+        self._all_filters = sorted(
+            chain(self._of_nodes.filters, self._of_pods.filters, self._fresh.filters),
+            key=lambda placed: placed[0],
+        )
+        self._kept: OrderedDict[Hashable, Answers] = OrderedDict()
+        self._of: tuple[Cluster, int] | None = None  # the cluster that answers are kept of, and its version
+
+    # --- which nodes fit --------------------------------------------------------------------------------
+
+    def find_feasible(self, decision: Decision, cluster: Cluster) -> Feasible:
+        """The nodes that every filter lets pass, or enough of them.
+
+        What rules nodes out is noted in the decision.
+        """
+        pod = decision.pod
+        answers = self._answers_for(pod, cluster)
+        decision.state = dict(answers.state)
+        known = self._pre_filter(decision.state, pod, cluster, answers.pre_filtered)
+        if isinstance(known, Rejection):
+            decision.reason, decision.rejecting = ", ".join(known.status.reasons), known.plugin
+            decision.rejected = dict.fromkeys(cluster.nodes, known)
+            return Feasible()
+        skipped, among = known
+        places: Sequence[int] = range(len(cluster.order))
+        if among:
+            left_out = {name: why for name in cluster.nodes if (why := _left_out(name, among))}
+            decision.rejected |= left_out
+            places = [cluster.place[name] for name in cluster.nodes if name not in left_out]
+        filters = [each for each in self._fresh.filters if each[1].name not in skipped]
+        kept_for_others = cluster.nominated_before(pod)
+
+        def ask_more(i: int) -> Rejection | None:
+            node = cluster.order[i]
+            found = self._first_rejection(filters, answers.rejection(i), decision.state, pod, node)
+            if not found and node.name in kept_for_others:
+                return self.rejection_afresh(pod, cluster, node)
+            return found
+
+        rejection = ask_more if filters or kept_for_others else answers.rejection
+        own = cluster.nominated_node(pod)
+        i = cluster.place.get(own or "", -1)
+        if i in places and not rejection(i):  # where room was made for the pod, it goes if it can
+            room = self._without_refused(decision, Feasible(i, 1), cluster)
+            if room:
+                return room
+
+        enough = enough_nodes(len(places), self._profile.percentage_of_nodes_to_score)
+        start = self._next_start % len(places) if places else 0
+        run = Feasible(start, enough)
+        if not (filters or kept_for_others or among) and run.of(answers.rejections).count(None) == enough:
+            self._next_start = start + enough
+            return self._without_refused(decision, run, cluster)
+
+        feasible: list[int] = []
+        looked_at = 0
+        for i in chain(places[start:], places[:start]):
+            if len(feasible) == enough:
+                break
+            looked_at += 1
+            if found := rejection(i):
+                decision.rejected[cluster.order[i].name] = found
+            else:
+                feasible.append(i)
+        self._next_start = start + looked_at
+        return self._without_refused(decision, Feasible(places=feasible), cluster)
+
+    def rejection_afresh(self, pod: Pod, cluster: Cluster, node: NodeInfo) -> Rejection | None:
+        """Who rules a node out, in the picture as it is now, which isn't how it was when the cycle began.
+
+        Asked with the pods on it for which a place is kept there, and without them.
+        """
+        nominated = cluster.nominated_before(pod).get(node.name, [])
+        for other in nominated:
+            node.add(other)
+        try:
+            rejection = self._ask_all(pod, cluster, node)
+        finally:
+            for other in nominated:
+                node.remove(other)
+        return self._ask_all(pod, cluster, node) if nominated and not rejection else rejection
+
+    def _ask_all(self, pod: Pod, cluster: Cluster, node: NodeInfo) -> Rejection | None:
+        """PreFilter and Filter, for one node alone."""
+        state: CycleState = {}
+        known = self._pre_filter(state, pod, cluster, {})
+        if isinstance(known, Rejection):
+            return known
+        skipped, among = known
+        filters = [each for each in self._all_filters if each[1].name not in skipped]
+        return _left_out(node.name, among) or self._first_rejection(filters, None, state, pod, node)
+
+    def _pre_filter(
+        self, state: CycleState, pod: Pod, cluster: Cluster, known: Mapping[str, PreFiltered]
+    ) -> tuple[set[str], dict[str, Set[str]]] | Rejection:
+        """The plugins that skip, and by plugin, the names of the nodes that alone are worth it.
+
+        known: what plugins have answered already.
+        """
+        skipped: set[str] = set()
+        among: dict[str, Set[str]] = {}
+        for plugin in self._pre_filters:
+            name = plugin.name
+            if name in known:
+                answer = known[name]
+            else:
+                self._asking.plugin = plugin
+                answer = pre_filter(plugin, state, pod, cluster)
+            if isinstance(answer, Set):
+                among[name] = answer
+            elif answer == SKIP:
+                skipped.add(name)
+            elif answer:
+                return Rejection(name, answer)
+        return skipped, among
+
+    def _first_rejection(
+        self,
+        filters: Sequence[tuple[int, FilterPlugin]],
+        found: Rejection | None,
+        state: CycleState,
+        pod: Pod,
+        node: NodeInfo,
+    ) -> Rejection | None:
+        return first_rejection(filters, found, self._fresh.place, state, pod, node, self._asking)
+
+    def _without_refused(self, decision: Decision, feasible: Feasible, cluster: Cluster) -> Feasible:
+        """The nodes that extenders don't rule out."""
+        if not feasible:
+            return feasible
+        nodes = feasible.of(cluster.order)
+        refused = self._extenders.filter(decision.pod, nodes)
+        if not refused:
+            return feasible
+        decision.rejected |= {name: Rejection(extender, why) for name, (extender, why) in refused.items()}
+        return Feasible(places=[cluster.place[node.name] for node in nodes if node.name not in refused])
+
+    # --- which is best ----------------------------------------------------------------------------------
+
+    def score(self, decision: Decision, cluster: Cluster, feasible: Feasible) -> Scores:
+        """Score the nodes that fit; there is nothing to score if that is only one."""
+        if len(feasible) == 1:
+            return Scores([0])
+        pod, nodes = decision.pod, feasible.of(cluster.order)
+        answers = self._answers_for(pod, cluster)
+        answers.prepare_scores(nodes)
+        decision.state = state = {**answers.state, **decision.state}
+        totals = feasible.of(answers.totals)
+        if UNSCORED in totals:
+            totals = [answers.total(i) for i in feasible.places(len(cluster.order))]
+        scores = Scores(totals)
+        skipped = set()
+        for pre in self._fresh.pre_scorers:
+            self._asking.plugin = pre
+            if skips_score(pre, state, pod, cluster, nodes):
+                skipped.add(pre.name)
+        for plugin, weight, kept, normalizes in self._scorers:
+            column = answers.columns.get(plugin.name)
+            if plugin.name in skipped or (kept and column is None):
+                continue
+            self._asking.plugin = plugin
+            if column is None:
+                raw = {node.name: plugin.score(state, pod, node) for node in nodes}
+            elif normalizes:
+                own = feasible.of(column)
+                if min(own) == max(own):
+                    scores.add_alike(plugin.name, weight * _normalized(plugin, state, pod, {"": own[0]})[0])
+                    continue
+                raw = {node.name: score for node, score in zip(nodes, own, strict=True)}
+            else:
+                scores.note(plugin.name, feasible, column, weight)
+                continue
+            scores.add(plugin.name, _normalized(plugin, state, pod, raw), weight)
+        for extender, by_node in self._extenders.prioritize(pod, nodes).items():
+            scores.add(extender, [by_node.get(node.name, 0) for node in nodes])
+        return scores
+
+    # --- what is kept -----------------------------------------------------------------------------------
+
+    def _answers_for(self, pod: Pod, cluster: Cluster) -> Answers:
+        """What is known of pods like this one, as the picture is now."""
+        if self._of != (cluster, cluster.version):
+            self._of = cluster, cluster.version
+            self._kept.clear()
+        of_nodes = self._of_nodes.sign(pod, self._asking)
+        below = self._keep(of_nodes, self._of_nodes, pod, cluster, None)
+        answers = self._keep(
+            (of_nodes, self._of_pods.sign(pod, self._asking)), self._of_pods, pod, cluster, below
+        )
+        answers.catch_up()
+        return answers
+
+    def _keep(self, sort: Hashable, tier: Tier, pod: Pod, cluster: Cluster, below: Answers | None) -> Answers:
+        """The answers of a tier for a sort of pods; those for sorts not seen for long are dropped."""
+        answers = self._kept.get(sort)
+        if answers is None:
+            answers = Answers(tier, pod, cluster, self._asking, below)
+            self._kept[sort] = answers
+            if len(self._kept) > SORTS_KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(sort)
+        return answers
+
+
+def _normalized(plugin: ScorePlugin, state: CycleState, pod: Pod, scores: dict[str, int]) -> list[int]:
+    """A plugin's scores brought into the range, in their order."""
+    if isinstance(plugin, NormalizeScorePlugin):
+        plugin.normalize_score(state, pod, scores)
+    return [in_range(score, name) for name, score in scores.items()]
+
+
+def _left_out(node_name: str, among: Mapping[str, Set[str]]) -> Rejection | None:
+    """The PreFilter plugin that named other nodes only."""
+    for plugin, names in among.items():
+        if node_name not in names:
+            return Rejection(plugin, unresolvable(NOT_AMONG.format(plugin)))
+    return None
+
+
+def enough_nodes(nodes: int, percentage: int = 0) -> int:
+    """How many feasible nodes to look for (schedule_one.go, numFeasibleNodesToFind).
+
+    percentage: of all nodes; 0 takes 50 % less 1 % for each 125 nodes, at least 5 %. At least 100 anyway.
+    """
+    if nodes < ENOUGH_NODES:
+        return nodes
+    percentage = percentage or max(50 - nodes // 125, LEAST_PERCENTAGE)
+    return max(nodes * percentage // 100, ENOUGH_NODES)

@@ -140,7 +140,10 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         api = stack.enter_context(Api(address, shutdown.stopping))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         profiles = {each.scheduler_name: each for each in profiles_for(options, random, extenders)}
-        schedulers = {name: Scheduler(each, random, extenders) for name, each in profiles.items()}
+        in_full = bool(options.explain) or options.verbose
+        schedulers = {
+            name: Scheduler(each, random, extenders, in_full=in_full) for name, each in profiles.items()
+        }
         names = list(profiles)
         writer, dry_run = Writer(api, names), options.dry_run
         clerk = Clerk(writer, report, shutdown, annotate=options.annotate, dry_run=dry_run)

@@ -249,8 +249,8 @@ class PodStatus(Object):
     conditions: list[PodCondition] = []
 
 
-class Pod(Object, tag_field="kind", tag=True):
-    """core/v1 Pod."""
+class Pod(Object, tag_field="kind", tag=True, eq=False):
+    """core/v1 Pod. Two are equal only if they are the same one, so what is worked out of one can be kept."""
 
     metadata: ObjectMeta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)

@@ -5,6 +5,7 @@ Source: k8s.io/kube-scheduler/framework/types.go, AffinityTerm
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lib.kube.objects import LabelSelector, Pod, PodAffinity, PodAffinityTerm, Requirement
 from lib.kube.selectors import selects
@@ -52,6 +53,7 @@ class Terms:
         return any(term.namespace_selector is not None for term in every)
 
 
+@lru_cache(maxsize=1024)
 def terms_of(pod: Pod) -> Terms:
     """A pod's terms."""
     near, far = pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity

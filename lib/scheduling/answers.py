@@ -174,13 +174,14 @@ class Answers:
         return total
 
     def catch_up(self) -> None:
-        """Forget what was said of nodes whose pods have changed since."""
-        touched = self._cluster.touched
-        if self._heard < len(touched):
-            for name in touched[self._heard :]:
-                i = self._cluster.place[name]
-                self.rejections[i], self.totals[i] = UNASKED, UNSCORED
-            self._heard = len(touched)
+        """Ask again about nodes whose pods have changed since, where anything was asked."""
+        touched, self._heard = self._cluster.touched[self._heard :], len(self._cluster.touched)
+        for name in dict.fromkeys(touched):
+            i = self._cluster.place[name]
+            if self.rejections[i] is not UNASKED:
+                self.rejections[i] = self._ask(i)
+            if self.totals[i] != UNSCORED:
+                self.totals[i] = UNSCORED if self.rejections[i] else self._score(i)
 
 
 def first_rejection(

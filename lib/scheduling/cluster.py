@@ -24,8 +24,9 @@ class NodeInfo:
     Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, with_affinity: "dict[str, NodeInfo] | None" = None) -> None:
         self.node = node
+        self._with_affinity = {} if with_affinity is None else with_affinity
         self.name = node.metadata.name
         self.labels: Mapping[str, str] = node.metadata.labels
         self.annotations: Mapping[str, str] = node.metadata.annotations
@@ -47,12 +48,16 @@ class NodeInfo:
         self.pods.append(pod)
         if terms := terms_of(pod):
             self.pods_with_affinity.append((pod, terms))
+            self._with_affinity[self.name] = self
         self._count(pod, 1)
 
     def remove(self, pod: Pod) -> None:
         """Count a pod no longer; it must be one that was added."""
         self.pods = [each for each in self.pods if each is not pod]
-        self.pods_with_affinity = [each for each in self.pods_with_affinity if each[0] is not pod]
+        if self.pods_with_affinity:
+            self.pods_with_affinity = [each for each in self.pods_with_affinity if each[0] is not pod]
+            if not self.pods_with_affinity:
+                self._with_affinity.pop(self.name, None)
         self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
@@ -80,6 +85,7 @@ class Cluster:
         workloads: Workloads | None = None,
     ) -> None:
         self.nodes: dict[str, NodeInfo] = {}
+        self.with_affinity: dict[str, NodeInfo] = {}  # those with pods that say where others are to be
         self.namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
         self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
@@ -111,10 +117,11 @@ class Cluster:
             before.node = node  # a heartbeat, or something else that nobody here looks at
             return
         self._nodes_changed()
+        self.with_affinity.pop(name, None)
         if gone:
             self.nodes.pop(name, None)
             return
-        info = self.nodes[name] = NodeInfo(node)
+        info = self.nodes[name] = NodeInfo(node, self.with_affinity)
         for pod in before.pods if before else [pod for pod, place in self._places.values() if place == name]:
             info.add(pod)
 
@@ -159,7 +166,9 @@ class Cluster:
     def looks_at_namespaces(self) -> bool:
         """Whether a term of a pod here selects namespaces by their labels."""
         return any(
-            terms.look_at_namespaces for node in self.nodes.values() for _, terms in node.pods_with_affinity
+            terms.look_at_namespaces
+            for node in self.with_affinity.values()
+            for _, terms in node.pods_with_affinity
         )
 
     @cached_property

@@ -127,17 +127,18 @@ class Scheduler:
             decision.outcome, decision.reason = Outcome.ERROR, self._blame(error)
 
     def _decide(self, decision: Decision, cluster: Cluster) -> None:
-        feasible = self._evaluator.find_feasible(decision, cluster)
+        answers = self._evaluator.answers_for(decision.pod, cluster)
+        feasible = self._evaluator.find_feasible(decision, cluster, answers)
         if not feasible:
             self._post_filter(decision, cluster)
             return
-        scores = self._evaluator.score(decision, cluster, feasible)
+        scores = self._evaluator.score(decision, cluster, feasible, answers)
         best = max(scores.totals)
         pick = self._random.choice([i for i, total in enumerate(scores.totals) if total == best])
-        names = [node.name for node in feasible.of(cluster.order)]
-        decision.feasible, decision.node_name = len(names), names[pick]
-        shown = range(len(names)) if self._in_full else [pick, *_runner_up(scores.totals, pick)]
-        decision.scores = {names[i]: scores.of(i) for i in shown}
+        shown = range(len(feasible)) if self._in_full else [pick, *_runner_up(scores.totals, pick)]
+        decision.feasible = len(feasible)
+        decision.scores = {feasible.one_of(cluster.order, i).name: scores.of(i) for i in shown}
+        decision.node_name = feasible.one_of(cluster.order, pick).name
         cluster.assume(decision.pod, decision.node_name)
         decision.outcome = Outcome.SCHEDULED
         if not self._reserve(decision, cluster):

@@ -121,7 +121,7 @@ class Evaluator:
                 each,
                 profile.weights[each.name],
                 isinstance(each, SignPlugin),
-                isinstance(each, NormalizeScorePlugin),
+                each if isinstance(each, NormalizeScorePlugin) else None,
             )
             for each in profile.scoring(ScorePlugin)
         ]
@@ -136,13 +136,12 @@ class Evaluator:
 
     # --- which nodes fit --------------------------------------------------------------------------------
 
-    def find_feasible(self, decision: Decision, cluster: Cluster) -> Feasible:
+    def find_feasible(self, decision: Decision, cluster: Cluster, answers: Answers) -> Feasible:
         """The nodes that every filter lets pass, or enough of them.
 
         What rules nodes out is noted in the decision.
         """
         pod = decision.pod
-        answers = self._answers_for(pod, cluster)
         decision.state = dict(answers.state)
         known = self._pre_filter(decision.state, pod, cluster, answers.pre_filtered)
         if isinstance(known, Rejection):
@@ -265,12 +264,11 @@ class Evaluator:
 
     # --- which is best ----------------------------------------------------------------------------------
 
-    def score(self, decision: Decision, cluster: Cluster, feasible: Feasible) -> Scores:
+    def score(self, decision: Decision, cluster: Cluster, feasible: Feasible, answers: Answers) -> Scores:
         """Score the nodes that fit; there is nothing to score if that is only one."""
         if len(feasible) == 1:
             return Scores([0])
         pod, nodes = decision.pod, feasible.of(cluster.order)
-        answers = self._answers_for(pod, cluster)
         answers.prepare_scores(nodes)
         decision.state = state = {**answers.state, **decision.state}
         totals = feasible.of(answers.totals)
@@ -282,30 +280,35 @@ class Evaluator:
             self._asking.plugin = pre
             if skips_score(pre, state, pod, cluster, nodes):
                 skipped.add(pre.name)
-        for plugin, weight, kept, normalizes in self._scorers:
+        for plugin, weight, kept, normalizer in self._scorers:
             column = answers.columns.get(plugin.name)
             if plugin.name in skipped or (kept and column is None):
                 continue
             self._asking.plugin = plugin
             if column is None:
                 raw = {node.name: plugin.score(state, pod, node) for node in nodes}
-            elif normalizes:
-                own = feasible.of(column)
-                if min(own) == max(own):
-                    scores.add_alike(plugin.name, weight * _normalized(plugin, state, pod, {"": own[0]})[0])
-                    continue
-                raw = {node.name: score for node, score in zip(nodes, own, strict=True)}
-            else:
+                if normalizer:
+                    normalizer.normalize_score(state, pod, raw)
+                scores.add(plugin.name, [in_range(score, name) for name, score in raw.items()], weight)
+            elif not normalizer:
                 scores.note(plugin.name, feasible, column, weight)
-                continue
-            scores.add(plugin.name, _normalized(plugin, state, pod, raw), weight)
+            else:
+                own = feasible.of(column)
+                alike = min(own) == max(own)
+                raw = {"": own[0]} if alike else {node.name: own[i] for i, node in enumerate(nodes)}
+                normalizer.normalize_score(state, pod, raw)
+                found = [in_range(score, name) for name, score in raw.items()]
+                if alike:
+                    scores.add_alike(plugin.name, found[0] * weight)
+                else:
+                    scores.add(plugin.name, found, weight)
         for extender, by_node in self._extenders.prioritize(pod, nodes).items():
             scores.add(extender, [by_node.get(node.name, 0) for node in nodes])
         return scores
 
     # --- what is kept -----------------------------------------------------------------------------------
 
-    def _answers_for(self, pod: Pod, cluster: Cluster) -> Answers:
+    def answers_for(self, pod: Pod, cluster: Cluster) -> Answers:
         """What is known of pods like this one, as the picture is now."""
         if self._of != (cluster, cluster.version):
             self._of = cluster, cluster.version
@@ -328,13 +331,6 @@ class Evaluator:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(sort)
         return answers
-
-
-def _normalized(plugin: ScorePlugin, state: CycleState, pod: Pod, scores: dict[str, int]) -> list[int]:
-    """A plugin's scores brought into the range, in their order."""
-    if isinstance(plugin, NormalizeScorePlugin):
-        plugin.normalize_score(state, pod, scores)
-    return [in_range(score, name) for name, score in scores.items()]
 
 
 def _left_out(node_name: str, among: Mapping[str, Set[str]]) -> Rejection | None:

@@ -1,6 +1,7 @@
 """What a pod asks of a node, by resource name: cpu in thousandths of a core, the rest in whole units."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from lib.kube.objects import Container, Pod
 from lib.kube.quantity import Quantity
@@ -19,7 +20,31 @@ def amounts(quantities: Mapping[str, int]) -> Resources:
     }
 
 
-def pod_requests(pod: Pod, at_least: Mapping[str, int] | None = None) -> Resources:
+@lru_cache(maxsize=1024)
+def pod_requests(pod: Pod) -> Mapping[str, int]:
+    """What a pod requests of its node."""
+    return _requests(pod, {})
+
+
+@lru_cache(maxsize=1024)
+def requests_at_least(pod: Pod) -> Mapping[str, int]:
+    """What a pod requests, with AT_LEAST for each container that doesn't say."""
+    return _requests(pod, AT_LEAST)
+
+
+@lru_cache(maxsize=1024)
+def non_zero_requests(pod: Pod) -> Mapping[str, int]:
+    """What a pod is taken to use of cpu and memory where nodes are scored (NodeInfo.NonZeroRequested).
+
+    A pod that requests for itself as a whole is taken at its word.
+    """
+    if not any(is_pod_level(name) for name in pod.spec.resources.requests):
+        return requests_at_least(pod)
+    said = pod_requests(pod)
+    return _requests(pod, {name: least for name, least in AT_LEAST.items() if name not in said})
+
+
+def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
     """What a pod requests of its node (component-helpers/resource/helpers.go, PodRequests).
 
     Containers run side by side, so theirs add up. Init containers run one after the other before them,
@@ -27,9 +52,8 @@ def pod_requests(pod: Pod, at_least: Mapping[str, int] | None = None) -> Resourc
     where it is larger than the sum. What is requested for the pod as a whole goes before what its
     containers request. The overhead of the pod's sandbox comes on top.
 
-    at_least: what counts for a container that doesn't say.
+    missing: what counts for a container that doesn't say.
     """
-    missing = at_least or {}
     in_effect = _resizing(pod)
 
     def wanted(container: Container) -> dict[str, int]:
@@ -78,18 +102,6 @@ def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
         _raise_to(counts, status.allocated_resources)
         found[status.name] = counts
     return found
-
-
-def non_zero_requests(pod: Pod) -> Resources:
-    """What a pod is taken to use of cpu and memory where nodes are scored (NodeInfo.NonZeroRequested).
-
-    A pod that requests for itself as a whole is taken at its word.
-    """
-    at_least: Mapping[str, Quantity] = AT_LEAST
-    if any(is_pod_level(name) for name in pod.spec.resources.requests):
-        said = pod_requests(pod)
-        at_least = {name: least for name, least in AT_LEAST.items() if name not in said}
-    return pod_requests(pod, at_least)
 
 
 def is_pod_level(name: str) -> bool:

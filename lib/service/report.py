@@ -77,11 +77,8 @@ class Report:
     def decided(self, decision: Decision) -> None:
         """A decision was made, and nothing of it is written yet; in a dry run nothing will be."""
         pod, uid = decision.pod, decision.pod.metadata.uid
-        for node, rejection in decision.rejected.items():
-            reasons = ", ".join(rejection.status.reasons)
-            log.debug("%s: not %s: %s (%s)", pod, node, reasons, rejection.plugin)
-        for node, total in decision.totals.items():
-            log.debug("%s: %s scores %s: %s", pod, node, total, decision.scores[node])
+        if log.isEnabledFor(logging.DEBUG):
+            _tell_each_node(decision)
         if decision.victims:
             names = ", ".join(str(victim) for victim in decision.victims)
             takes = "would take" if self._dry_run else "takes"
@@ -177,3 +174,11 @@ class Report:
         counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to place"
         ended = f"ended by {ended_by.name}" if ended_by else "ended"
         log.info("%s after %.1f s; pods: %s", ended, time.monotonic() - self._began, counts)
+
+
+def _tell_each_node(decision: Decision) -> None:
+    for node, rejection in decision.rejected.items():
+        reasons = ", ".join(rejection.status.reasons)
+        log.debug("%s: not %s: %s (%s)", decision.pod, node, reasons, rejection.plugin)
+    for node, total in decision.totals.items():
+        log.debug("%s: %s scores %s: %s", decision.pod, node, total, decision.scores[node])

@@ -66,10 +66,11 @@ class InterPodAffinity:
         """Find the places that the pod must be in, and those it must not."""
         terms, namespaces = terms_of(pod), cluster.namespaces
         near, far, unwelcome = Places(), Places(), Places()
-        for node in cluster.nodes.values():
+        for node in cluster.with_affinity.values():
             for _, others_terms in node.pods_with_affinity:
                 _count(unwelcome, node, others_terms.anti_affinity, pod, namespaces)
-            if terms.affinity or terms.anti_affinity:
+        if terms.affinity or terms.anti_affinity:
+            for node in cluster.nodes.values():
                 for other in node.pods:
                     if _all_select(terms.affinity, other, namespaces):
                         for term in terms.affinity:
@@ -108,11 +109,12 @@ class InterPodAffinity:
         if self.ignore_preferred_terms_of_existing_pods and not has_wishes:
             return SKIP
         worth = Places()
-        for node in cluster.nodes.values():
-            if has_wishes:
+        if has_wishes:
+            for node in cluster.nodes.values():
                 for other in node.pods:
                     _count(worth, node, own.preferred, other, namespaces)
                     _count(worth, node, own.preferred_anti, other, namespaces, sign=-1)
+        for node in cluster.with_affinity.values():
             for _, terms in node.pods_with_affinity:
                 for term in terms.affinity:
                     if self.hard_pod_affinity_weight and term.selects(pod, namespaces):

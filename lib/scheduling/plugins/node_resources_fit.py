@@ -23,7 +23,7 @@ from lib.scheduling.framework import (
     unschedulable,
 )
 from lib.scheduling.hints import new_node, old_node, placed_pod
-from lib.scheduling.resources import AT_LEAST, Resources, pod_requests
+from lib.scheduling.resources import AT_LEAST, Resources, pod_requests, requests_at_least
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
@@ -90,7 +90,7 @@ class NodeResourcesFit:
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """What it requests, and what it is taken to."""
-        return tuple(pod_requests(pod).items()), tuple(pod_requests(pod, AT_LEAST).items())
+        return tuple(pod_requests(pod).items()), tuple(requests_at_least(pod).items())
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that came or grew and that could take the pod if empty; a pod that went or needs less."""
@@ -138,15 +138,16 @@ class NodeResourcesFit:
 
     def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
         """Add up what the pod is taken to use, with a little for containers that request nothing."""
-        state[f"{self.name}/score"] = pod_requests(pod, AT_LEAST)
+        state[f"{self.name}/score"] = requests_at_least(pod)
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The weighted mean of each resource's score."""
         total = weights = 0
+        score_one = self._score_one
         for name, requested, capacity in _after(
             self.resources, state[f"{self.name}/score"], node, node.non_zero_requested
         ):
-            score = self._score_one(requested, capacity)
+            score = score_one(requested, capacity)
             if self.strategy == "RequestedToCapacityRatio" and score <= 0:
                 continue
             total += score * self.resources[name]

@@ -1,0 +1,205 @@
+"""Pods alike share what plugins say of nodes: it must be exactly what each would have been told alone."""
+
+from copy import copy
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from objects import node, read
+
+from lib.kube.changes import Change, Kind
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.cycle import Scheduler
+from lib.scheduling.framework import Plugin, Profile, SignPlugin
+from lib.scheduling.plugins.random import RandomFilter
+from lib.scheduling.plugins.registry import default_profile, random_profile
+
+SIGNING = {each.name for each in default_profile("").plugins if isinstance(each, SignPlugin)}
+
+
+def unsigned(plugin: Plugin) -> Plugin:
+    """A plugin that tells nobody what it reads, so that it is asked about every pod and node anew."""
+    other = copy(plugin)
+    kind = type(plugin)
+    object.__setattr__(other, "__class__", type(kind.__name__, (kind,), {"sign_pod": None}))
+    assert not isinstance(other, SignPlugin)
+    return other
+
+
+def unshared(profile: Profile) -> Profile:
+    return Profile(profile.scheduler_name, tuple(unsigned(each) for each in profile.plugins), profile.weights)
+
+
+def profiles(seed: int) -> list[Profile]:
+    """The one as kube-scheduler has it, one with a filter by chance before all others, and one by chance."""
+    chance = Profile(
+        "", (RandomFilter(Random(seed)), *default_profile("").plugins), default_profile("").weights
+    )
+    return [default_profile(""), chance, random_profile("", Random(seed))]
+
+
+ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+WEB = {"matchLabels": {"app": "web"}}
+TAINT = {"key": "gpu", "value": "", "effect": "NoSchedule"}
+ADVICE = {"key": "slow", "value": "", "effect": "PreferNoSchedule"}
+
+
+def term(key: str) -> dict[str, Any]:
+    return {"topologyKey": key, "labelSelector": WEB}
+
+
+def wish(*values: str) -> dict[str, Any]:
+    zone = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": list(values)}]}
+    return {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 30, "preference": zone}]}
+
+
+def fixed(*names: str) -> dict[str, Any]:
+    field = {"key": "metadata.name", "operator": "In", "values": list(names)}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    return {"requiredDuringSchedulingIgnoredDuringExecution": terms}
+
+
+def spread(action: str) -> dict[str, Any]:
+    return {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": action, "labelSelector": WEB}
+
+
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+SORTS: list[dict[str, Any]] = [
+    {},
+    {"tolerations": [{"key": "gpu", "operator": "Exists"}]},
+    {"nodeSelector": {ZONE: "a"}},
+    {"affinity": {"nodeAffinity": wish("a", "b")}},
+    {"affinity": {"nodeAffinity": fixed("n1", "n2")}},
+    {"affinity": {"podAntiAffinity": {REQUIRED: [term(HOST)]}}},
+    {"affinity": {"podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": term(ZONE)}]}}},
+    {"topologySpreadConstraints": [spread("DoNotSchedule")]},
+    {"topologySpreadConstraints": [spread("ScheduleAnyway")]},
+    {"priority": 10},
+]
+
+nodes = st.lists(
+    st.fixed_dictionaries(
+        {
+            "zone": st.sampled_from("abc"),
+            "cpu": st.sampled_from(["1", "2", "4"]),
+            "taints": st.sampled_from([[], [], [TAINT], [ADVICE]]),
+        }
+    ),
+    min_size=1,
+    max_size=6,
+)
+pods = st.tuples(
+    st.just("pod"),
+    st.fixed_dictionaries(
+        {
+            "sort": st.sampled_from(SORTS),
+            "cpu": st.sampled_from(["250m", "500m"]),
+            "port": st.sampled_from([0, 0, 80]),
+            "app": st.sampled_from(["web", "db"]),
+        }
+    ),
+)
+changes = st.tuples(st.sampled_from(["delete", "cordon", "remove", "reserve"]), st.integers(0, 20))
+
+
+def a_pod(i: int, wanted: dict[str, Any]) -> Pod:
+    container = {
+        "name": "main",
+        "image": wanted["app"],
+        "resources": {"requests": {"cpu": wanted["cpu"]}},
+        "ports": [{"hostPort": wanted["port"]}] if wanted["port"] else [],
+    }
+    metadata = {"namespace": "default", "name": f"p{i}", "uid": f"p{i}", "labels": {"app": wanted["app"]}}
+    whole: Pod = read(Pod, {"metadata": metadata, "spec": {"containers": [container], **wanted["sort"]}})
+    return whole
+
+
+class Side:
+    """A cluster, and what is decided in it."""
+
+    def __init__(self, profile: Profile, described: list[dict[str, Any]], seed: int) -> None:
+        self.described = [dict(each) for each in described]
+        self.cluster = Cluster([self.node(i) for i in range(len(described))])
+        self.scheduler = Scheduler(profile, Random(seed))
+        self.placed: list[Pod] = []
+
+    def node(self, i: int, **spec: Any) -> Any:
+        each = self.described[i]
+        labels = {ZONE: each["zone"], HOST: f"n{i}"}
+        return node(f"n{i}", labels, has={"cpu": each["cpu"]}, taints=each["taints"], **spec)
+
+    def does(self, i: int, what: str, which: Any) -> Any:
+        if what == "pod":
+            decision = self.scheduler.schedule_one(a_pod(i, which), self.cluster)
+            if decision.node_name:
+                self.placed.append(decision.pod)
+            return (
+                decision.as_json(),
+                decision.rejected,
+                decision.scores,
+                decision.as_annotation(),
+                decision.nominated,
+                [str(victim) for victim in decision.victims],
+            )
+        if what == "delete" and self.placed:
+            self.cluster.forget(self.placed.pop(which % len(self.placed)))
+        if what in ("cordon", "remove"):
+            number = which % len(self.described)
+            gone = what == "remove"
+            changed = self.node(number, unschedulable=not gone)
+            self.cluster.apply(Change(Kind.DELETED if gone else Kind.MODIFIED, changed, changed))
+        return None
+
+
+@pytest.mark.parametrize("which", range(3))
+@settings(deadline=None, max_examples=60)
+@given(nodes, st.lists(pods | pods | changes, max_size=25), st.integers(0, 9))
+def test_decisions_are_those_that_would_be_made_one_by_one(
+    which: int, described: Any, happens: Any, seed: int
+) -> None:
+    shared = Side(profiles(seed)[which], described, seed)
+    alone = Side(unshared(profiles(seed)[which]), described, seed)
+    for i, (what, more) in enumerate(happens):
+        assert shared.does(i, what, more) == alone.does(i, what, more)
+
+
+def test_in_short_a_decision_says_the_same_of_the_pick() -> None:
+    whole, short = (Scheduler(default_profile(""), Random(3), in_full=each) for each in (True, False))
+    one, other = (Cluster([node(f"n{i}") for i in range(150)]) for _ in range(2))
+    for i in range(20):
+        wanted = {"sort": {}, "cpu": "500m", "port": 0, "app": "web"}
+        full, gist = whole.schedule_one(a_pod(i, wanted), one), short.schedule_one(a_pod(i, wanted), other)
+        assert gist.node_name == full.node_name
+        assert gist.as_annotation() == full.as_annotation()
+        assert gist.scores.items() <= full.scores.items()
+
+
+def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:
+    asked: list[str] = []
+
+    class Counting(type(default_profile("").plugins[7])):  # type: ignore[misc]
+        def filter(self, state: Any, pod: Pod, node: Any) -> Any:
+            asked.append(node.name)
+            return super().filter(state, pod, node)
+
+    profile = default_profile("")
+    plugins = tuple(Counting() if each.name == "NodeResourcesFit" else each for each in profile.plugins)
+    scheduler = Scheduler(Profile("", plugins, profile.weights), Random(1))
+    cluster = Cluster([node(f"n{i}") for i in range(10)])
+    wanted = {"sort": {}, "cpu": "500m", "port": 0, "app": "web"}
+    picks = [scheduler.schedule_one(a_pod(i, wanted), cluster).node_name for i in range(5)]
+    assert asked == [f"n{i}" for i in range(10)] + picks[:-1]
+    assert {
+        "NodeUnschedulable",
+        "NodeName",
+        "TaintToleration",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeResourcesFit",
+        "NodeResourcesBalancedAllocation",
+        "ImageLocality",
+    } == SIGNING

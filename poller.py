@@ -95,17 +95,9 @@ class Poller:
 
     def carry_out(self, decisions: list[Decision], now: float) -> None:
         """Write all bindings, then all events."""
-        done = 0
-        try:
-            for decision in decisions:
-                result = self.clerk.bind(decision, self.scheduler_of(decision.pod), self.cluster)
-                done += 1
-                self.settle(decision, result, now)
-                self.clerk.record(decision, result)
-        finally:  # nobody to write to, or told to end: what wasn't written isn't so
-            for decision in decisions[done:]:
-                if decision.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
-                    self.scheduler_of(decision.pod).give_up(decision, self.cluster)
+        for decision, result in self.clerk.bind(decisions, self.scheduler_of, self.cluster):
+            self.settle(decision, result, now)
+            self.clerk.record(decision, result)
         self.clerk.write_records()
         self.clerk.forget_all_but(self.queue.uids())
 
@@ -114,6 +106,8 @@ class Poller:
         uid = decision.pod.metadata.uid
         if decision.outcome == Outcome.SCHEDULED and result != BindResult.BOUND:
             self.scheduler_of(decision.pod).give_up(decision, self.cluster)
+        if result == BindResult.UNTRIED:
+            return  # it goes first the next time
         if result != BindResult.WAITING:
             self.queue.drop(uid)
         elif decision.outcome == Outcome.WAITING:
@@ -146,10 +140,12 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         }
         names = list(profiles)
         writer, dry_run = Writer(api, names), options.dry_run
-        clerk = Clerk(writer, report, shutdown, annotate=options.annotate, dry_run=dry_run)
+        clerk = Clerk(
+            writer, report, shutdown, workers=options.bind_workers, annotate=options.annotate, dry_run=dry_run
+        )
         queue = SchedulingQueue(profiles, options.times)
         feed, held = Feed(api, names), WaitingPods(schedulers)
-        poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, dry_run)
+        poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, options.dry_run)
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
         report.started(names, address)
 

@@ -293,8 +293,8 @@ class NodeStatus(Object):
     images: list[ContainerImage] = []
 
 
-class Node(Object, tag_field="kind", tag=True):
-    """core/v1 Node."""
+class Node(Object, tag_field="kind", tag=True, eq=False):
+    """core/v1 Node. Two are equal only if they are the same one."""
 
     metadata: ObjectMeta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)

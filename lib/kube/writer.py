@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
+from threading import Lock
 
 from lib.kube.api import Api, ApiError, ConflictError, NotFoundError
 from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
@@ -27,6 +28,8 @@ class BindResult(Enum):
     DELETING = "is being deleted"
     GATED = "has scheduling gates"
     WAITING = "still waits"
+    UNTRIED = "was not written"
+    """There was nobody to write to any more, or no time."""
 
 
 @dataclass
@@ -42,13 +45,14 @@ class _Failure:
 class Writer:
     """Writes in the names of some schedulers, each time of the one that a pod names.
 
-    `now` is in UTC, in whole seconds.
+    `now` is in UTC, in whole seconds. Several threads may write at a time, of different pods.
     """
 
     def __init__(self, api: Api, scheduler_names: Collection[str]) -> None:
         self._api = api
         self._names = scheduler_names
         self._earlier: dict[str, Event] | None = None
+        self._listing = Lock()
         self._failures: dict[str, _Failure] = {}
 
     def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] | None = None) -> BindResult:
@@ -229,8 +233,9 @@ class Writer:
 
     def _failure_so_far(self, pod: Pod) -> _Failure | None:
         """What an earlier run wrote; asked for once, for all pods together."""
-        if self._earlier is None:
-            self._earlier = self._latest_by_pod("/api/v1/events", "reason=FailedScheduling")
+        with self._listing:
+            if self._earlier is None:
+                self._earlier = self._latest_by_pod("/api/v1/events", "reason=FailedScheduling")
         event = self._earlier.pop(pod.metadata.uid, None)
         if not event:
             return None

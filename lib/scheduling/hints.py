@@ -1,5 +1,7 @@
 """What a change is about, for plugins that say whether it could help a pod."""
 
+from functools import lru_cache
+
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cluster import NodeInfo
@@ -8,13 +10,18 @@ from lib.scheduling.cluster import NodeInfo
 def new_node(change: AnyChange) -> NodeInfo | None:
     """The node that came or changed, as it is now and without its pods."""
     if isinstance(change.object, Node) and change.kind != Kind.DELETED:
-        return NodeInfo(change.object)
+        return _alone(change.object)
     return None
 
 
 def old_node(change: AnyChange) -> NodeInfo | None:
     """The node that changed or went, as it was and without its pods."""
-    return NodeInfo(change.before) if isinstance(change.before, Node) else None
+    return _alone(change.before) if isinstance(change.before, Node) else None
+
+
+@lru_cache(maxsize=16)
+def _alone(node: Node) -> NodeInfo:
+    return NodeInfo(node)
 
 
 def placed_pod(change: AnyChange) -> Pod | None:

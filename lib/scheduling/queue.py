@@ -81,8 +81,9 @@ class SchedulingQueue:
     def apply(self, change: AnyChange, now: float) -> None:
         """Hear of a change: of a pod that waits, or of something that may help one."""
         if pod := waiting_pod(change):
-            self._apply_to_waiting(pod, change.kind, now)
-        elif isinstance(change.object, Pod) and change.kind != Kind.DELETED:
+            self._apply_to_waiting(pod, change.kind, now)  # no other pod's place depends on it
+            return
+        if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
             self.drop(change.object.metadata.uid)  # whoever bound it
         self._wake(change, now)
 
@@ -107,8 +108,6 @@ class SchedulingQueue:
 
     def _may_help(self, change: AnyChange, queued: QueuedPod) -> bool:
         """Ask the plugins that rejected a pod; one that has no opinion takes every change for help."""
-        if change.object is queued.pod:
-            return False
         hints = self._hints[queued.pod.spec.scheduler_name]
         for name in queued.rejected_by:
             try:

@@ -1,9 +1,12 @@
 """Carries decisions out: writes them to the API server, and reports what came of it."""
 
-from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
+from multiprocessing.pool import ThreadPool
+from typing import TypeVar
 
 from lib.kube.api import ApiError, UnreachableError
 from lib.kube.objects import Pod
@@ -20,88 +23,174 @@ WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerErro
 ANNOTATION = "poller/decision"
 """Where a pod says why it is on its node."""
 
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
+
+@dataclass
+class Record:
+    """Something to be written of a pod, besides its binding."""
+
+    pod: Pod
+    what: str
+    write: Callable[[], None]
+
 
 class Clerk:
-    """Writes one thing after the other; a signal waits for the one that is being written.
+    """Writes what was decided, several things at a time; a signal waits for those that are being written.
 
-    annotate: say on a pod why it is on its node. dry_run: write nothing, as if all had gone well.
+    workers: how many at a time. annotate: say on a pod why it is on its node. dry_run: write nothing, as if
+    all had gone well.
 
-    A write that fails is reported; UnreachableError when nobody is there to write to.
+    A write that fails is reported; UnreachableError when nobody is there to write to, once all that was
+    being written is settled.
     """
 
     def __init__(
-        self, writer: Writer, report: Report, shutdown: Shutdown, *, annotate: bool, dry_run: bool
+        self,
+        writer: Writer,
+        report: Report,
+        shutdown: Shutdown,
+        *,
+        workers: int,
+        annotate: bool,
+        dry_run: bool,
     ) -> None:
         self._dry_run = dry_run
         self._writer = writer
         self._report = report
         self._shutdown = shutdown
+        self._workers = workers
         self._annotate = annotate
-        self._due: deque[tuple[Pod, str, Callable[[], None]]] = deque()
+        self._unreachable: UnreachableError | None = None
+        self._due: list[list[Record]] = []  # by pod
 
-    def bind(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult:
-        """Bind a pod for which a node was picked; what became of it."""
+    # --- bindings ---------------------------------------------------------------------------------------
+
+    def bind(
+        self, decisions: Sequence[Decision], scheduler_of: Callable[[Pod], Scheduler], cluster: Cluster
+    ) -> Iterator[tuple[Decision, BindResult]]:
+        """Bind the pods for which a node was picked; each decision, in order, with what became of it."""
+        with self._writing():
+            asked = [(each, self._ask_plugins(each, scheduler_of(each.pod), cluster)) for each in decisions]
+            for decision, result in self._at_once(self._write_binding, asked):
+                yield decision, self._conclude(decision, result, scheduler_of(decision.pod))
+
+    def _ask_plugins(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult | None:
+        """What becomes of a decision without a binding of ours; None if there is to be one."""
         if decision.outcome != Outcome.SCHEDULED:
             return BindResult.WAITING
-        if self._dry_run:
+        if self._dry_run or scheduler.bind(decision, cluster):
             return BindResult.BOUND
-        try:
-            with self._shutdown.held():
-                return self._bind(decision, scheduler, cluster)
-        except UnreachableError:
-            raise
-        except ApiError as error:
-            self._report.failed(decision.pod, "binding", error)
-            return BindResult.WAITING
+        if decision.outcome == Outcome.SCHEDULED:
+            return None
+        self._report.decided(decision)  # a plugin said no at the last moment
+        return BindResult.WAITING
 
-    def _bind(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult:
+    def _write_binding(
+        self, asked: tuple[Decision, BindResult | None]
+    ) -> tuple[Decision, BindResult | ApiError]:
+        decision, result = asked
+        if result:
+            return decision, result
+        if self._at_an_end:
+            return decision, BindResult.UNTRIED
         assert decision.node_name
-        if scheduler.bind(decision, cluster):
-            result = BindResult.BOUND
-        elif decision.outcome == Outcome.SCHEDULED:
-            annotations = {ANNOTATION: decision.as_annotation()} if self._annotate else {}
-            result = self._writer.bind(decision.pod, decision.node_name, annotations)
-        else:  # a plugin said no at the last moment
-            self._report.decided(decision)
+        annotations = {ANNOTATION: decision.as_annotation()} if self._annotate else {}
+        try:
+            return decision, self._writer.bind(decision.pod, decision.node_name, annotations)
+        except UnreachableError as error:
+            self._unreachable = error
+            return decision, BindResult.UNTRIED
+        except ApiError as error:
+            return decision, error
+
+    def _conclude(
+        self, decision: Decision, result: BindResult | ApiError, scheduler: Scheduler
+    ) -> BindResult:
+        """Tell whom it concerns how a binding went."""
+        if isinstance(result, ApiError):
+            self._report.failed(decision.pod, "binding", result)
             return BindResult.WAITING
-        if result == BindResult.BOUND:
-            scheduler.post_bind(decision)
-        self._report.settled(decision, result)
+        if decision.outcome == Outcome.SCHEDULED and result != BindResult.UNTRIED and not self._dry_run:
+            if result == BindResult.BOUND:
+                scheduler.post_bind(decision)
+            self._report.settled(decision, result)
         return result
+
+    # --- what is written besides ------------------------------------------------------------------------
 
     def record(self, decision: Decision, result: BindResult) -> None:
         """Take down what is to be written of a pod: an event, and why it has no node."""
-        now = datetime.now(UTC).replace(microsecond=0)
-        pod, message = decision.pod, decision.message
         if self._dry_run:
             return
+        now = datetime.now(UTC).replace(microsecond=0)
+        pod, message, writer = decision.pod, decision.message, self._writer
+        due = []
         if result == BindResult.BOUND:
-            self._due.append((pod, "event", partial(self._writer.record_scheduled, pod, message, now)))
+            due.append(Record(pod, "event", partial(writer.record_scheduled, pod, message, now)))
         elif reason := WHY_NOT.get(decision.outcome):
-            mark = partial(self._writer.mark_unscheduled, pod, reason, message, now)
-            self._due.append((pod, "condition", mark))
-            self._due.append((pod, "event", partial(self._writer.record_failed, pod, message, now)))
+            mark = partial(writer.mark_unscheduled, pod, reason, message, now)
+            due.append(Record(pod, "condition", mark))
+            due.append(Record(pod, "event", partial(writer.record_failed, pod, message, now)))
         if decision.nominated:
             where = decision.nominated
-            self._due.append((pod, "nomination", partial(self._writer.nominate, pod, where)))
-            for victim in decision.victims:
-                evict = partial(self._writer.evict, victim, pod, where, now)
-                self._due.append((victim, "preemption", evict))
+            due.append(Record(pod, "nomination", partial(writer.nominate, pod, where)))
+            due += [
+                Record(victim, "preemption", partial(writer.evict, victim, pod, where, now))
+                for victim in decision.victims
+            ]
+        if due:
+            self._due.append(due)
 
     def write_records(self) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time."""
-        while self._due:
-            pod, what, write = self._due[0]
+        try:
+            with self._writing():
+                for failures in self._at_once(self._write_in_turn, self._due):
+                    for record, error in failures:
+                        self._report.failed(record.pod, record.what, error)
+        finally:
+            self._due = [records for records in self._due if records]
+
+    def _write_in_turn(self, records: list[Record]) -> list[tuple[Record, ApiError]]:
+        """Write one pod's records, and take those that are done off the list; which failed, and why."""
+        failures = []
+        while records and not self._at_an_end:
             try:
-                with self._shutdown.held():
-                    write()
-                    self._due.popleft()
-            except UnreachableError:
-                raise
+                records[0].write()
+            except UnreachableError as error:
+                self._unreachable = error
+                break
             except ApiError as error:
-                self._due.popleft()
-                self._report.failed(pod, what, error)
+                failures.append((records[0], error))
+            records.pop(0)
+        return failures
 
     def forget_all_but(self, waiting: Collection[str]) -> None:
         """Forget what was written of pods whose uid isn't among those that wait."""
         self._writer.forget_all_but(waiting)
+
+    # --- several at a time ------------------------------------------------------------------------------
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Let what is being written come to its end; then raise UnreachableError if that was the end."""
+        self._unreachable = None
+        with self._shutdown.held():
+            yield
+        if self._unreachable:
+            raise self._unreachable
+
+    @property
+    def _at_an_end(self) -> bool:
+        """Whether there is nobody to write to any more, or poller was told to end."""
+        return self._unreachable is not None or self._shutdown.stopping.is_set()
+
+    def _at_once(self, work: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
+        """What comes of each piece of work, in order; several are done at a time."""
+        return self._pool.imap(work, items) if len(items) > 1 and self._workers > 1 else map(work, items)
+
+    @cached_property
+    def _pool(self) -> ThreadPool:
+        return ThreadPool(self._workers)

@@ -48,6 +48,7 @@ class Options:
     policy: PolicyName
     plugins: tuple[Policy, ...]
     config: KubeSchedulerConfiguration
+    bind_workers: int
     annotate: bool
     explain: Explain | None
     preemption: bool
@@ -173,6 +174,12 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             bool,
             _flag("Leave the annotation poller/decision off the pods bound.", "--no-annotate"),
         ] = False,
+        bind_workers: Annotated[
+            int,
+            typer.Option(
+                min=1, max=64, metavar="NUMBER", help="Write so many bindings, or events, at a time."
+            ),
+        ] = 8,
         interval: Annotated[float, _duration("Wait so long between two polls.")] = 1.0,
         no_preemption: Annotated[
             bool,
@@ -225,6 +232,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             policy=policy or PolicyName.DEFAULT,
             plugins=_policies(plugin or []),
             config=_config(config),
+            bind_workers=bind_workers,
             annotate=not no_annotate,
             explain=EXPLAIN[explain] if explain else None,
             preemption=not no_preemption,

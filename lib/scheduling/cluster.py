@@ -94,6 +94,7 @@ class Cluster:
         self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid: pods that room is made for, and where
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
         self._places: dict[str, tuple[Pod, str]] = {}  # by uid
+        self._priorities: Counter[int] = Counter()  # of the pods that have a place
         self.version = 0  # grows when a node comes, goes, or is described otherwise
         self.touched: list[str] = []  # since then: nodes whose pods have changed, one after the other
         for node in nodes:
@@ -135,6 +136,7 @@ class Cluster:
         self._take_away(pod)
         self._nominated.pop(_key(pod), None)
         self._places[_key(pod)] = pod, node_name
+        self._priorities[pod.spec.priority] += 1
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
             self._touch(node_name)
@@ -142,7 +144,12 @@ class Cluster:
     def _take_away(self, pod: Pod) -> None:
         self.assumed.discard(_key(pod))
         self.leaving.discard(_key(pod))
-        old, node_name = self._places.pop(_key(pod), (pod, ""))
+        if _key(pod) not in self._places:
+            return
+        old, node_name = self._places.pop(_key(pod))
+        self._priorities[old.spec.priority] -= 1
+        if not self._priorities[old.spec.priority]:
+            del self._priorities[old.spec.priority]
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
             self._touch(node_name)
@@ -161,6 +168,11 @@ class Cluster:
     def place(self) -> dict[str, int]:
         """Where each node stands in that order, by its name."""
         return {name: i for i, name in enumerate(self.nodes)}
+
+    @property
+    def lowest_priority(self) -> int | None:
+        """That of the least important pod that has a place; None if there are no pods."""
+        return min(self._priorities, default=None)
 
     @property
     def looks_at_namespaces(self) -> bool:

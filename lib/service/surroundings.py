@@ -32,7 +32,7 @@ def look_around(
 
 def _may_preempt(pods: Sequence[Pod], cluster: Cluster) -> bool:
     """Whether one of the pods is more important than one that has a node."""
-    lowest = min((each.spec.priority for node in cluster.nodes.values() for each in node.pods), default=None)
+    lowest = cluster.lowest_priority
     return lowest is not None and any(
         pod.spec.priority > lowest and pod.spec.preemption_policy != "Never" for pod in pods
     )

@@ -1,18 +1,25 @@
 """The local picture: each node with what its pods use of it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any, TypeVar
 
 from lib.kube.changes import AnyChange, Change, Kind
-from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint
+from lib.kube.objects import LabelSelector, Node, Pod, PodDisruptionBudget, Taint
+from lib.kube.selectors import selects
 from lib.scheduling.affinity import Namespaces, Terms, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
 from lib.scheduling.workloads import Workloads
 
 MANY = 100_000
 """Changes of nodes' pods that are remembered at the most."""
+
+SORTS = 1000
+"""Things that are remembered of nodes at the most."""
+
+T = TypeVar("T")
 
 HostPort = tuple[str, str, int]
 """Address, protocol, port."""
@@ -24,9 +31,9 @@ class NodeInfo:
     Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
     """
 
-    def __init__(self, node: Node, with_affinity: "dict[str, NodeInfo] | None" = None) -> None:
+    def __init__(self, node: Node, cluster: "Cluster | None" = None) -> None:
         self.node = node
-        self._with_affinity = {} if with_affinity is None else with_affinity
+        self._cluster = cluster
         self.name = node.metadata.name
         self.labels: Mapping[str, str] = node.metadata.labels
         self.annotations: Mapping[str, str] = node.metadata.annotations
@@ -48,7 +55,6 @@ class NodeInfo:
         self.pods.append(pod)
         if terms := terms_of(pod):
             self.pods_with_affinity.append((pod, terms))
-            self._with_affinity[self.name] = self
         self._count(pod, 1)
 
     def remove(self, pod: Pod) -> None:
@@ -56,8 +62,6 @@ class NodeInfo:
         self.pods = [each for each in self.pods if each is not pod]
         if self.pods_with_affinity:
             self.pods_with_affinity = [each for each in self.pods_with_affinity if each[0] is not pod]
-            if not self.pods_with_affinity:
-                self._with_affinity.pop(self.name, None)
         self._count(pod, -1)
 
     def _count(self, pod: Pod, sign: int) -> None:
@@ -69,6 +73,8 @@ class NodeInfo:
                 total[name] = total.get(name, 0) + sign * amount
         for port in host_ports(pod):
             self.ports[port] += sign
+        if self._cluster:
+            self._cluster.touch(self)
 
 
 class Cluster:
@@ -97,6 +103,7 @@ class Cluster:
         self._priorities: Counter[int] = Counter()  # of the pods that have a place
         self.version = 0  # grows when a node comes, goes, or is described otherwise
         self.touched: list[str] = []  # since then: nodes whose pods have changed, one after the other
+        self._remembered: dict[Hashable, Any] = {}  # since then, too
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
         for pod in assigned:
@@ -122,13 +129,14 @@ class Cluster:
         if gone:
             self.nodes.pop(name, None)
             return
-        info = self.nodes[name] = NodeInfo(node, self.with_affinity)
+        info = self.nodes[name] = NodeInfo(node, self)
         for pod in before.pods if before else [pod for pod, place in self._places.values() if place == name]:
             info.add(pod)
 
     def _nodes_changed(self) -> None:
         self.version += 1
         self.touched = []
+        self._remembered = {}
         for known in ("image_spread", "order", "place"):
             self.__dict__.pop(known, None)
 
@@ -139,7 +147,6 @@ class Cluster:
         self._priorities[pod.spec.priority] += 1
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
-            self._touch(node_name)
 
     def _take_away(self, pod: Pod) -> None:
         self.assumed.discard(_key(pod))
@@ -152,12 +159,31 @@ class Cluster:
             del self._priorities[old.spec.priority]
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
-            self._touch(node_name)
 
-    def _touch(self, node_name: str) -> None:
-        self.touched.append(node_name)
+    def touch(self, node: NodeInfo) -> None:
+        """Hear that a node's pods have changed."""
+        if node.pods_with_affinity:
+            self.with_affinity[node.name] = node
+        else:
+            self.with_affinity.pop(node.name, None)
+        self.touched.append(node.name)
         if len(self.touched) > MANY:  # so that it doesn't grow for ever
             self._nodes_changed()
+
+    def remember(self, key: Hashable, find: Callable[[], T]) -> T:
+        """What depends on nothing but how the nodes are described: found once, until that changes."""
+        if key not in self._remembered:
+            if len(self._remembered) > SORTS:
+                self._remembered.clear()
+            self._remembered[key] = find()
+        found: T = self._remembered[key]
+        return found
+
+    def matching(self, namespace: str, selector: LabelSelector) -> Mapping[int, int]:
+        """How many pods of a namespace a selector matches that aren't leaving, by their nodes' places."""
+        labels = frozenset(selector.match_labels.items())
+        key = "matching", namespace, labels, selector.match_expressions
+        return self.remember(key, lambda: Matching(self, namespace, selector)).counts()
 
     @cached_property
     def order(self) -> list[NodeInfo]:
@@ -247,6 +273,38 @@ class Cluster:
         """Count these assumed pods no longer: they should have been seen, and weren't."""
         for uid in self.assumed.intersection(uids):
             self._take_away(self._places[uid][0])
+
+
+class Matching:
+    """How many of each node's pods match; counted again only on nodes whose pods have changed."""
+
+    def __init__(self, cluster: Cluster, namespace: str, selector: LabelSelector) -> None:
+        self._cluster, self._namespace, self._selector = cluster, namespace, selector
+        self._counts: dict[int, int] = {}
+        self._heard = 0
+        self._count(range(len(cluster.order)))
+        self._heard = len(cluster.touched)
+
+    def counts(self) -> Mapping[int, int]:
+        """By the node's place in `order`; nodes without any are left out."""
+        touched, self._heard = self._cluster.touched[self._heard :], len(self._cluster.touched)
+        if touched:
+            self._count({self._cluster.place[name] for name in touched})
+        return self._counts
+
+    def _count(self, places: Iterable[int]) -> None:
+        for i in places:
+            if count := sum(map(self._means, self._cluster.order[i].pods)):
+                self._counts[i] = count
+            else:
+                self._counts.pop(i, None)
+
+    def _means(self, pod: Pod) -> bool:
+        return (
+            pod.metadata.namespace == self._namespace
+            and pod.metadata.deletion_timestamp is None
+            and selects(self._selector, pod.metadata.labels)
+        )
 
 
 class Away:

@@ -8,7 +8,7 @@ service or a controller, is spread a little by default.
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go, scoring.go, plugin.go
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import floor, log
 
@@ -19,8 +19,8 @@ from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Status, unresolvable, unschedulable
 from lib.scheduling.hints import new_node, old_node, placed_pod
-from lib.scheduling.plugins.node_affinity import wants
-from lib.scheduling.plugins.taint_toleration import REPELLING
+from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
+from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
 
 TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
@@ -36,11 +36,22 @@ SYSTEM_DEFAULTS = (
 
 @dataclass
 class _Constraint:
-    """A constraint, with its selector made complete, and matching pods counted by domain."""
+    """A constraint, with its selector made complete, and matching pods counted by domain.
+
+    emptiest: how many the emptiest domain has. itself: whether the pod matches, too.
+    """
 
     spec: TopologySpreadConstraint
     selector: LabelSelector | None
     pods: dict[str, int] = field(default_factory=dict)
+    emptiest: int = 0
+    itself: bool = False
+
+    def matching(self, pod: Pod, cluster: Cluster) -> Mapping[int, int]:
+        """How many pods match, by the places of the nodes that have any."""
+        if self.selector in (None, LabelSelector()):
+            return {}
+        return cluster.matching(pod.metadata.namespace, self.selector)
 
     def counts(self, pod: Pod, node: NodeInfo) -> bool:
         """Whether the pods of a node count, which by default they do where the pod itself might go."""
@@ -50,24 +61,39 @@ class _Constraint:
             return not untolerated(node.taints, pod.spec.tolerations, REPELLING)
         return True
 
-    def matching(self, pod: Pod, node: NodeInfo) -> int:
-        """How many of a node's pods match: of the same namespace, and not about to go."""
-        if self.selector == LabelSelector():
-            return 0
-        return sum(
-            other.metadata.namespace == pod.metadata.namespace
-            and other.metadata.deletion_timestamp is None
-            and selects(self.selector, other.metadata.labels)
-            for other in node.pods
-        )
+
+def _domains(
+    pod: Pod, cluster: Cluster, constraints: Sequence[_Constraint], *, strict: bool
+) -> list[dict[int, str]]:
+    """For each constraint, the domains of the nodes whose pods count, by place.
+
+    strict: a node that misses a label of any of the constraints doesn't count.
+    """
+
+    def find() -> list[dict[int, str]]:
+        nodes = [
+            (i, node)
+            for i, node in enumerate(cluster.order)
+            if not strict or _has_all_labels(node, constraints)
+        ]
+        return [
+            {i: node.labels.get(each.spec.topology_key, "") for i, node in nodes if each.counts(pod, node)}
+            for each in constraints
+        ]
+
+    which = [
+        (each.spec.topology_key, each.spec.node_affinity_policy, each.spec.node_taints_policy)
+        for each in constraints
+    ]
+    reads = NodeAffinity().sign_pod(pod), TaintToleration().sign_pod(pod)
+    return cluster.remember(("PodTopologySpread", strict, *which, *reads), find)
 
 
 @dataclass
 class _Scoring:
-    """What is known when nodes are scored."""
+    """What is known when nodes are scored: by topology key, what each domain is worth, or each node."""
 
-    constraints: list[_Constraint]
-    weights: list[float]
+    worth: list[tuple[str, Mapping[str, float]]]
     ignored: set[str]
 
 
@@ -102,14 +128,12 @@ class PodTopologySpread:
         state[f"{self.name}/filter"] = constraints
         if not constraints:
             return SKIP
-        for node in cluster.nodes.values():
-            if not _has_all_labels(node, constraints):
-                continue
-            for constraint in constraints:
-                if constraint.counts(pod, node):
-                    domain = node.labels[constraint.spec.topology_key]
-                    here = constraint.matching(pod, node)
-                    constraint.pods[domain] = constraint.pods.get(domain, 0) + here
+        for each, domains in zip(constraints, _domains(pod, cluster, constraints, strict=True), strict=True):
+            each.pods = dict.fromkeys(domains.values(), 0)
+            _add_up(each.pods, domains, each.matching(pod, cluster))
+            each.itself = selects(each.selector, pod.metadata.labels)
+            if len(each.pods) >= (each.spec.min_domains or 1):  # else one isn't there yet, and so is empty
+                each.emptiest = min(each.pods.values(), default=0)
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
@@ -119,11 +143,8 @@ class PodTopologySpread:
             domain = node.labels.get(constraint.spec.topology_key)
             if domain is None:
                 return NO_LABEL
-            emptiest = min(constraint.pods.values(), default=0)
-            if len(constraint.pods) < (constraint.spec.min_domains or 1):
-                emptiest = 0  # a domain that isn't there yet is empty
-            itself = selects(constraint.selector, pod.metadata.labels)
-            if constraint.pods.get(domain, 0) + itself - emptiest > constraint.spec.max_skew:
+            after = constraint.pods.get(domain, 0) + constraint.itself
+            if after - constraint.emptiest > constraint.spec.max_skew:
                 return TOO_SKEWED
         return None
 
@@ -138,23 +159,20 @@ class PodTopologySpread:
         strict = bool(pod.spec.topology_spread_constraints) or self.default_constraints != SYSTEM_DEFAULTS
         ignored = {node.name for node in nodes if strict and not _has_all_labels(node, constraints)}
         candidates = [node for node in nodes if node.name not in ignored]
-        for constraint in constraints:
-            key = constraint.spec.topology_key
-            if key != HOSTNAME:  # there every node is a domain, and counted when it is scored
-                constraint.pods = {node.labels.get(key, ""): 0 for node in candidates}
-        for node in cluster.nodes.values():
-            if strict and not _has_all_labels(node, constraints):
-                continue
-            for constraint in constraints:
-                domain = node.labels.get(constraint.spec.topology_key, "")
-                if domain in constraint.pods and constraint.counts(pod, node):
-                    constraint.pods[domain] += constraint.matching(pod, node)
-        # Few large domains differ by more pods than many small ones do: their difference counts less.
-        weights = [
-            log((len(candidates) if each.spec.topology_key == HOSTNAME else len(each.pods)) + 2)
-            for each in constraints
-        ]
-        state[f"{self.name}/score"] = _Scoring(constraints, weights, ignored)
+        worth: list[tuple[str, Mapping[str, float]]] = []
+        counted = _domains(pod, cluster, constraints, strict=strict)
+        for each, domains in zip(constraints, counted, strict=True):
+            key, matching = each.spec.topology_key, each.matching(pod, cluster)
+            if key == HOSTNAME:  # there every node is a domain of its own
+                each.pods = {node.name: matching.get(cluster.place[node.name], 0) for node in candidates}
+            else:
+                each.pods = {node.labels.get(key, ""): 0 for node in candidates}
+                _add_up(each.pods, domains, matching)
+            # Few large domains differ by more pods than many small ones do: their difference counts less.
+            weight = log((len(candidates) if key == HOSTNAME else len(each.pods)) + 2)
+            skew = each.spec.max_skew - 1
+            worth.append((key, {name: count * weight + skew for name, count in each.pods.items()}))
+        state[f"{self.name}/score"] = _Scoring(worth, ignored)
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
@@ -163,12 +181,9 @@ class PodTopologySpread:
         if node.name in scoring.ignored:
             return 0
         total = 0.0
-        for constraint, weight in zip(scoring.constraints, scoring.weights, strict=True):
-            domain = node.labels.get(constraint.spec.topology_key)
-            if domain is not None:
-                of_a_node = constraint.spec.topology_key == HOSTNAME
-                count = constraint.matching(pod, node) if of_a_node else constraint.pods[domain]
-                total += count * weight + (constraint.spec.max_skew - 1)
+        for key, worth in scoring.worth:
+            if key in node.labels:
+                total += worth[node.name if key == HOSTNAME else node.labels[key]]
         below = floor(total)
         return below + (total - below >= 0.5)
 
@@ -197,5 +212,12 @@ class PodTopologySpread:
         return [_Constraint(each, selector) for each in wanted] if selector else []
 
 
-def _has_all_labels(node: NodeInfo, constraints: list[_Constraint]) -> bool:
+def _has_all_labels(node: NodeInfo, constraints: Sequence[_Constraint]) -> bool:
     return all(each.spec.topology_key in node.labels for each in constraints)
+
+
+def _add_up(pods: dict[str, int], domains: Mapping[int, str], matching: Mapping[int, int]) -> None:
+    """Count matching pods, known by node, by those of the domains that are looked at."""
+    for i, count in matching.items():
+        if (domain := domains.get(i)) in pods:
+            pods[domain] += count

@@ -1,6 +1,6 @@
-"""A real etcd and kube-apiserver with RBAC, for tests that want Kubernetes' own answers.
+"""A real etcd and kube-apiserver with RBAC, for Kubernetes' own answers.
 
-There is no controller, kubelet or scheduler beside them: what tests need of those, they do themselves.
+There is no controller, kubelet or scheduler beside them: who needs what those do does it.
 """
 
 import json

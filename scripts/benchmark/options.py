@@ -1,0 +1,86 @@
+"""The bench's command line."""
+
+import argparse
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from scripts.benchmark.contestants import CONTESTANTS
+from scripts.benchmark.figures import Part
+from scripts.servers.real import assets
+
+PARTS: Sequence[Part] = get_args(Part)
+KEYS = [each.key for each in CONTESTANTS]
+
+
+@dataclass(frozen=True)
+class Options:
+    server: str
+    nodes: Sequence[int]
+    pods: int
+    singles: int
+    bound: int
+    idle: float
+    limit: float
+    only: Sequence[str]
+    schedulers: Sequence[str]
+    json: Path | None
+    logs: Path | None
+
+
+def options() -> Options:
+    parser = argparse.ArgumentParser(
+        prog="scripts/bench",
+        description="How fast poller is, beside other schedulers, on an API server of the bench's own.",
+    )
+    add = parser.add_argument
+    add("--server", choices=["real", "embedded"], help="default: real, if etcd and kube-apiserver are there")
+    add("--nodes", type=_counts, default=[100, 1000, 5000], metavar="N,N", help="default: 100,1000,5000")
+    add("--pods", type=_count, default=1000, help="of a burst (default %(default)s)")
+    add("--singles", type=_count, default=50, metavar="PODS", help="one at a time (default %(default)s)")
+    add(
+        "--bound",
+        type=_count,
+        default=10_000,
+        metavar="PODS",
+        help="that run already, for start and idle (default %(default)s)",
+    )
+    add("--idle", type=float, default=60.0, metavar="SECONDS", help="how long to do nothing (default 60)")
+    add("--limit", type=float, default=180.0, metavar="SECONDS", help="of patience for a burst (default 180)")
+    add("--only", type=_some_of(PARTS), default=PARTS, metavar="PART,PART", help=f"of {', '.join(PARTS)}")
+    add("--schedulers", type=_some_of(KEYS), default=KEYS, metavar="KEY,KEY", help=f"of {', '.join(KEYS)}")
+    add("--json", type=Path, metavar="FILE", help="write all figures there")
+    add("--logs", type=Path, metavar="FOLDER", help="keep what each process said there")
+    return _checked(parser)
+
+
+def _checked(parser: argparse.ArgumentParser) -> Options:
+    chosen = parser.parse_args()
+    if chosen.server == "real" and not assets():
+        parser.error("no etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin")
+    chosen.server = chosen.server or ("real" if assets() else "embedded")
+    chosen.nodes = sorted(chosen.nodes)
+    return Options(**vars(chosen))
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _counts(text: str) -> list[int]:
+    return [_count(each) for each in text.split(",")]
+
+
+def _some_of(known: Sequence[str]) -> Callable[[str], list[str]]:
+    def read(text: str) -> list[str]:
+        chosen = text.split(",")
+        for each in chosen:
+            if each not in known:
+                raise argparse.ArgumentTypeError(f"{each!r} is none of {', '.join(known)}")
+        return chosen
+
+    return read

@@ -1,6 +1,7 @@
 """The API server that all contestants meet, and what is in its cluster."""
 
 import ssl
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,9 @@ from scripts.servers.real import apiserver
 PODS = "/api/v1/namespaces/default/pods"
 EVENTS = "/api/v1/namespaces/default/events"
 NODES = "/api/v1/nodes"
+
+RECOVERY = 0.001
+"""Seconds that the API server is given for each object, so that the first contestant doesn't pay for them."""
 
 
 @dataclass
@@ -35,9 +39,11 @@ class Arena:
     def prepare(self, nodes: int, bound: int) -> None:
         """Have so many nodes and bound pods, and no other pod."""
         self.clear(bound=bound != self.bound)
+        new = nodes - self.nodes + bound - self.bound
         self._add_nodes(nodes)
         self.create([objects.bound_pod(each, nodes) for each in range(self.bound, bound)])
         self.bound = bound
+        time.sleep(RECOVERY * new)
 
     def create(self, pods: Sequence[Json]) -> None:
         self._send([Request("POST", PODS, pod) for pod in pods])

@@ -16,7 +16,7 @@ from scripts.benchmark.relay import relay
 from scripts.benchmark.watching import Bindings
 
 SETTLE = 1.5
-"""Seconds after its first binding in which a contestant comes to rest: one that polls is between two polls."""
+"""Seconds after its first binding until a contestant is at rest: one that polls is between two polls."""
 
 STOPPED = 1.2
 """Seconds that it is stopped at the least before a burst: it doesn't sleep on when it goes on."""
@@ -41,8 +41,8 @@ class Result:
     """One figure: what was measured, how much, of what."""
 
     measure: str
-    value: float
-    unit: str
+    value: float | None = None
+    unit: str = ""
     pods: int = 0
     samples: Sequence[float] = ()
 

@@ -1,6 +1,7 @@
 """The bench's command line."""
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from scripts.benchmark.figures import Part
 from scripts.servers.real import assets
 
 PARTS: Sequence[Part] = get_args(Part)
+SERVERS = "real", "embedded"
 KEYS = [each.key for each in CONTESTANTS]
 
 
@@ -19,6 +21,7 @@ class Options:
     server: str
     nodes: Sequence[int]
     pods: int
+    repeat: int
     singles: int
     bound: int
     idle: float
@@ -35,13 +38,14 @@ def options() -> Options:
         description="How fast poller is, beside other schedulers, on an API server of the bench's own.",
     )
     add = parser.add_argument
-    add("--server", choices=["real", "embedded"], help="default: real, if etcd and kube-apiserver are there")
+    add("--server", choices=SERVERS, help="default: real, if etcd and kube-apiserver are there")
     add("--nodes", type=_counts, default=[100, 1000, 5000], metavar="N,N", help="default: 100,1000,5000")
-    add("--pods", type=_count, default=1000, help="of a burst (default %(default)s)")
-    add("--singles", type=_count, default=50, metavar="PODS", help="one at a time (default %(default)s)")
+    add("--pods", type=count, default=1000, help="of a burst (default %(default)s)")
+    add("--repeat", type=count, default=1, metavar="TIMES", help="each burst, for the median (default 1)")
+    add("--singles", type=count, default=50, metavar="PODS", help="one at a time (default %(default)s)")
     add(
         "--bound",
-        type=_count,
+        type=count,
         default=10_000,
         metavar="PODS",
         help="that run already, for start and idle (default %(default)s)",
@@ -52,19 +56,20 @@ def options() -> Options:
     add("--schedulers", type=_some_of(KEYS), default=KEYS, metavar="KEY,KEY", help=f"of {', '.join(KEYS)}")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     add("--logs", type=Path, metavar="FOLDER", help="keep what each process said there")
-    return _checked(parser)
-
-
-def _checked(parser: argparse.ArgumentParser) -> Options:
     chosen = parser.parse_args()
-    if chosen.server == "real" and not assets():
-        parser.error("no etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin")
-    chosen.server = chosen.server or ("real" if assets() else "embedded")
+    chosen.server = server(chosen.server)
     chosen.nodes = sorted(chosen.nodes)
     return Options(**vars(chosen))
 
 
-def _count(text: str) -> int:
+def server(chosen: str | None) -> str:
+    """Which API server to start: the real one where it is, unless told."""
+    if chosen == "real" and not assets():
+        sys.exit("no etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin")
+    return chosen or ("real" if assets() else "embedded")
+
+
+def count(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
@@ -72,7 +77,7 @@ def _count(text: str) -> int:
 
 
 def _counts(text: str) -> list[int]:
-    return [_count(each) for each in text.split(",")]
+    return [count(each) for each in text.split(",")]
 
 
 def _some_of(known: Sequence[str]) -> Callable[[str], list[str]]:

@@ -4,6 +4,7 @@ import http.client
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from rich.progress import Progress
 
@@ -47,11 +48,11 @@ def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> 
 
 
 def _deciding(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
-    for contestant in _taking_part("decide", contestants):
-        for nodes in options.nodes:
-            for alike in (True, False):
-                measure = partial(decide, nodes, options.pods, alike=alike)
-                yield Step("decide", [deciding(alike)], contestant, nodes, measure)
+    for contestant, nodes, alike in product(
+        _taking_part("decide", contestants), options.nodes, (True, False)
+    ):
+        measure = partial(decide, nodes, options.pods, alike=alike)
+        yield Step("decide", [deciding(alike)], contestant, nodes, measure)
 
 
 def _singles(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
@@ -99,22 +100,24 @@ def run(planned: Sequence[Step], arena: Arena, progress: Progress) -> list[Figur
 
 
 def _made(step: Step, arena: Arena) -> list[Figure]:
-    def figure(measure: str) -> Figure:
-        return Figure(step.part, measure, step.contestant.key, step.nodes, bound=step.bound)
-
     try:
         if step.part != "decide":
             arena.prepare(step.nodes, step.bound)
-        results = step.measure()
+        return [_figure(step, each) for each in step.measure()]
     except FAILURES as error:
-        failed = [figure(measure) for measure in step.yields]
-        for each in failed:
-            each.problem = str(error)
-        return failed
-    figures = []
-    for result in results:
-        each = figure(result.measure)
-        each.value, each.unit, each.pods = result.value, result.unit, result.pods
-        each.samples = list(result.samples)
-        figures.append(each)
-    return figures
+        return [_figure(step, Result(measure), str(error)) for measure in step.yields]
+
+
+def _figure(step: Step, result: Result, problem: str = "") -> Figure:
+    return Figure(
+        step.part,
+        result.measure,
+        step.contestant.key,
+        step.nodes,
+        result.value,
+        result.unit,
+        result.pods,
+        step.bound,
+        list(result.samples),
+        problem,
+    )

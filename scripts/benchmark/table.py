@@ -1,7 +1,10 @@
 """The table that people read: a row for each measurement, a column for each contestant."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from statistics import median
 
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -39,10 +42,23 @@ def show(results: Results, console: Console) -> None:
 
 
 def _rows(figures: Sequence[Figure]) -> dict[tuple[str, int], Row]:
-    rows: dict[tuple[str, int], Row] = {}
+    """One figure for each place in the table: the median, if it was measured several times."""
+    by_row: dict[tuple[str, int], dict[str, list[Figure]]] = {}
     for figure in figures:
-        rows.setdefault((figure.measure, figure.nodes), {})[figure.contestant] = figure
-    return rows
+        row = by_row.setdefault((figure.measure, figure.nodes), {})
+        row.setdefault(figure.contestant, []).append(figure)
+    return {
+        name: {contestant: _median(repeated) for contestant, repeated in row.items()}
+        for name, row in by_row.items()
+    }
+
+
+def _median(repeated: Sequence[Figure]) -> Figure:
+    """The middle one; any that failed, if one did: a median of the rest would flatter."""
+    values = [each.value for each in repeated if each.value is not None]
+    if len(values) < len(repeated):
+        return next(each for each in repeated if each.value is None)
+    return structs.replace(repeated[0], value=median(values))
 
 
 def _unit(row: Row) -> str:
@@ -84,6 +100,8 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
     parts = {each.part for each in results.figures}
     if "burst" in parts:
         yield "burst: from SIGCONT, with all pods waiting, to the last binding that a watch sees."
+        if repeats := _repeats(results.figures):
+            yield f"burst: the median of {repeats}."
         for each in CONTESTANTS:
             if each.key in keys and each.most_pods:
                 yield f"{each.title}: a burst of {each.most_pods} pods at the most, as it is slow."
@@ -98,6 +116,13 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
         yield f"left out: {titles[key]}: {why}."
     for number, problem in enumerate(problems, 1):
         yield f"[{number}] {problem}"
+
+
+def _repeats(figures: Sequence[Figure]) -> int:
+    """How often each burst was measured, if more than once."""
+    places = Counter((each.measure, each.nodes, each.contestant) for each in figures)
+    most = max(places.values())
+    return most if most > 1 else 0
 
 
 def console() -> Console:

@@ -21,14 +21,17 @@ from scripts.benchmark.options import Options, options
 from scripts.benchmark.run import run, steps
 from scripts.benchmark.table import console, show
 
+ENDING = signal.SIGINT, signal.SIGTERM
+
 
 def main(chosen: Options) -> None:
+    load = os.getloadavg()[0]
     with folder(chosen.logs) as logs, progress() as shown, arena(chosen.server, logs) as running:
         wanted = [each for each in CONTESTANTS if each.key in chosen.schedulers]
         left_out = {each.key: why for each in wanted if (why := each.missing(running))}
         contestants = [each for each in wanted if each.key not in left_out]
         figures = run(steps(running, chosen, contestants), running, shown)
-    results = Results(chosen.server, machine(), chosen.idle, figures, left_out)
+    results = Results(chosen.server, machine(), load, chosen.idle, figures, left_out)
     show(results, console())
     if chosen.json:
         chosen.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
@@ -57,13 +60,15 @@ def machine() -> str:
 
 
 def stop(number: int, _: FrameType | None) -> None:
-    """Leave every block, and so end what was started."""
+    """Leave every block, and so end what was started; once that has begun, see it through."""
+    for each in ENDING:
+        signal.signal(each, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
 if __name__ == "__main__":
     if not Path("/proc/self/stat").exists():
         sys.exit("scripts/bench reads CPU times and memory from /proc: run it on Linux")
-    for each in (signal.SIGINT, signal.SIGTERM):
+    for each in ENDING:
         signal.signal(each, stop)
     main(options())

@@ -3,6 +3,7 @@
 import http.client
 import json
 import ssl
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -62,14 +63,20 @@ def connect(
 
 
 def send_all(clients: Sequence[Client], requests: Sequence[Request]) -> None:
-    """Send many requests over all the connections at once; the first that is refused is raised."""
+    """Send many requests over all the connections at once; a refusal ends that, and is raised."""
+    ended = threading.Event()
 
     def send_share(number: int) -> None:
         for request in requests[number :: len(clients)]:
+            if ended.is_set():
+                return
             clients[number].send(request)
 
     with ThreadPoolExecutor(len(clients)) as pool:
-        list(pool.map(send_share, range(len(clients))))
+        try:
+            list(pool.map(send_share, range(len(clients))))
+        finally:
+            ended.set()  # also on ^C: the pool waits for its threads
 
 
 def clients(number: int, new: Callable[[], Client]) -> list[Client]:

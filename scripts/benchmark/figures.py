@@ -23,10 +23,14 @@ class Figure(msgspec.Struct, omit_defaults=True):
 
 
 class Results(msgspec.Struct):
-    """All figures of a run; `left_out` says of contestants why they took no part."""
+    """All figures of a run.
+
+    load: the machine's average before. left_out: of contestants why they took no part.
+    """
 
     server: str
     machine: str
+    load: float
     idle_seconds: float
     figures: list[Figure] = []
     left_out: dict[str, str] = {}

@@ -15,8 +15,11 @@ from scripts.benchmark.processes import FailedError, Process
 from scripts.benchmark.relay import relay
 from scripts.benchmark.watching import Bindings
 
-SETTLE = 1.5
-"""Seconds after its first binding until a contestant is at rest: one that polls is between two polls."""
+SETTLE = 0.7
+"""Seconds after its first binding until a contestant is at rest: one that polls each second sleeps."""
+
+QUIET = 3.0
+"""Seconds more until it counts as idle."""
 
 STOPPED = 1.2
 """Seconds that it is stopped at the least before a burst: it doesn't sleep on when it goes on."""
@@ -113,6 +116,7 @@ def start(arena: Arena, contestant: Contestant, limit: float) -> list[Result]:
 def idle(arena: Arena, contestant: Contestant, seconds: float, limit: float) -> list[Result]:
     """What it costs while there is nothing to do; the network is that at the API server's door."""
     with relay(arena.url) as counted, settled(contestant, arena, limit, counted.url) as (runs, _):
+        time.sleep(QUIET)
         processes = {CPU: runs.process, PROXY_CPU: runs.proxy}
         before = {name: each.cpu_seconds for name, each in processes.items() if each}
         bytes_before = counted.bytes

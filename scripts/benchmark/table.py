@@ -15,6 +15,9 @@ from scripts.benchmark.figures import Figure, Results
 WIDTH = 160
 """Of the table when it goes to a file."""
 
+BUSY = 0.5
+"""A load that leaves its traces in the figures."""
+
 Row = dict[str, Figure]
 """The figures of one measurement, by contestant."""
 
@@ -112,6 +115,8 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
         yield f"start, peak memory, idle: with {bound:,} pods bound before; idle: {results.idle_seconds:g} s."
         yield "CPU and peak memory: of the scheduler's own process; kubectl proxy's CPU has its own row."
         yield "network: both directions, at the API server's door, TLS as it is."
+    if results.load > BUSY:
+        yield f"the machine was busy with something else before (load {results.load:.1f}): run it again."
     for key, why in results.left_out.items():
         yield f"left out: {titles[key]}: {why}."
     for number, problem in enumerate(problems, 1):

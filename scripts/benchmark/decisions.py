@@ -26,13 +26,13 @@ def deciding(alike: bool) -> str:
 
 
 def decide(nodes: int, pods: int, *, alike: bool) -> list[Result]:
-    """Pods a second."""
+    """Pods a second of CPU time: it needs nothing else, so whatever else runs here doesn't count."""
     cluster = Cluster([_read(Node, objects.node(each)) for each in range(nodes)])
     waiting = [_read(Pod, _with_uid(body)) for body in objects.pods(pods, NAME, alike=alike)]
     scheduler = Scheduler(default_profile(NAME), Random(1))
-    began = time.perf_counter()
+    began = time.process_time()
     decisions = [scheduler.schedule_one(pod, cluster) for pod in waiting]
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     if missed := [each.message for each in decisions if each.outcome != Outcome.SCHEDULED]:
         raise FailedError(f"{len(missed)} of {pods} pods were given no node: {missed[0]}")
     return [Result(deciding(alike), pods / seconds, "pods/s", pods)]

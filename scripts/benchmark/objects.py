@@ -31,7 +31,7 @@ def node_name(number: int) -> str:
 
 
 def pod(name: str, scheduler_name: str) -> Json:
-    """A pod like all others of its name's kind, which waits for a scheduler."""
+    """A pod that waits for a scheduler, and differs from others in its name only."""
     return _pod(name, scheduler_name, {"app": "web", **WAITING}, {"cpu": "50m", "memory": "32Mi"})
 
 

@@ -101,6 +101,8 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
     if base:
         yield f"x: times what {base} has in the same row."
     parts = {each.part for each in results.figures}
+    if "decide" in parts:
+        yield "deciding alone: by seconds of CPU time, in one process, without an API server."
     if "burst" in parts:
         yield "burst: from SIGCONT, with all pods waiting, to the last binding that a watch sees."
         if repeats := _repeats(results.figures):

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from servers import KUBECTL, ROOT
+
+from scripts.servers.kubectl import KUBECTL
+from scripts.servers.process import ROOT
 
 Json = dict[str, Any]
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from apiserver import apiserver, assets
 from cluster import Cluster
-from servers import kubectl_proxy, minicluster
+
+from scripts.servers.embedded import minicluster
+from scripts.servers.kubectl import kubectl_proxy
+from scripts.servers.real import apiserver, assets
 
 NO_REAL_ONE = "no etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin"
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from apiserver import RealCluster, apiserver, assets
+
+from scripts.servers.real import RealCluster, apiserver, assets
 
 pytestmark = pytest.mark.skipif(
     assets() is None, reason="no etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin"

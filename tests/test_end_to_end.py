@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from cluster import Cluster, eventually
 from faults import faulty
-from servers import KUBECTL
+
+from scripts.servers.kubectl import KUBECTL
 
 UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 

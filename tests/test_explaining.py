@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from cluster import Cluster
-from servers import ROOT
+
+from scripts.servers.process import ROOT
 
 EXAMPLES = ROOT / "scripts" / "examples"
 

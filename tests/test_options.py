@@ -5,7 +5,8 @@ import subprocess
 import sys
 
 import pytest
-from servers import ROOT
+
+from scripts.servers.process import ROOT
 
 
 def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":

@@ -8,7 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from servers import KUBECTL, ROOT, minicluster
+
+from scripts.servers.embedded import minicluster
+from scripts.servers.kubectl import KUBECTL
+from scripts.servers.process import ROOT
 
 # pip must find nothing: no index but one that isn't there, no cache, no configuration of this machine.
 OFFLINE = {

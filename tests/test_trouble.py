@@ -23,7 +23,8 @@ from faults import (
     lose_answer,
     refuse,
 )
-from servers import kubectl_proxy
+
+from scripts.servers.kubectl import kubectl_proxy
 
 PODS, NODES, BINDING, EVENTS = r"/pods\?", r"/nodes", r"/binding$", r"/events$"
 HTML = "<html><body>Sign in</body></html>"

@@ -8,7 +8,8 @@ import time
 
 import httpx
 import pytest
-from servers import ROOT
+
+from scripts.servers.process import ROOT
 
 COMMAND = [sys.executable, "-m", "scripts.minicluster"]
 

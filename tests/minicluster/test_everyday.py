@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from servers import KUBECTL, kubectl_proxy, minicluster
+
+from scripts.servers.embedded import minicluster
+from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 
 # The pods name their node themselves, as there is no scheduler here.
 POD = {"nodeName": "node1", "containers": [{"name": "web", "image": "nginx:1"}]}

@@ -18,7 +18,9 @@ from typing import Any
 
 import httpx
 import pytest
-from servers import KUBECTL, kubectl_proxy, minicluster
+
+from scripts.servers.embedded import minicluster
+from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 
 RECORDING = Path(__file__).parent.parent / "data" / "kubectl-1.37.jsonl.gz"
 COMMANDS: list[dict[str, Any]] = [

@@ -15,7 +15,8 @@ from typing import Any
 
 import httpx
 import pytest
-from servers import minicluster
+
+from scripts.servers.embedded import minicluster
 
 RECORDING = Path(__file__).parent.parent / "data" / "apiserver-1.36.jsonl.gz"
 EXCHANGES: list[dict[str, Any]] = [

@@ -6,7 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
-from servers import minicluster
+
+from scripts.servers.embedded import minicluster
 
 PODS = "/api/v1/namespaces/default/pods"
 

@@ -1,6 +1,6 @@
-"""A real etcd and kube-apiserver with RBAC, for tests that want Kubernetes' own answers.
+"""A real etcd and kube-apiserver with RBAC, for Kubernetes' own answers.
 
-There is no controller, kubelet or scheduler beside them: what tests need of those, they do themselves.
+There is no controller, kubelet or scheduler beside them: who needs what those do does it.
 """
 
 import json
@@ -42,10 +42,11 @@ def assets() -> Path | None:
 
 @dataclass(frozen=True)
 class RealCluster:
-    """A running API server. `kubeconfig` and `http` are its admin's, who may do everything."""
+    """A running API server. `kubeconfig`, `tls` and `http` are its admin's, who may do everything."""
 
     url: str
     kubeconfig: Path
+    tls: ssl.SSLContext
     http: httpx.Client
     folder: Path
     ca: trustme.CA
@@ -90,7 +91,7 @@ def apiserver(folder: Path) -> Iterator[RealCluster]:
         kube = stack.enter_context(_process(command, folder / "kube-apiserver.log"))
         for path in READY_PATHS:
             _wait_for(http, path, etcd, kube)
-        yield RealCluster(url, kubeconfig, http, folder, ca)
+        yield RealCluster(url, kubeconfig, tls, http, folder, ca)
 
 
 def _etcd_command(binaries: Path, folder: Path, url: str) -> list[str]:

@@ -1,0 +1,1 @@
+"""How fast poller is, beside other schedulers, on an API server of the bench's own."""

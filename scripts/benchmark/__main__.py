@@ -1,0 +1,74 @@
+"""`python -m scripts.benchmark`: measure, and print a table."""
+
+import os
+import platform
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from scripts.benchmark.arena import arena
+from scripts.benchmark.contestants import CONTESTANTS
+from scripts.benchmark.figures import Results
+from scripts.benchmark.options import Options, options
+from scripts.benchmark.run import run, steps
+from scripts.benchmark.table import console, show
+
+ENDING = signal.SIGINT, signal.SIGTERM
+
+
+def main(chosen: Options) -> None:
+    load = os.getloadavg()[0]
+    with folder(chosen.logs) as logs, progress() as shown, arena(chosen.server, logs) as running:
+        wanted = [each for each in CONTESTANTS if each.key in chosen.schedulers]
+        left_out = {each.key: why for each in wanted if (why := each.missing(running))}
+        contestants = [each for each in wanted if each.key not in left_out]
+        figures = run(steps(running, chosen, contestants), running, shown)
+    results = Results(chosen.server, machine(), load, chosen.idle, figures, left_out)
+    show(results, console())
+    if chosen.json:
+        chosen.json.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
+
+
+@contextmanager
+def folder(chosen: Path | None) -> Iterator[Path]:
+    """Where logs go: to a folder that stays, or to one that goes with the bench."""
+    if chosen:
+        chosen.mkdir(parents=True, exist_ok=True)
+        yield chosen.resolve()
+    else:
+        with TemporaryDirectory(prefix="poller-bench-") as name:
+            yield Path(name)
+
+
+def progress() -> Progress:
+    """On standard error, and seldom: who draws takes time from who is measured."""
+    columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
+    return Progress(*columns, console=Console(stderr=True), refresh_per_second=1)
+
+
+def machine() -> str:
+    python = f"Python {platform.python_version()}"
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, {python}"
+
+
+def stop(number: int, _: FrameType | None) -> None:
+    """Leave every block, and so end what was started; once that has begun, see it through."""
+    for each in ENDING:
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    if not Path("/proc/self/stat").exists():
+        sys.exit("scripts/bench reads CPU times and memory from /proc: run it on Linux")
+    for each in ENDING:
+        signal.signal(each, stop)
+    main(options())

@@ -1,0 +1,36 @@
+"""What was measured."""
+
+from typing import Literal
+
+import msgspec
+
+Part = Literal["burst", "single", "start", "idle", "decide"]
+
+
+class Figure(msgspec.Struct, omit_defaults=True):
+    """One measurement of one contestant. Without a value, `problem` says why."""
+
+    part: Part
+    measure: str
+    contestant: str
+    nodes: int
+    value: float | None = None
+    unit: str = ""
+    pods: int = 0
+    bound: int = 0  # pods that had their node before
+    samples: list[float] = []
+    problem: str = ""
+
+
+class Results(msgspec.Struct):
+    """All figures of a run.
+
+    load: the machine's average before. left_out: of contestants why they took no part.
+    """
+
+    server: str
+    machine: str
+    load: float
+    idle_seconds: float
+    figures: list[Figure] = []
+    left_out: dict[str, str] = {}

@@ -1,0 +1,142 @@
+"""The measurements: each starts a contestant, gives it pods, and sees when they are bound."""
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from random import Random
+
+from scripts.benchmark import objects
+from scripts.benchmark.arena import PODS, Arena
+from scripts.benchmark.client import Request
+from scripts.benchmark.contestants import Contestant, Running, running
+from scripts.benchmark.processes import FailedError, Process
+from scripts.benchmark.relay import relay
+from scripts.benchmark.watching import Bindings
+
+SETTLE = 0.7
+"""Seconds after its first binding until a contestant is at rest: one that polls each second sleeps."""
+
+QUIET = 3.0
+"""Seconds more until it counts as idle."""
+
+STOPPED = 1.2
+"""Seconds that it is stopped at the least before a burst: it doesn't sleep on when it goes on."""
+
+MEBI = 1 << 20
+
+P50, P99 = "one pod at a time, p50", "one pod at a time, p99"
+START, MEMORY = "start to first binding", "peak memory"
+CPU, PROXY_CPU, NETWORK = "idle, CPU", "idle, CPU of kubectl proxy", "idle, network"
+
+
+def in_words(alike: bool) -> str:
+    return "pods alike" if alike else "pods all different"
+
+
+def burst_of(alike: bool) -> str:
+    return f"burst, {in_words(alike)}"
+
+
+@dataclass(frozen=True)
+class Result:
+    """One figure: what was measured, how much, of what."""
+
+    measure: str
+    value: float | None = None
+    unit: str = ""
+    pods: int = 0
+    samples: Sequence[float] = ()
+
+
+@contextmanager
+def settled(
+    contestant: Contestant, arena: Arena, limit: float, url: str = ""
+) -> Iterator[tuple[Running, Bindings]]:
+    """A contestant that has shown that it binds, and then had time to come to rest."""
+    with (
+        Bindings(arena, contestant.scheduler_name) as bindings,
+        running(contestant, arena, url or arena.url) as runs,
+    ):
+        arena.create([objects.pod("first", contestant.scheduler_name)])
+        _wait(bindings, 1, limit, runs.process)
+        time.sleep(SETTLE)
+        yield runs, bindings
+
+
+def burst(arena: Arena, contestant: Contestant, pods: int, limit: float, *, alike: bool) -> list[Result]:
+    """Pods that all wait when the contestant, stopped until then, goes on."""
+    number = min(pods, contestant.most_pods or pods)
+    with settled(contestant, arena, limit) as (runs, bindings):
+        stopped = runs.process.pause()
+        arena.create(objects.pods(number, contestant.scheduler_name, alike=alike))
+        time.sleep(max(0, stopped + STOPPED - time.monotonic()))
+        began = runs.process.resume()
+        _wait(bindings, 1 + number, limit, runs.process)
+        seconds = bindings.last - began
+    return [Result(burst_of(alike), number / seconds, "pods/s", number)]
+
+
+def single(arena: Arena, contestant: Contestant, pods: int, limit: float) -> list[Result]:
+    """One pod at a time, after pauses by chance: not in step with who polls."""
+    chance = Random(1)
+    took: list[float] = []
+    client = arena.new_client()
+    with settled(contestant, arena, limit) as (runs, bindings):
+        for number in range(pods):
+            time.sleep(chance.random())
+            body = objects.pod(f"single-{number}", contestant.scheduler_name)
+            began = time.monotonic()
+            client.send(Request("POST", PODS, body))
+            _wait(bindings, 2 + number, limit, runs.process)
+            took.append(1000 * (bindings.last - began))
+    client.close()
+    return [
+        Result(P50, percentile(took, 50), "ms", pods, took),
+        Result(P99, percentile(took, 99), "ms", pods),
+    ]
+
+
+def start(arena: Arena, contestant: Contestant, limit: float) -> list[Result]:
+    """From the start of the process, with a pod waiting, to its binding; and the most memory it took."""
+    arena.create([objects.pod("early", contestant.scheduler_name)])
+    with (
+        Bindings(arena, contestant.scheduler_name) as bindings,
+        running(contestant, arena, arena.url) as runs,
+    ):
+        _wait(bindings, 1, limit, runs.process)
+        time.sleep(SETTLE)
+        return [
+            Result(START, bindings.last - runs.process.began, "s", 1),
+            Result(MEMORY, runs.process.peak_memory / MEBI, "MiB"),
+        ]
+
+
+def idle(arena: Arena, contestant: Contestant, seconds: float, limit: float) -> list[Result]:
+    """What it costs while there is nothing to do; the network is that at the API server's door."""
+    with relay(arena.url) as counted, settled(contestant, arena, limit, counted.url) as (runs, _):
+        time.sleep(QUIET)
+        processes = {CPU: runs.process, PROXY_CPU: runs.proxy}
+        before = {name: each.cpu_seconds for name, each in processes.items() if each}
+        bytes_before = counted.bytes
+        time.sleep(seconds)
+        passed = counted.bytes - bytes_before
+        used = {name: each.cpu_seconds - before[name] for name, each in processes.items() if each}
+    return [
+        *(Result(name, each, "s") for name, each in used.items()),
+        Result(NETWORK, passed / 1000, "kB"),
+    ]
+
+
+def percentile(samples: Sequence[float], percent: int) -> float:
+    """The least of them that so many percent don't exceed."""
+    return sorted(samples)[math.ceil(len(samples) * percent / 100) - 1]
+
+
+def _wait(bindings: Bindings, number: int, limit: float, process: Process) -> None:
+    """FailedError unless so many pods are bound in time."""
+    if not bindings.wait_for(number, limit):
+        process.check()
+        seen = len(bindings.seen)
+        raise FailedError(f"bound {seen} of {number} pods in {limit:g} s; it said: {process.last_words()}")

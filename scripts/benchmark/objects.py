@@ -1,0 +1,62 @@
+"""The nodes and pods of the bench, as the API takes them."""
+
+from scripts.benchmark.client import Json
+
+ZONES = 3
+MEBI = 1 << 20
+
+WAITING = {"bench": "waiting"}
+BOUND = {"bench": "bound"}
+"""A label of every pod here: made for a scheduler to bind, or bound from the start."""
+
+
+def node(number: int) -> Json:
+    """A node with room: 1,000 pods fit on a hundred of them."""
+    name = node_name(number)
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/zone": f"zone-{number % ZONES}",
+    }
+    room = {"cpu": "32", "memory": "64Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ok"}
+    return {
+        "metadata": {"name": name, "labels": labels},
+        "status": {"capacity": room, "allocatable": room, "conditions": [ready]},
+    }
+
+
+def node_name(number: int) -> str:
+    return f"node-{number:05}"
+
+
+def pod(name: str, scheduler_name: str) -> Json:
+    """A pod that waits for a scheduler, and differs from others in its name only."""
+    return _pod(name, scheduler_name, {"app": "web", **WAITING}, {"cpu": "50m", "memory": "32Mi"})
+
+
+def different_pod(number: int, scheduler_name: str) -> Json:
+    """A pod unlike any other: what it requests and what it is called are its own."""
+    requests = {"cpu": f"{10 + number % 80}m", "memory": str(16 * MEBI + 4096 * number)}
+    return _pod(f"web-{number}", scheduler_name, {"app": f"web-{number}", **WAITING}, requests)
+
+
+def bound_pod(number: int, nodes: int) -> Json:
+    """A pod that has had its node from the start."""
+    body = _pod(f"bound-{number}", "other", {"app": "old", **BOUND}, {"cpu": "50m", "memory": "32Mi"})
+    body["spec"]["nodeName"] = node_name(number % nodes)
+    return body
+
+
+def pods(number: int, scheduler_name: str, *, alike: bool) -> list[Json]:
+    if alike:
+        return [pod(f"web-{each}", scheduler_name) for each in range(number)]
+    return [different_pod(each, scheduler_name) for each in range(number)]
+
+
+def _pod(name: str, scheduler_name: str, labels: dict[str, str], requests: dict[str, str]) -> Json:
+    container = {"name": "main", "image": "nginx", "resources": {"requests": requests}}
+    return {
+        "metadata": {"namespace": "default", "name": name, "labels": labels},
+        "spec": {"schedulerName": scheduler_name, "containers": [container]},
+    }

@@ -1,0 +1,116 @@
+"""The processes of a contestant: started, stopped for a while, measured, ended."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.servers.process import ROOT
+
+TICKS = os.sysconf("SC_CLK_TCK")
+STOP_TIMEOUT = 5.0
+READY_TIMEOUT = 30.0
+
+
+class FailedError(Exception):
+    """A contestant didn't do what it should. The text is one line, for the table's notes."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """A running process, the first of its own group. `began` is on the clock of time.monotonic."""
+
+    handle: "subprocess.Popen[bytes]"
+    log: Path
+    began: float
+
+    def pause(self) -> float:
+        """Stop it, and what it has started, where it is; when that was."""
+        os.killpg(self.handle.pid, signal.SIGSTOP)
+        return time.monotonic()
+
+    def resume(self) -> float:
+        """Let it go on; when that was."""
+        now = time.monotonic()
+        os.killpg(self.handle.pid, signal.SIGCONT)
+        return now
+
+    @property
+    def cpu_seconds(self) -> float:
+        """What it has used until now; with what those used that it started, and that have ended."""
+        # user, system, and both of its children: proc_pid_stat(5), counted after the command's name
+        fields = self._about("stat").rsplit(")", 1)[1].split()
+        return sum(map(int, fields[11:15])) / TICKS
+
+    @property
+    def peak_memory(self) -> int:
+        """The most bytes that it has held in memory."""
+        lines = dict(line.split(":", 1) for line in self._about("status").splitlines())
+        return int(lines["VmHWM"].split()[0]) * 1024
+
+    def last_words(self) -> str:
+        """The end of its log."""
+        lines = [line for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
+        return lines[-1][:200] if lines else "nothing"
+
+    def check(self) -> None:
+        """FailedError if it has ended."""
+        if self.handle.poll() is not None:
+            raise FailedError(f"ended with status {self.handle.returncode}, and said: {self.last_words()}")
+
+    def _about(self, name: str) -> str:
+        self.check()
+        return Path(f"/proc/{self.handle.pid}/{name}").read_text()
+
+
+@contextmanager
+def process(
+    command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[Process]:
+    """Run a command from the project's folder, with its output in `log`, for as long as the block takes."""
+    with log.open("wb") as output:
+        began = time.monotonic()
+        # A session of its own: ^C goes to the bench alone, and whole groups can be stopped and ended.
+        handle = subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        yield Process(handle, log, began)
+    finally:
+        _end(handle)
+
+
+def _end(handle: "subprocess.Popen[bytes]") -> None:
+    for number in (signal.SIGTERM, signal.SIGCONT):  # one that is stopped hears nothing
+        _signal(handle, number)
+    with suppress(subprocess.TimeoutExpired):
+        handle.wait(STOP_TIMEOUT)
+    _signal(handle, signal.SIGKILL)  # and what it has started, if that goes on
+    handle.wait()
+
+
+def _signal(handle: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(handle.pid, number)
+
+
+def line_with(words: str, of: Process) -> str:
+    """The line of its log that begins with these words, once it is there."""
+    deadline = time.monotonic() + READY_TIMEOUT
+    while time.monotonic() < deadline:
+        of.check()
+        for line in of.log.read_text(errors="replace").splitlines():
+            if line.startswith(words):
+                return line
+        time.sleep(0.02)
+    raise FailedError(f"didn't say {words!r} within {READY_TIMEOUT:g} s, but: {of.last_words()}")

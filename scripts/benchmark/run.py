@@ -1,0 +1,123 @@
+"""Goes through all measurements, and lets none that fails stop the others."""
+
+import http.client
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
+
+from rich.progress import Progress
+
+from scripts.benchmark import measures
+from scripts.benchmark.arena import Arena
+from scripts.benchmark.client import RefusedError
+from scripts.benchmark.contestants import Contestant
+from scripts.benchmark.decisions import decide, deciding
+from scripts.benchmark.figures import Figure, Part
+from scripts.benchmark.measures import Result
+from scripts.benchmark.options import Options
+from scripts.benchmark.processes import FailedError
+
+FAILURES = (FailedError, RefusedError, OSError, http.client.HTTPException)
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to be done by one contestant, and the measures that come of it."""
+
+    part: Part
+    yields: Sequence[str]
+    contestant: Contestant
+    nodes: int
+    measure: Callable[[], list[Result]]
+    bound: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.yields[0]}; {self.nodes:,} nodes; {self.contestant.title}"
+
+
+def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> list[Step]:
+    """What is to be measured: the fewest nodes first, the contestants right after each other."""
+    planned = [
+        *_deciding(options, contestants),
+        *_singles(arena, options, contestants),
+        *_bursts(arena, options, contestants),
+        *_at_rest(arena, options, contestants),
+    ]
+    return [each for each in planned if each.part in options.only]
+
+
+def _deciding(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    for contestant, nodes, alike in product(
+        _taking_part("decide", contestants), options.nodes, (True, False)
+    ):
+        measure = partial(decide, nodes, options.pods, alike=alike)
+        yield Step("decide", [deciding(alike)], contestant, nodes, measure)
+
+
+def _singles(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    for contestant in _taking_part("single", contestants):
+        measure = partial(measures.single, arena, contestant, options.singles, options.limit)
+        yield Step("single", [measures.P50, measures.P99], contestant, options.nodes[0], measure)
+
+
+def _bursts(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    for nodes in options.nodes:
+        for alike in (True, False):
+            for contestant in _taking_part("burst", contestants):
+                measure = partial(measures.burst, arena, contestant, options.pods, options.limit, alike=alike)
+                yield Step("burst", [measures.burst_of(alike)], contestant, nodes, measure)
+
+
+def _at_rest(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    """In the largest cluster, with pods that run there already."""
+    nodes, bound = options.nodes[-1], options.bound
+    for contestant in _taking_part("start", contestants):
+        measure = partial(measures.start, arena, contestant, options.limit)
+        yield Step("start", [measures.START, measures.MEMORY], contestant, nodes, measure, bound)
+    for contestant in _taking_part("idle", contestants):
+        measure = partial(measures.idle, arena, contestant, options.idle, options.limit)
+        yields = [measures.CPU, measures.PROXY_CPU, measures.NETWORK]
+        yield Step("idle", yields, contestant, nodes, measure, bound)
+
+
+def _taking_part(part: Part, contestants: Sequence[Contestant]) -> list[Contestant]:
+    return [each for each in contestants if part in each.parts]
+
+
+def run(planned: Sequence[Step], arena: Arena, progress: Progress) -> list[Figure]:
+    """The figures of all steps, in their order."""
+    figures: list[Figure] = []
+    task = progress.add_task("", total=len(planned))
+    for step in planned:
+        progress.update(task, description=str(step))
+        if not progress.console.is_terminal:
+            progress.console.print(str(step))
+        made = _made(step, arena)
+        figures += made
+        progress.advance(task)
+    return figures
+
+
+def _made(step: Step, arena: Arena) -> list[Figure]:
+    try:
+        if step.part != "decide":
+            arena.prepare(step.nodes, step.bound)
+        return [_figure(step, each) for each in step.measure()]
+    except FAILURES as error:
+        return [_figure(step, Result(measure), str(error)) for measure in step.yields]
+
+
+def _figure(step: Step, result: Result, problem: str = "") -> Figure:
+    return Figure(
+        step.part,
+        result.measure,
+        step.contestant.key,
+        step.nodes,
+        result.value,
+        result.unit,
+        result.pods,
+        step.bound,
+        list(result.samples),
+        problem,
+    )

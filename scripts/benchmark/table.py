@@ -1,0 +1,137 @@
+"""The table that people read: a row for each measurement, a column for each contestant."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+from msgspec import structs
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scripts.benchmark.contestants import BASELINES, CONTESTANTS, Contestant
+from scripts.benchmark.figures import Figure, Results
+
+WIDTH = 160
+"""Of the table when it goes to a file."""
+
+BUSY = 0.5
+"""A load that leaves its traces in the figures."""
+
+Row = dict[str, Figure]
+"""The figures of one measurement, by contestant."""
+
+
+def show(results: Results, console: Console) -> None:
+    rows = _rows(results.figures)
+    columns = [each for each in CONTESTANTS if any(each.key in row for row in rows.values())]
+    table = Table(title=f"{results.server} API server; {results.machine}", title_justify="left")
+    for heading in ("", "nodes", "unit"):
+        table.add_column(heading, justify="right" if heading == "nodes" else "left")
+    for contestant in columns:
+        table.add_column(contestant.title, justify="right")
+    problems: list[str] = []
+    part = ""
+    for (measure, nodes), row in rows.items():
+        first = next(iter(row.values()))
+        if part and first.part != part:
+            table.add_section()
+        part = first.part
+        cells = [_cell(row, each, problems) for each in columns]
+        table.add_row(measure, f"{nodes:,}", _unit(row), *cells)
+    console.print(table)
+    for note in _notes(results, problems):
+        console.print(Text(note))
+
+
+def _rows(figures: Sequence[Figure]) -> dict[tuple[str, int], Row]:
+    """One figure for each place in the table: the median, if it was measured several times."""
+    by_row: dict[tuple[str, int], dict[str, list[Figure]]] = {}
+    for figure in figures:
+        row = by_row.setdefault((figure.measure, figure.nodes), {})
+        row.setdefault(figure.contestant, []).append(figure)
+    return {
+        name: {contestant: _median(repeated) for contestant, repeated in row.items()}
+        for name, row in by_row.items()
+    }
+
+
+def _median(repeated: Sequence[Figure]) -> Figure:
+    """The middle one; any that failed, if one did: a median of the rest would flatter."""
+    values = [each.value for each in repeated if each.value is not None]
+    if len(values) < len(repeated):
+        return next(each for each in repeated if each.value is None)
+    return structs.replace(repeated[0], value=median(values))
+
+
+def _unit(row: Row) -> str:
+    return next((each.unit for each in row.values() if each.unit), "")
+
+
+def _cell(row: Row, contestant: Contestant, problems: list[str]) -> Text:
+    figure = row.get(contestant.key)
+    if figure is None:
+        return Text("")
+    if figure.value is None:
+        problems.append(f"{contestant.title}, {figure.measure}, {figure.nodes:,} nodes: {figure.problem}")
+        return Text(f"failed [{len(problems)}]", "red")
+    cell = Text(_rounded(figure.value))
+    if ratio := _ratio(row, figure):
+        cell.append(f" {ratio}", "dim")
+    return cell
+
+
+def _ratio(row: Row, figure: Figure) -> str:
+    """How many times the baseline's value this is."""
+    base = next((row[key].value for key in BASELINES if key in row and row[key].value), None)
+    if not base or figure.value is None:
+        return ""
+    return f"{figure.value / base:6.2f}x"
+
+
+def _rounded(value: float) -> str:
+    """Three digits are enough."""
+    return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
+
+
+def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
+    titles = {each.key: each.title for each in CONTESTANTS}
+    keys = {each.contestant for each in results.figures}
+    base = next((titles[key] for key in BASELINES if key in keys), None)
+    if base:
+        yield f"x: times what {base} has in the same row."
+    parts = {each.part for each in results.figures}
+    if "decide" in parts:
+        yield "deciding alone: by seconds of CPU time, in one process, without an API server."
+    if "burst" in parts:
+        yield "burst: from SIGCONT, with all pods waiting, to the last binding that a watch sees."
+        if repeats := _repeats(results.figures):
+            yield f"burst: the median of {repeats}."
+        for each in CONTESTANTS:
+            if each.key in keys and each.most_pods:
+                yield f"{each.title}: a burst of {each.most_pods} pods at the most, as it is slow."
+    if "single" in parts:
+        yield "one pod at a time: from the sending of its POST to the binding that a watch sees."
+    if "start" in parts or "idle" in parts:
+        bound = max(each.bound for each in results.figures)
+        yield f"start, peak memory, idle: with {bound:,} pods bound before; idle: {results.idle_seconds:g} s."
+        yield "CPU and peak memory: of the scheduler's own process; kubectl proxy's CPU has its own row."
+        yield "network: both directions, at the API server's door, TLS as it is."
+    if results.load > BUSY:
+        yield f"the machine was busy with something else before (load {results.load:.1f}): run it again."
+    for key, why in results.left_out.items():
+        yield f"left out: {titles[key]}: {why}."
+    for number, problem in enumerate(problems, 1):
+        yield f"[{number}] {problem}"
+
+
+def _repeats(figures: Sequence[Figure]) -> int:
+    """How often each burst was measured, if more than once."""
+    places = Counter((each.measure, each.nodes, each.contestant) for each in figures)
+    most = max(places.values())
+    return most if most > 1 else 0
+
+
+def console() -> Console:
+    plain = Console()
+    return plain if plain.is_terminal else Console(width=WIDTH)

@@ -1,0 +1,69 @@
+"""The bench, tiny, through its door: it measures, and says who can't take part."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.servers.process import ROOT
+
+
+def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [ROOT / "scripts" / "bench", "--server", "embedded", *arguments],
+        env={**os.environ, "COLUMNS": "160"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+def test_a_burst_is_measured_and_who_cannot_take_part_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    sizes = "--nodes", "5", "--pods", "10"
+    done = bench(*sizes, "--only", "burst", "--schedulers", "poller,bare,kube", "--json", str(file))
+
+    assert done.returncode == 0, done.stderr
+    assert "embedded API server" in done.stdout
+    assert "left out: kube-scheduler: kube-scheduler needs a real API server." in done.stdout
+    figures = json.loads(file.read_bytes())["figures"]
+    assert [(each["contestant"], each["measure"]) for each in figures] == [
+        ("poller", "burst, pods alike"),
+        ("bare", "burst, pods alike"),
+        ("poller", "burst, pods all different"),
+        ("bare", "burst, pods all different"),
+    ]
+    for each in figures:
+        assert each["pods"] == 10
+        assert 1 < each["value"] < 10_000, each
+
+
+def test_decisions_alone_are_measured(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = bench("--nodes", "5,10", "--pods", "20", "--only", "decide", "--json", str(file))
+
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(file.read_bytes())["figures"]
+    assert [each["nodes"] for each in figures] == [5, 5, 10, 10]
+    assert all(each["value"] > 20 for each in figures)
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="the lab's script needs curl")
+def test_a_contestant_that_fails_is_noted_and_the_others_go_on() -> None:
+    full = "--nodes", "1", "--bound", "110", "--limit", "3"  # the lab's script binds to it all the same
+    done = bench(*full, "--only", "start", "--schedulers", "poller,lab")
+
+    assert done.returncode == 0, done.stderr
+    assert "[1] poller, start to first binding, 1 nodes: bound 0 of 1 pods in 3 s" in done.stdout
+    assert done.stdout.count("failed") == 2
+    assert re.search(r"start to first binding .* failed \[1\] │ +\d", done.stdout)
+
+
+def test_an_unknown_part_is_named() -> None:
+    done = bench("--only", "bursts")
+    assert done.returncode == 2
+    assert "'bursts' is none of burst, single, start, idle, decide" in done.stderr

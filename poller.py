@@ -24,7 +24,7 @@ from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.groups import batches, decide_together
-from lib.scheduling.queue import SchedulingQueue, why_passed_over
+from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
 from lib.service.extenders import connected
@@ -71,7 +71,7 @@ class Poller:
             if pod := waiting_pod(change):
                 gone = change.kind == Kind.DELETED
                 self.cluster.nominate(pod, "" if gone else pod.status.nominated_node_name)
-                why_not = why_passed_over(pod, self.scheduler_of(pod).profile)
+                why_not = self.queue.why_passed_over(pod)
                 if why_not and not gone:
                     self.report.passed_over(pod, why_not)
             else:

@@ -13,7 +13,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.queue import SchedulingQueue, why_passed_over
+from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.resources import amounts, pod_requests
 
 PROFILE = default_profile("my-scheduler", preemption=False)
@@ -133,4 +133,5 @@ def test_the_highest_priority_goes_first_and_among_equals_the_oldest() -> None:
     ],
 )
 def test_some_pods_are_passed_over(body: Any, why: str | None) -> None:
-    assert why_passed_over(read(Pod, {"metadata": {}, **body}), PROFILE) == why
+    queue = SchedulingQueue({"": PROFILE})
+    assert queue.why_passed_over(read(Pod, {"metadata": {}, **body})) == why

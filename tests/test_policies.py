@@ -12,7 +12,7 @@ from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.queue import SchedulingQueue, why_passed_over
+from lib.scheduling.queue import SchedulingQueue
 from lib.service.policies import PolicyError, load_policies
 
 GOOD = "def score(pod, node): return 1\n"
@@ -183,7 +183,8 @@ class Broken:
 
 def test_a_plugin_that_fails_in_the_queue_stops_nothing() -> None:
     profile = default_profile("my-scheduler", Broken())
-    assert why_passed_over(pod("web"), profile) == "plugin Broken failed: KeyError: 'nothing'"
+    queue = SchedulingQueue({"": profile})
+    assert queue.why_passed_over(pod("web")) == "plugin Broken failed: KeyError: 'nothing'"
 
     class Hint:
         name, queueing_hint = "Hint", Broken.queueing_hint

@@ -63,11 +63,13 @@ class SchedulingQueue:
     """The pods that wait for some profiles, by scheduler name. `now` is in seconds, and only grows."""
 
     def __init__(self, profiles: Mapping[str, Profile], times: Times | None = None) -> None:
-        self._profiles = profiles
         self._times = times or Times()
         self._pods: dict[str, QueuedPod] = {}
         first = next(iter(profiles.values()))  # all order the queue alike
         (self._sort,) = first.with_point(QueueSortPlugin)
+        self._pre_enqueuers = {
+            name: profile.with_point(PreEnqueuePlugin) for name, profile in profiles.items()
+        }
         self._hints = {
             name: {plugin.name: plugin for plugin in profile.with_point(QueueingHintPlugin)}
             for name, profile in profiles.items()
@@ -77,6 +79,20 @@ class SchedulingQueue:
         return len(self._pods)
 
     # --- what happens to pods ---------------------------------------------------------------------------
+
+    def why_passed_over(self, pod: Pod) -> str | None:
+        """Why no scheduler may place a pod now; None when it is to be queued."""
+        if pod.metadata.deletion_timestamp:
+            return "is being deleted"
+        if pod.status.phase in ("Succeeded", "Failed"):
+            return "has finished"
+        for plugin in self._pre_enqueuers[pod.spec.scheduler_name]:
+            try:
+                if status := plugin.pre_enqueue(pod):
+                    return ", ".join(status.reasons)
+            except Exception as error:
+                return f"plugin {plugin.name} failed: {type(error).__name__}: {error}"
+        return None
 
     def apply(self, change: AnyChange, now: float) -> None:
         """Hear of a change: of a pod that waits, or of something that may help one."""
@@ -90,7 +106,7 @@ class SchedulingQueue:
     def _apply_to_waiting(self, pod: Pod, kind: Kind, now: float) -> None:
         uid = pod.metadata.uid
         queued = self._pods.get(uid)
-        if kind == Kind.DELETED or why_passed_over(pod, self._profiles[pod.spec.scheduler_name]):
+        if kind == Kind.DELETED or self.why_passed_over(pod):
             self.drop(uid)
         elif queued is None:
             self._pods[uid] = QueuedPod(pod, since=now)
@@ -186,18 +202,3 @@ class SchedulingQueue:
 def _asks_for(pod: Pod) -> object:
     """What a pod's place depends on; how it fares and what is noted on it is no reason to try again."""
     return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.metadata.deletion_timestamp
-
-
-def why_passed_over(pod: Pod, profile: Profile) -> str | None:
-    """Why no scheduler may place this pod now; None when it is to be queued."""
-    if pod.metadata.deletion_timestamp:
-        return "is being deleted"
-    if pod.status.phase in ("Succeeded", "Failed"):
-        return "has finished"
-    for plugin in profile.with_point(PreEnqueuePlugin):
-        try:
-            if status := plugin.pre_enqueue(pod):
-                return ", ".join(status.reasons)
-        except Exception as error:
-            return f"plugin {plugin.name} failed: {type(error).__name__}: {error}"
-    return None

@@ -250,11 +250,10 @@ class Api:
     def create(self, path: str, new: Object, answer: type[T]) -> T:
         """POST an object; what the server answers.
 
-        Tried again by itself only when it certainly did not happen: an error that is `unsettled` is for the
-        caller, who knows where to look.
+        Tried once: what may have happened must be looked up before it is made again, and the caller knows
+        where to look.
         """
-        policy = self.retrying(lambda error: error.transient and not error.unsettled)
-        body = policy(self._send, "POST", path, content=msgspec.json.encode(new), kind="application/json")
+        body = self._send("POST", path, content=msgspec.json.encode(new), kind="application/json")
         return _decode_object(body, answer, f"POST {path}")
 
     def patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> T:

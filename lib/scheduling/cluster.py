@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 
-from lib.kube.changes import AnyChange, Change, Kind
+from lib.kube.changes import AnyChange, Change, Kind, waiting_pod
 from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint
 from lib.scheduling.affinity import Namespaces, Terms, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
@@ -81,7 +81,7 @@ class Cluster:
         self.workloads = workloads or Workloads()
         self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
         self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be seen
-        self.leaving: set[str] = set()  # uids of pods that were told to leave, and not yet seen to
+        self.leaving: set[str] = set()  # uids of pods that are told to leave, and not yet seen to
         self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid: pods that room is made for, and where
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
         self._places: dict[str, tuple[Pod, str]] = {}  # by uid
@@ -91,13 +91,18 @@ class Cluster:
             self.apply(Change(Kind.ADDED, pod))
 
     def apply(self, change: AnyChange) -> None:
-        """Make a change of a node, or of a pod that has a node, part of the picture."""
+        """Make a change part of the picture; of a pod that has no node, the place that is kept for it."""
         if isinstance(change.object, Node):
             self._apply_to_node(change.object, gone=change.kind == Kind.DELETED)
+        elif waiting := waiting_pod(change):
+            self._apply_to_waiting(waiting, change)
         elif change.kind == Kind.DELETED:
             self._take_away(change.object)
+            self.leaving.discard(_key(change.object))
         else:
             self._put(change.object, change.object.spec.node_name)
+            if change.object.metadata.deletion_timestamp:
+                self.leaving.discard(_key(change.object))
 
     def _apply_to_node(self, node: Node, *, gone: bool) -> None:
         self.__dict__.pop("image_spread", None)
@@ -110,6 +115,14 @@ class Cluster:
             if place == name:
                 info.add(pod)
 
+    def _apply_to_waiting(self, pod: Pod, change: AnyChange) -> None:
+        now = pod.status.nominated_node_name
+        was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
+        if change.kind == Kind.DELETED:
+            self.nominate(pod, "")
+        elif now or was:  # else it may not have heard yet where we nominated it
+            self.nominate(pod, now)
+
     def _put(self, pod: Pod, node_name: str) -> None:
         self._take_away(pod)
         self._nominated.pop(_key(pod), None)
@@ -119,7 +132,6 @@ class Cluster:
 
     def _take_away(self, pod: Pod) -> None:
         self.assumed.discard(_key(pod))
-        self.leaving.discard(_key(pod))
         old, node_name = self._places.pop(_key(pod), (pod, ""))
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)

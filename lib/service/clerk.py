@@ -88,7 +88,7 @@ class Clerk:
                 evict = partial(self._writer.evict, victim, pod, where, now)
                 self._due.append((victim, "preemption", evict))
 
-    def write_records(self) -> None:
+    def write_records(self, cluster: Cluster) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time."""
         while self._due:
             pod, what, write = self._due[0]
@@ -100,6 +100,7 @@ class Clerk:
                 raise
             except ApiError as error:
                 self._due.popleft()
+                cluster.leaving.discard(pod.metadata.uid)  # one that could not be told to leave stays
                 self._report.failed(pod, what, error)
 
     def forget_all_but(self, waiting: Collection[str]) -> None:

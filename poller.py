@@ -19,6 +19,7 @@ from lib.kube.changes import Kind, waiting_pod
 from lib.kube.feed import Feed, News, PollingFeed
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
+from lib.kube.watch import WatchingFeed
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
@@ -70,6 +71,8 @@ class Poller:
         for change in news.changes:
             pod = waiting_pod(change)
             if pod and change.kind != Kind.DELETED:
+                if pod.metadata.uid in unconfirmed and not (news.complete or self.dry_run):
+                    continue  # that is how it was before we bound it
                 if why_not := why_passed_over(pod, self.scheduler_of(pod).profile):
                     self.report.passed_over(pod, why_not)
             self.cluster.apply(change)
@@ -142,7 +145,8 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         writer, dry_run = Writer(api, names), options.dry_run
         clerk = Clerk(writer, report, shutdown, annotate=options.annotate, dry_run=dry_run)
         queue = SchedulingQueue(profiles, options.times)
-        feed, held = PollingFeed(api, names), WaitingPods(schedulers)
+        feed: Feed = WatchingFeed(api, names) if options.watch else PollingFeed(api, names)
+        held = WaitingPods(schedulers)
         poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, dry_run)
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
         report.started(names, address)

@@ -171,7 +171,8 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         while True:
             patiently(tick)
             shutdown.heed()
-            feed.wait(options.interval)
+            due = queue.next_in(time.monotonic()) if options.watch else options.interval
+            feed.wait(min(options.interval, due))
 
 
 def main(options: Options) -> int:

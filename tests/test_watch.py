@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -285,19 +285,18 @@ def test_what_is_no_watch_is_said_and_tried_again(ready: Cluster) -> None:
 
 
 def test_it_waits_for_the_proxy_and_watches_again_when_it_is_back(ready: Cluster) -> None:
-    socket = ready.folder / "late.sock"
-    with ready.running_poller("--watch", SLOW, proxy=f"unix://{socket}") as poller:
-        poller.says("nothing answers at unix://")
+    socket = ready.folder / "away.sock"
+    with ExitStack() as stack:
         with kubectl_proxy(ready.server, ready.kubeconfig, socket):
-            poller.says("the API server is back")
+            poller = stack.enter_context(ready.running_poller("--watch", SLOW, proxy=f"unix://{socket}"))
             poller.says("default/web is bound to n1")
-        poller.process.send_signal(signal.SIGUSR1)
-        eventually(lambda: poller.said.count("nothing answers at unix://") == 2)
+        poller.says("nothing answers at unix://")
         ready.add_pod("next")
-        socket.unlink(missing_ok=True)
         with kubectl_proxy(ready.server, ready.kubeconfig, socket):
             poller.says("default/next is bound to n1")
+            poller.says("the API server is back")
             assert poller.stop(signal.SIGINT) < 1
+        assert poller.said.count("nothing answers") == 1
 
 
 def test_a_proxy_of_its_own_comes_back_with_the_watches(ready: Cluster) -> None:

@@ -15,8 +15,12 @@ from lib.kube.objects import Node, Pod
 
 log = logging.getLogger(__name__)
 
-SHORTEST_WATCH = 1.0
+SHORTEST_WATCH = 0.3
 """Seconds from one opening of a watch to the next: one that is cut off at once must not keep us busy."""
+
+LONGEST_DOZE = 0.5
+"""Seconds to wait at a stretch: a signal that comes when the wait is about to begin, as another thread runs,
+is heard when it ends."""
 
 _Heard = tuple["_Watched[Any]", Watch[Any], WatchEvent[Any] | ApiError | None]
 """An event of a watch, or why it was the last one; None when its time was up."""
@@ -168,11 +172,11 @@ class WatchingFeed(Feed):
         until = time.monotonic() + seconds
         while not self._news.changes:
             pauses = [each.pause for each in self._all if each.pause is not None]
-            left = min(until - time.monotonic(), *pauses, threading.TIMEOUT_MAX)
+            left = min([until - time.monotonic(), *pauses])
             if left <= 0:
                 return
             with suppress(Empty):
-                self._take(*self._heard.get(timeout=left))
+                self._take(*self._heard.get(timeout=min(left, LONGEST_DOZE)))
 
     def _take(
         self, watched: _Watched[Any], watch: Watch[Any], event: WatchEvent[Any] | ApiError | None

@@ -16,9 +16,10 @@ from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
 
 from lib.kube.api import Api, ApiError
 from lib.kube.changes import Kind, waiting_pod
-from lib.kube.feed import Feed, News
+from lib.kube.feed import Feed, News, PollingFeed
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
+from lib.kube.watch import WatchingFeed
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
@@ -37,8 +38,8 @@ from lib.service.surroundings import look_around
 ALL_PLACED, NO_API, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once."""
 
-LONGEST_PAUSE = 30.0
-"""Seconds between two tries to reach an API server that isn't there."""
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds between two tries to reach an API server that isn't there, unless the interval says otherwise."""
 
 
 @dataclass
@@ -68,18 +69,16 @@ class Poller:
         self.report.unreadable(news.unreadable)
         unconfirmed = {uid for uid in self.cluster.assumed if uid not in self.held}
         for change in news.changes:
-            if pod := waiting_pod(change):
-                gone = change.kind == Kind.DELETED
-                self.cluster.nominate(pod, "" if gone else pod.status.nominated_node_name)
-                why_not = self.queue.why_passed_over(pod)
-                if why_not and not gone:
+            pod = waiting_pod(change)
+            if pod and change.kind != Kind.DELETED:
+                if pod.metadata.uid in unconfirmed and not (news.complete or self.dry_run):
+                    continue  # that is how it was before we bound it
+                if why_not := self.queue.why_passed_over(pod):
                     self.report.passed_over(pod, why_not)
-            else:
-                self.cluster.apply(change)
+            self.cluster.apply(change)
             self.queue.apply(change, now)
         if news.complete and not self.dry_run:
             self.cluster.forget_all(unconfirmed)  # they were bound: what isn't seen has gone again
-            self.cluster.leaving.clear()  # who was told to leave is seen leaving, or could not be told
 
     def decide(self, now: float) -> list[Decision]:
         """A decision for each pod to be tried, each counted in the picture before the next is made."""
@@ -98,7 +97,7 @@ class Poller:
         for decision, result in self.clerk.bind(decisions, self.scheduler_of, self.cluster):
             self.settle(decision, result, now)
             self.clerk.record(decision, result)
-        self.clerk.write_records()
+        self.clerk.write_records(self.cluster)
         self.clerk.forget_all_but(self.queue.uids())
 
     def settle(self, decision: Decision, result: BindResult, now: float) -> None:
@@ -144,7 +143,8 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
             writer, report, shutdown, workers=options.bind_workers, annotate=options.annotate, dry_run=dry_run
         )
         queue = SchedulingQueue(profiles, options.times)
-        feed, held = Feed(api, names), WaitingPods(schedulers)
+        feed: Feed = WatchingFeed(api, names) if options.watch else PollingFeed(api, names)
+        held = WaitingPods(schedulers)
         poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, options.dry_run)
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
         report.started(names, address)
@@ -160,15 +160,17 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
 
         if options.once:
             return SOME_NOT_PLACED if tick() else ALL_PLACED
-        longest = max(options.interval, LONGEST_PAUSE)
+        first, longest = min(options.interval, FIRST_PAUSE), max(options.interval, LONGEST_PAUSE)
         patiently = Retrying(
             retry=retry_if_exception_type(ApiError),
-            wait=wait_exponential_jitter(multiplier=options.interval, max=longest),
+            wait=wait_exponential_jitter(multiplier=first, max=longest),
             sleep=shutdown.wait,
         )
         while True:
             patiently(tick)
-            shutdown.wait(options.interval)
+            shutdown.heed()
+            due = queue.next_in(time.monotonic()) if options.watch else options.interval
+            feed.wait(min(options.interval, due))
 
 
 def main(options: Options) -> int:

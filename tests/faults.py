@@ -51,14 +51,28 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Stream:
+    """What a client is sent line by line, as lines come; an error among them breaks the connection off."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    lines: Iterator[bytes]
+
+
+@dataclass(frozen=True)
 class Exchange:
-    """What an effect can do with a request: have the upstream answer it, or wait (true if the proxy ends)."""
+    """What an effect can do with a request.
+
+    Have the upstream answer it, as a whole or, as watches are by themselves, line by line; or wait (true if
+    the proxy ends).
+    """
 
     forward: Callable[[], Answer]
+    stream: Callable[[], Stream]
     wait: Callable[[float], bool]
 
 
-Effect = Callable[[Exchange], Answer | None]  # None: close the connection without an answer
+Effect = Callable[[Exchange], Answer | Stream | None]  # None: close the connection without an answer
 
 
 @dataclass(frozen=True)
@@ -134,6 +148,17 @@ def change_json(change: Callable[[Any], Any]) -> Effect:
     return effect
 
 
+def change_events(change: Callable[[Any], Any]) -> Effect:
+    """Send what `change` makes of each event of a watch."""
+
+    def effect(exchange: Exchange) -> Stream:
+        original = exchange.stream()
+        lines = (json.dumps(change(json.loads(line))).encode() + b"\n" for line in original.lines)
+        return replace(original, lines=lines)
+
+    return effect
+
+
 class FaultyProxy:
     """The proxy, running: where it listens, and what it was asked, as (method, path with query), in order."""
 
@@ -143,6 +168,7 @@ class FaultyProxy:
         self._upstream = upstream
         self._lock = threading.Lock()
         self._stopping = threading.Event()
+        self._streams: set[socket.socket] = set()
         self._table: list[tuple[Fault, Iterator[int]]] = []  # each with a count of what it has seen
         self.add(*faults)
 
@@ -152,17 +178,30 @@ class FaultyProxy:
             self._table += [(fault, count()) for fault in faults]
 
     def stop_waiting(self) -> None:
-        """End all delays, now and later."""
+        """End all delays, now and later, and all streams."""
         self._stopping.set()
+        self.cut()
 
-    def respond(self, method: str, path: str, headers: list[tuple[str, str]], body: bytes) -> Answer | None:
+    def cut(self) -> None:
+        """Break all streams off."""
+        for each in self._streams.copy():
+            with suppress(OSError):  # it has ended by itself
+                each.shutdown(socket.SHUT_RDWR)
+
+    def respond(
+        self, method: str, path: str, headers: list[tuple[str, str]], body: bytes
+    ) -> Answer | Stream | None:
         """The upstream's answer, or what a fault makes of it."""
 
         def forward() -> Answer:
             return self._forward(method, path, headers, body)
 
-        effect = self._effect_on(method, path)
-        return effect(Exchange(forward, self._stopping.wait)) if effect else forward()
+        def stream() -> Stream:
+            return self._stream(path, headers)
+
+        if effect := self._effect_on(method, path):
+            return effect(Exchange(forward, stream, self._stopping.wait))
+        return stream() if re.search(r"[?&]watch=(1|true)\b", path) else forward()
 
     def _effect_on(self, method: str, path: str) -> Effect | None:
         with self._lock:
@@ -182,12 +221,34 @@ class FaultyProxy:
             got.status_code, tuple(_end_to_end(got.headers.multi_items())), got.content, len(got.content)
         )
 
+    def _stream(self, path: str, headers: list[tuple[str, str]]) -> Stream:
+        request = self._upstream.build_request(
+            "GET", path, headers=_end_to_end(headers), timeout=httpx.Timeout(UPSTREAM_TIMEOUT, read=None)
+        )
+        got = self._upstream.send(request, stream=True)
+        connection: socket.socket = got.extensions["network_stream"].get_extra_info("socket")
+        self._streams.add(connection)
+
+        def lines() -> Iterator[bytes]:
+            try:
+                rest = b""
+                for chunk in got.iter_bytes():
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    yield from (line + b"\n" for line in whole)
+                if rest:
+                    yield rest
+            finally:
+                self._streams.discard(connection)
+                got.close()
+
+        return Stream(got.status_code, tuple(_end_to_end(got.headers.multi_items())), lines())
+
 
 @contextmanager
 def faulty(upstream: str, *faults: Fault) -> Iterator[FaultyProxy]:
     """Run a proxy on loopback that passes requests on to the upstream's URL, but for the faults.
 
-    Answers are passed on when they are complete, so a watch comes as one piece when it ends.
+    Answers are passed on when they are complete, but for those of watches, which come line by line.
     """
     with (
         httpx.Client(base_url=upstream, timeout=UPSTREAM_TIMEOUT, trust_env=False) as client,
@@ -246,6 +307,9 @@ class _Handler(BaseHTTPRequestHandler):
     def exchange(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         answer = self.server.proxy.respond(self.command, self.path, self.headers.items(), body)
+        if isinstance(answer, Stream):
+            self._pass_on(answer)
+            return
         self.close_connection |= answer is None or len(answer.body) < answer.content_length
         if answer is None:
             return
@@ -255,6 +319,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(answer.content_length))
         self.end_headers()
         self.wfile.write(answer.body)
+
+    def _pass_on(self, stream: Stream) -> None:
+        self.send_response_only(stream.status)
+        for name, value in (*stream.headers, ("Transfer-Encoding", "chunked")):
+            self.send_header(name, value)
+        self.end_headers()
+        try:
+            for line in stream.lines:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(line), line))
+            self.wfile.write(b"0\r\n\r\n")
+        except httpx.TransportError:
+            self.close_connection = True
 
     do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = exchange  # noqa: N815
 

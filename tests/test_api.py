@@ -31,6 +31,7 @@ def status(message: str) -> str:
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
             '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"]}',
         ),
+        ("WATCH", "/api/v1/pods", '{apiGroups: [""], resources: ["pods"], verbs: ["watch"]}'),
         ("GET", "/healthz", '{nonResourceURLs: ["/healthz"], verbs: ["get"]}'),
     ],
 )

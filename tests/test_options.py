@@ -36,6 +36,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--sed", "1"], "No such option: --sed"),
         (["surplus"], "unexpected extra argument"),
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "leave out --proxy"),
+        (["--once", "--watch"], "leave out --watch"),
     ],
 )
 def test_a_bad_option_is_refused(arguments: list[str], said: str) -> None:
@@ -53,6 +54,6 @@ def test_a_bad_variable_is_refused_too() -> None:
 
 def test_help_names_each_option_and_its_variable() -> None:
     said = poller("--help").stdout
-    for option in ("proxy", "start-proxy", "scheduler-name", "interval", "once", "dry-run", "seed"):
+    for option in ("proxy", "start-proxy", "scheduler-name", "interval", "watch", "once", "dry-run", "seed"):
         assert f"--{option}" in said
         assert f"POLLER_{option.upper().replace('-', '_')}" in said

@@ -1,14 +1,15 @@
-"""The Kubernetes API over HTTP: list, get, create, patch; every answer checked, every request retried.
+"""The Kubernetes API over HTTP: list, watch, get, create, patch; all answers checked, requests retried.
 
 What fails raises an ApiError, whose text says what happened, where, and what to do.
 """
 
 import logging
 import re
+import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, TypeVar, cast
@@ -40,11 +41,19 @@ PAGE = 1000
 TIMEOUT = httpx.Timeout(10, connect=3)
 """Seconds for each step of a request; the API server itself gives up on most after 60."""
 
+ACCEPT = {"Accept": "application/json", "Accept-Encoding": "gzip"}
+
 CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
 """As many as there are writers, and all of them kept open."""
 
 LONGEST_ANSWER = 60.0
 """Seconds for the whole of an answer."""
+
+LONGEST_WATCH = 300
+"""Seconds after which the API server is asked to end a watch, which is then opened again."""
+
+LONGEST_SILENCE = LONGEST_WATCH + 15.0
+"""Seconds after which a watch that the API server should have ended is taken for dead."""
 
 LONGEST_WAIT = 60.0
 """Seconds that a server's Retry-After is honoured for at the most."""
@@ -102,7 +111,7 @@ class ConflictError(StatusError):
 
 
 class GoneError(StatusError):
-    """410: the list that is being paged through has expired."""
+    """410: the list that is being paged through, or the version to watch from, has expired."""
 
 
 class OverloadedError(StatusError):
@@ -129,14 +138,29 @@ _ERRORS: dict[int, type[StatusError]] = {
 
 @dataclass
 class Listing(Generic[Item]):
-    """All objects of a list, and a line for each that could not be read.
+    """All objects of a list, and a line for each that could not be read, by its name.
 
     resource_version: of the cluster's last write before the list was made.
     """
 
     items: list[Item] = field(default_factory=list)
-    malformed: list[str] = field(default_factory=list)
+    malformed: dict[str, str] = field(default_factory=dict)
     resource_version: str = ""
+
+
+@dataclass(frozen=True)
+class WatchEvent(Generic[Item]):
+    """What happened to an object: "ADDED", "MODIFIED" or "DELETED"; or a "BOOKMARK", which is of no object.
+
+    name: of the object, as people know it. object: as it is now, or was last; None if that can't be read, and
+    then `malformed` says why.
+    """
+
+    type: str
+    metadata: ObjectMeta
+    name: str = ""
+    object: Item | None = None
+    malformed: str = ""
 
 
 class _ListMeta(Object):
@@ -154,7 +178,12 @@ class _Named(Object):
     metadata: ObjectMeta
 
 
-_Decode = Callable[[bytes, list[str]], _Page[Item]]
+class _WatchLine(Object):
+    type: str
+    object: msgspec.Raw
+
+
+_Decode = Callable[[bytes, dict[str, str]], _Page[Item]]
 """Reads a page, and notes down what of it can't be read."""
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -208,7 +237,7 @@ class Api:
         An object that can't be read is named in the listing's `malformed`, the others are read all the same.
         """
 
-        def decode(body: bytes, malformed: list[str]) -> _Page[T]:
+        def decode(body: bytes, malformed: dict[str, str]) -> _Page[T]:
             return _decode_page(body, kind, f"GET {path}", malformed)
 
         return self._list(path, selectors, decode)
@@ -238,6 +267,29 @@ class Api:
             if query.get("continue") == page.metadata.continue_:
                 raise AnswerError(f"GET {path}: the list never ends: each page names the same next one")
             query["continue"] = page.metadata.continue_
+
+    def watch(self, path: str, kind: type[T], resource_version: str, **selectors: str) -> "Watch[T]":
+        """What happens to the objects at a path after a version. GoneError when that is too long ago."""
+        query = {
+            **selectors,
+            "watch": "1",
+            "resourceVersion": resource_version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(LONGEST_WATCH),
+        }
+        return self.retrying()(self._open_watch, path, kind, query)
+
+    def _open_watch(self, path: str, kind: type[T], query: Mapping[str, str]) -> "Watch[T]":
+        where = f"WATCH {path}"
+        with _in_words(where):
+            answer = self._open("GET", path, query, None, ACCEPT)
+            if not answer.is_success:
+                with closing(answer):
+                    raise _refusal(where, "WATCH", path, answer, read_all(answer, where))
+        log.debug("%s from version %s", where, query["resourceVersion"])
+        # The server has answered in time; from here on it speaks only when something happens.
+        answer.request.extensions["timeout"]["read"] = LONGEST_SILENCE
+        return Watch(answer, kind, where)
 
     def get(self, path: str, kind: type[T]) -> T:
         """One object."""
@@ -281,30 +333,39 @@ class Api:
         kind: str | None = None,
     ) -> bytes:
         """One request, once; the body of a good answer."""
-        headers = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-        if kind:
-            headers["Content-Type"] = kind
+        headers = ACCEPT | ({"Content-Type": kind} if kind else {})
         where = f"{method} {path}"
-        url = f"{self._base}{path}"
-        timeout = {"timeout": TIMEOUT.as_dict()}
-        request = httpx.Request(
-            method, url, params=params, content=content, headers=headers, extensions=timeout
-        )
-        try:
-            with closing(self._http.handle_request(request)) as answer:
-                body = read_all(answer, where)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise UnreachableError(self._nobody_there(error)) from error
-        except httpx.TimeoutException as error:
-            raise LostAnswerError(f"{where}: no answer within {TIMEOUT.read:.0f} s") from error
-        except httpx.TransportError as error:
-            raise LostAnswerError(f"{where}: the connection broke ({error})") from error
-        except httpx.DecodingError as error:
-            raise AnswerError(f"{where}: the answer can't be unpacked ({error})") from error
+        with _in_words(where), closing(self._open(method, path, params, content, headers)) as answer:
+            body = read_all(answer, where)
         log.debug("%s %s, %d bytes", where, answer.status_code, len(body))
         if answer.is_success:
             return body
         raise _refusal(where, method, path, answer, body)
+
+    def _open(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        content: bytes | None,
+        headers: Mapping[str, str],
+    ) -> httpx.Response:
+        """Send a request; the answer, of which only the head has been read."""
+        timeout = {"timeout": TIMEOUT.as_dict()}
+        request = httpx.Request(
+            method,
+            f"{self._base}{path}",
+            params=params,
+            content=content,
+            headers=headers,
+            extensions=timeout,
+        )
+        try:
+            answer = self._http.handle_request(request)
+        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            raise UnreachableError(self._nobody_there(error)) from error
+        answer.request = request
+        return answer
 
     def _nobody_there(self, error: Exception) -> str:
         url = urlsplit(self.address)
@@ -314,6 +375,64 @@ class Api:
         elif url.port and url.port != 8001:
             command += f" --port={url.port}"
         return f"nothing answers at {self.address} ({error}); start a proxy there with: {command}"
+
+
+class Watch(Generic[T]):
+    """An open watch: iterate over it for its events, as they come.
+
+    That ends when the server ends it. LostAnswerError when the connection breaks, or nothing was heard for
+    too long: in both cases a watch from the last version seen goes on where it was. GoneError, or another
+    StatusError, when the server says that it can't; AnswerError when what comes is no event.
+    """
+
+    def __init__(self, answer: httpx.Response, kind: type[T], where: str) -> None:
+        self._answer = answer
+        self._kind = kind
+        self._where = where
+
+    def __iter__(self) -> Iterator[WatchEvent[T]]:
+        rest = b""
+        with _in_words(self._where, LONGEST_SILENCE), closing(self._answer):
+            for chunk in self._answer.iter_bytes():
+                *lines, rest = (rest + chunk).split(b"\n")
+                yield from map(self._read, lines)
+
+    def close(self) -> None:
+        """Hang up; whoever reads the events is told that the connection broke."""
+        with suppress(OSError):  # it has ended by itself
+            self._answer.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+    def _read(self, line: bytes) -> WatchEvent[T]:
+        kind = self._kind
+        try:
+            event = _decoder(_WatchLine).decode(line)
+            if event.type == "ERROR":
+                status = _decoder(Status).decode(event.object)
+                raise _error_of(status.code)(f"{self._where}: {status.code} {status.message}")
+            if event.type == "BOOKMARK":
+                return WatchEvent(event.type, _decoder(_Named).decode(event.object).metadata)
+            try:
+                read, why = _decoder(kind).decode(event.object), ""
+                metadata = read.metadata
+            except _UNREADABLE as error:
+                read, why = None, _left_out(kind, event.object, error)
+                metadata = _decoder(_Named).decode(event.object).metadata
+        except _UNREADABLE as error:
+            raise _unreadable(self._where, line, error) from error
+        return WatchEvent(event.type, metadata, _called(metadata), read, why)
+
+
+@contextmanager
+def _in_words(where: str, within: float = TIMEOUT.read or 0) -> Iterator[None]:
+    """Have what goes wrong on the way of an answer raised as the ApiError it is; `within` is in seconds."""
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise LostAnswerError(f"{where}: no answer within {within:.0f} s") from error
+    except httpx.TransportError as error:
+        raise LostAnswerError(f"{where}: the connection broke ({error})") from error
+    except httpx.DecodingError as error:
+        raise AnswerError(f"{where}: the answer can't be unpacked ({error})") from error
 
 
 def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:
@@ -364,10 +483,14 @@ def _refusal(where: str, method: str, path: str, answer: httpx.Response, body: b
         words += "; the proxy may not reach its API server"
     if code == 403 and "is being terminated" not in words:  # a namespace that ends is no matter of rights
         words += f"; the rule that is missing: {missing_rule(method, path)}"
-    error = _ERRORS.get(code, ServerError if code >= 500 else StatusError)(f"{where}: {words}")
+    error = _error_of(code)(f"{where}: {words}")
     if re.fullmatch("[0-9]+", after := answer.headers.get("Retry-After", "")):
         error.retry_after = min(float(after), LONGEST_WAIT)
     return error
+
+
+def _error_of(code: int) -> type[StatusError]:
+    return _ERRORS.get(code, ServerError if code >= 500 else StatusError)
 
 
 def _start(body: bytes) -> str:
@@ -382,7 +505,7 @@ _PATH = re.compile(
 
 
 def missing_rule(method: str, path: str) -> str:
-    """The RBAC rule that a request needs, as it is written in a Role or ClusterRole."""
+    """The RBAC rule that a request needs, as a Role or ClusterRole has it; WATCH is a method, too."""
     match = _PATH.fullmatch(path)
     if not match:
         return f'{{nonResourceURLs: ["{path}"], verbs: ["{method.lower()}"]}}'
@@ -403,7 +526,7 @@ def _decode_object(body: bytes, kind: type[T], where: str) -> T:
         raise _unreadable(where, body, error) from error
 
 
-def _decode_page(body: bytes, kind: type[T], where: str, malformed: list[str]) -> _Page[T]:
+def _decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> _Page[T]:
     """A page of a list; objects that can't be read are left out of it and named in `malformed`."""
     try:
         page: _Page[T] = _decoder(_Page[kind]).decode(body)  # type: ignore[valid-type]
@@ -422,23 +545,30 @@ def _decode_raw_page(body: bytes, where: str) -> _Page[msgspec.Raw]:
     return page
 
 
-def _decode_singly(body: bytes, kind: type[T], where: str, malformed: list[str]) -> _Page[T]:
+def _decode_singly(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> _Page[T]:
     raw = _decode_raw_page(body, where)
     items = []
     for each in raw.items or []:
         try:
             items.append(_decoder(kind).decode(each))
         except _UNREADABLE as error:
-            malformed.append(f"{kind.__name__} {_name_of(each)} can't be read and is left out: {error}")
+            malformed[_name_of(each)] = _left_out(kind, each, error)
     return _Page(kind=raw.kind, metadata=raw.metadata, items=items)
 
 
 def _name_of(raw: msgspec.Raw) -> str:
     try:
-        metadata = _decoder(_Named).decode(raw).metadata
+        return _called(_decoder(_Named).decode(raw).metadata)
     except _UNREADABLE:
         return "?"
+
+
+def _called(metadata: ObjectMeta) -> str:
     return f"{metadata.namespace}/{metadata.name}".lstrip("/")
+
+
+def _left_out(kind: type[Object], raw: msgspec.Raw, error: Exception) -> str:
+    return f"{kind.__name__} {_name_of(raw)} can't be read and is left out: {error}"
 
 
 def _unreadable(where: str, body: bytes, error: Exception) -> AnswerError:

@@ -1,5 +1,7 @@
 """What the cluster looks like, as changes since the last time."""
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
@@ -10,6 +12,7 @@ from lib.kube.objects import (
     LabelSelector,
     Namespace,
     Node,
+    ObjectMeta,
     OwnerReference,
     Pod,
     PodDisruptionBudget,
@@ -49,74 +52,64 @@ class News:
     complete: bool = False
 
 
-class _Known(Generic[Changed]):
-    """The objects of the last list, to find out what a new one changes."""
+class Known(Generic[Changed]):
+    """Objects as they were seen last, to find out what is different now."""
 
     def __init__(self) -> None:
         self._objects: dict[str, Changed] = {}
 
-    def changes(self, objects: Iterable[Changed]) -> Iterator[Change[Changed]]:
-        """What is different in a new list; equal resource versions mean that nothing is."""
-        before, self._objects = self._objects, {_key(each): each for each in objects}
-        for key, gone in before.items():
-            if key not in self._objects:
-                yield Change(Kind.DELETED, gone, gone)
-        for key, new in self._objects.items():
-            old = before.get(key)
-            if old is None:
-                yield Change(Kind.ADDED, new)
-            elif old.metadata.resource_version != new.metadata.resource_version:
-                yield Change(Kind.MODIFIED, new, old)
+    def replace(self, objects: Iterable[Changed]) -> Iterator[Change[Changed]]:
+        """What is different now that there are these and no others."""
+        new = {key_of(each.metadata): each for each in objects}
+        for key in [key for key in self._objects if key not in new]:
+            yield from self.update(key, None)
+        for key, each in new.items():
+            yield from self.update(key, each)
+
+    def update(self, key: str, new: Changed | None) -> Iterator[Change[Changed]]:
+        """What is different now that an object is so, or isn't there any more.
+
+        Equal resource versions mean that nothing is; what was known stays, so that all hold the same object.
+        """
+        old = self._objects.get(key)
+        if new is None:
+            if old is not None:
+                yield Change(Kind.DELETED, self._objects.pop(key), old)
+        elif old is None:
+            self._objects[key] = new
+            yield Change(Kind.ADDED, new)
+        elif old.metadata.resource_version != new.metadata.resource_version:
+            self._objects[key] = new
+            yield Change(Kind.MODIFIED, new, old)
 
 
-def _key(each: Pod | Node) -> str:
-    return each.metadata.uid or each.metadata.name
+def key_of(metadata: ObjectMeta) -> str:
+    """What tells an object from all others, earlier ones of its name among them."""
+    return metadata.uid or metadata.name
 
 
-class Feed:
-    """Polls for the pods that wait for some schedulers, and for what they could be placed on."""
+class Feed(ABC):
+    """Tells what has changed among the pods that wait for some schedulers, and what they could be placed on.
+
+    What else can be asked of the cluster, it looks up at once.
+    """
 
     def __init__(self, api: Api, scheduler_names: Sequence[str]) -> None:
         self._api = api
         self._scheduler_names = scheduler_names
         self._selectors: dict[str, LabelSelector | None] = {}
-        self._waiting, self._nodes, self._assigned = _Known[Pod](), _Known[Node](), _Known[Pod]()
-        self._complete_at = ""
+        self._waiting, self._nodes, self._assigned = Known[Pod](), Known[Node](), Known[Pod]()
 
+    @abstractmethod
     def poll(self) -> News:
-        """What has changed since the last poll.
+        """What has changed since the last poll. ApiError when that can't be found out: nothing is lost."""
 
-        Costs one list while nothing waits, or while nothing at all has changed in the cluster: the resource
-        version of any list is that of the whole cluster's last write.
-        """
-        waiting = self._waiting_pods()
-        if not waiting.items or waiting.resource_version == self._complete_at:
-            changes: list[AnyChange] = [*self._waiting.changes(waiting.items)]
-            return News(changes, waiting.malformed, unplaceable=len(waiting.malformed))
-        nodes = self._api.list("/api/v1/nodes", Node)
-        # Pods that have finished use nothing any more, whoever placed them.
-        selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        assigned = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
-        # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
-        unreadable = waiting.malformed + nodes.malformed + assigned.malformed
-        news = News([], unreadable, unplaceable=len(waiting.malformed), complete=True)
-        news.changes += self._nodes.changes(nodes.items)
-        news.changes += self._assigned.changes(assigned.items)
-        news.changes += self._waiting.changes(waiting.items)
-        self._complete_at = nodes.resource_version  # what came after the first of these lists isn't in it
-        return news
+    @abstractmethod
+    def wait(self, seconds: float) -> None:
+        """Return when it is worth polling again, after so many seconds at the latest."""
 
-    def _waiting_pods(self) -> Listing[Pod]:
-        """Pods of all namespaces that name one of the schedulers and have no node yet; the server filters."""
-        # A selector can't name two schedulers, but it can leave out the crowd.
-        names = self._scheduler_names
-        which = f"={names[0]}" if len(names) == 1 else f"!={MAIN_SCHEDULER}"
-        selector = f"spec.nodeName=,spec.schedulerName{which}"
-        found = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
-        found.items = [
-            pod for pod in found.items if pod.spec.scheduler_name in names and not pod.spec.node_name
-        ]
-        return found
+    def _waits_for_us(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self._scheduler_names and not pod.spec.node_name
 
     def budgets(self) -> Listing[PodDisruptionBudget]:
         """All disruption budgets."""
@@ -127,12 +120,16 @@ class Feed:
         return self._api.list("/api/v1/namespaces", Namespace)
 
     def services(self, namespaces: Iterable[str]) -> Listing[Service]:
-        """The services of some namespaces."""
+        """The services of some namespaces, as the API server has them in memory, up to date or nearly so.
+
+        To be sure that it is, a server waits for up to 0.1 s where the last service was written long ago.
+        """
         found: Listing[Service] = Listing()
         for namespace in sorted(set(namespaces)):
-            listing = self._api.list(f"/api/v1/namespaces/{namespace}/services", Service)
+            path = f"/api/v1/namespaces/{namespace}/services"
+            listing = self._api.list(path, Service, resourceVersion="0")
             found.items += listing.items
-            found.malformed += listing.malformed
+            found.malformed |= listing.malformed
         return found
 
     def min_member(self, namespace: str, name: str) -> int | None:
@@ -160,3 +157,48 @@ class Feed:
         if isinstance(found, ReplicationController):
             return LabelSelector(found.spec.selector)
         return found.spec.selector
+
+
+class PollingFeed(Feed):
+    """Asks for everything each time, and compares."""
+
+    def __init__(self, api: Api, scheduler_names: Sequence[str]) -> None:
+        super().__init__(api, scheduler_names)
+        self._complete_at = ""
+
+    def poll(self) -> News:
+        """What has changed since the last poll.
+
+        Costs one list while nothing waits, or while nothing at all has changed in the cluster: the resource
+        version of any list is that of the whole cluster's last write.
+        """
+        waiting = self._waiting_pods()
+        if not waiting.items or waiting.resource_version == self._complete_at:
+            changes: list[AnyChange] = [*self._waiting.replace(waiting.items)]
+            return News(changes, [*waiting.malformed.values()], unplaceable=len(waiting.malformed))
+        nodes = self._api.list("/api/v1/nodes", Node)
+        # Pods that have finished use nothing any more, whoever placed them.
+        selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+        assigned = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
+        # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
+        unreadable = [line for each in (waiting, nodes, assigned) for line in each.malformed.values()]
+        news = News([], unreadable, unplaceable=len(waiting.malformed), complete=True)
+        news.changes += self._nodes.replace(nodes.items)
+        news.changes += self._assigned.replace(assigned.items)
+        news.changes += self._waiting.replace(waiting.items)
+        self._complete_at = nodes.resource_version  # what came after the first of these lists isn't in it
+        return news
+
+    def wait(self, seconds: float) -> None:
+        """Sleep: there is no way to know sooner."""
+        time.sleep(seconds)
+
+    def _waiting_pods(self) -> Listing[Pod]:
+        """Pods of all namespaces that name one of the schedulers and have no node yet; the server filters."""
+        # A selector can't name two schedulers, but it can leave out the crowd.
+        names = self._scheduler_names
+        which = f"={names[0]}" if len(names) == 1 else f"!={MAIN_SCHEDULER}"
+        selector = f"spec.nodeName=,spec.schedulerName{which}"
+        found = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
+        found.items = [pod for pod in found.items if self._waits_for_us(pod)]
+        return found

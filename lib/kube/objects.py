@@ -429,6 +429,7 @@ class Status(Object, tag_field="kind", tag=True):
     status: str
     reason: str = ""
     message: str = ""
+    code: int = 0
 
 
 def decode_hook(kind: type, raw: Any) -> Any:

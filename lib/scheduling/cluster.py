@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
-from lib.kube.changes import AnyChange, Change, Kind
+from lib.kube.changes import AnyChange, Change, Kind, waiting_pod
 from lib.kube.objects import LabelSelector, Node, Pod, PodDisruptionBudget, Taint
 from lib.kube.selectors import selects
 from lib.scheduling.affinity import Namespaces, Terms, terms_of
@@ -96,7 +96,7 @@ class Cluster:
         self.workloads = workloads or Workloads()
         self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
         self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be seen
-        self.leaving: set[str] = set()  # uids of pods that were told to leave, and not yet seen to
+        self.leaving: set[str] = set()  # uids of pods that are told to leave, and not yet seen to
         self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid: pods that room is made for, and where
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
         self._places: dict[str, tuple[Pod, str]] = {}  # by uid
@@ -110,13 +110,18 @@ class Cluster:
             self.apply(Change(Kind.ADDED, pod))
 
     def apply(self, change: AnyChange) -> None:
-        """Make a change of a node, or of a pod that has a node, part of the picture."""
+        """Make a change part of the picture; of a pod that has no node, the place that is kept for it."""
         if isinstance(change.object, Node):
             self._apply_to_node(change.object, gone=change.kind == Kind.DELETED)
+        elif waiting := waiting_pod(change):
+            self._apply_to_waiting(waiting, change)
         elif change.kind == Kind.DELETED:
             self._take_away(change.object)
+            self.leaving.discard(_key(change.object))
         else:
             self._put(change.object, change.object.spec.node_name)
+            if change.object.metadata.deletion_timestamp:
+                self.leaving.discard(_key(change.object))
 
     def _apply_to_node(self, node: Node, *, gone: bool) -> None:
         name = node.metadata.name
@@ -140,6 +145,14 @@ class Cluster:
         for known in ("image_spread", "order", "place"):
             self.__dict__.pop(known, None)
 
+    def _apply_to_waiting(self, pod: Pod, change: AnyChange) -> None:
+        now = pod.status.nominated_node_name
+        was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
+        if change.kind == Kind.DELETED:
+            self.nominate(pod, "")
+        elif now or was:  # else it may not have heard yet where we nominated it
+            self.nominate(pod, now)
+
     def _put(self, pod: Pod, node_name: str) -> None:
         self._take_away(pod)
         self._nominated.pop(_key(pod), None)
@@ -150,7 +163,6 @@ class Cluster:
 
     def _take_away(self, pod: Pod) -> None:
         self.assumed.discard(_key(pod))
-        self.leaving.discard(_key(pod))
         if _key(pod) not in self._places:
             return
         old, node_name = self._places.pop(_key(pod))

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
+from math import inf
 
 from lib.kube.changes import AnyChange, Kind, waiting_pod
 from lib.kube.objects import Pod
@@ -159,6 +160,11 @@ class SchedulingQueue:
             group = group_of(queued.pod)
             if group and group in groups and queued.where != Where.WAITING:
                 queued.where = Where.ACTIVE
+
+    def next_in(self, now: float) -> float:
+        """The seconds until the first of the pods that back off is ready; infinitely many if none does."""
+        backing_off = (queued for queued in self._pods.values() if queued.where == Where.BACKOFF)
+        return max(0.0, min(map(self._backs_off_until, backing_off), default=inf) - now)
 
     def put_back(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
         """A pod was tried in vain: for plugins that say what could help it; or, without any, try it again."""

@@ -143,12 +143,13 @@ class Clerk:
         if due:
             self._due.append(due)
 
-    def write_records(self) -> None:
+    def write_records(self, cluster: Cluster) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time."""
         try:
             with self._writing():
                 for failures in self._at_once(self._write_in_turn, self._due):
                     for record, error in failures:
+                        cluster.leaving.discard(record.pod.metadata.uid)  # nobody has told it to leave
                         self._report.failed(record.pod, record.what, error)
         finally:
             self._due = [records for records in self._due if records]

@@ -54,6 +54,7 @@ class Options:
     preemption: bool
     times: Times
     interval: float
+    watch: bool
     once: bool
     dry_run: bool
     seed: int | None
@@ -181,6 +182,10 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             ),
         ] = 8,
         interval: Annotated[float, _duration("Wait so long between two polls.")] = 1.0,
+        watch: Annotated[
+            bool,
+            _flag("Hear of changes when they happen, and don't wait for the next poll.", "--watch"),
+        ] = False,
         no_preemption: Annotated[
             bool,
             _flag("Let no pod leave for a more important one.", "--no-preemption"),
@@ -225,6 +230,8 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             raise typer.BadParameter("--policy says how to serve --scheduler-name NAME: give that, too")
         if plugin and policy == PolicyName.RANDOM:
             raise typer.BadParameter("--plugin adds to the default policy: leave out --policy random")
+        if watch and once:
+            raise typer.BadParameter("--once takes one look: leave out --watch, and POLLER_WATCH")
         options = Options(
             proxy=proxy or DEFAULT_PROXY,
             start_proxy=start_proxy,
@@ -238,6 +245,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             preemption=not no_preemption,
             times=Times(pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
             interval=interval,
+            watch=watch,
             once=once,
             dry_run=dry_run,
             seed=seed,

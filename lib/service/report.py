@@ -66,7 +66,7 @@ class Report:
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be read get a line instead."""
-        self.unreadable(listing.malformed)
+        self.unreadable(listing.malformed.values())
         return listing.items
 
     def passed_over(self, pod: Pod, why: str) -> None:

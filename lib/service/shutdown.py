@@ -52,6 +52,10 @@ class Shutdown:
         if self.stopping.wait(seconds):
             raise Stopped
 
+    def heed(self) -> None:
+        """Raise Stopped once more if a signal came: someone may have swallowed it."""
+        self.wait(0)
+
 
 @contextmanager
 def on_signal(number: int, do: Callable[[], None]) -> Iterator[None]:

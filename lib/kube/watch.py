@@ -1,0 +1,201 @@
+"""What the cluster looks like, as changes that are heard of when they happen."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Generic
+
+from lib.kube.api import Api, ApiError, GoneError, LostAnswerError, Watch, WatchEvent
+from lib.kube.changes import Change, Changed
+from lib.kube.feed import Feed, Known, News, key_of
+from lib.kube.objects import Node, Pod
+
+log = logging.getLogger(__name__)
+
+SHORTEST_WATCH = 0.3
+"""Seconds from one opening of a watch to the next: one that is cut off at once must not keep us busy."""
+
+LONGEST_DOZE = 0.5
+"""Seconds to wait at a stretch: a signal that comes when the wait is about to begin, as another thread runs,
+is heard when it ends."""
+
+_Heard = tuple["_Watched[Any]", Watch[Any], WatchEvent[Any] | ApiError | None]
+"""An event of a watch, or why it was the last one; None when its time was up."""
+
+
+class _Watched(Generic[Changed]):
+    """A resource that is listed once, and then watched by a thread that puts what it hears into a queue.
+
+    parts: what is to be known of it, and which objects belong there. unreadable: a line for each object that
+    can't be read, by name. trouble: what the server had against going on, until someone was told.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        kind: type[Changed],
+        parts: Sequence[tuple[Known[Changed], Callable[[Changed], bool]]],
+        heard: "SimpleQueue[_Heard]",
+        **selectors: str,
+    ) -> None:
+        self.unreadable: dict[str, str] = {}
+        self.trouble: ApiError | None = None
+        self._api = api
+        self._path = path
+        self._kind: type[Changed] = kind
+        self._parts: Sequence[tuple[Known[Changed], Callable[[Changed], bool]]] = parts
+        self._heard = heard
+        self._selectors = selectors
+        self._version = ""  # that was seen last; "" when a list must be made before going on
+        self._watch: Watch[Changed] | None = None
+        self._not_before = 0.0  # when the next watch may be opened
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether there is a version to watch from."""
+        return bool(self._version)
+
+    @property
+    def pause(self) -> float | None:
+        """The seconds until a watch is to be opened; None while one is open."""
+        return None if self._watch else max(0.0, self._not_before - time.monotonic())
+
+    def look(self) -> Iterator[Change[Changed]]:
+        """Look at all objects; what is different."""
+        listing = self._api.list(self._path, self._kind, **self._selectors)
+        self._version = listing.resource_version
+        self.unreadable = listing.malformed
+        for known, belongs in self._parts:
+            yield from known.replace(filter(belongs, listing.items))
+
+    def open(self) -> None:
+        """Watch from the version that was seen last. GoneError when a list must be made before."""
+        try:
+            watch = self._api.watch(self._path, self._kind, self._version, **self._selectors)
+        except GoneError:
+            self._version = ""
+            raise
+        self._watch = watch
+        self._not_before = time.monotonic() + SHORTEST_WATCH
+        name = f"WATCH {self._path}"
+        threading.Thread(target=self._listen, args=(watch,), name=name, daemon=True).start()
+
+    def _listen(self, watch: Watch[Changed]) -> None:
+        """What the thread does; it touches nothing but the watch and the queue."""
+        end = None
+        try:
+            for event in watch:
+                self._heard.put((self, watch, event))
+        except ApiError as error:
+            end = error
+        finally:
+            self._heard.put((self, watch, end))
+
+    def hear(self, watch: Watch[Any], event: WatchEvent[Any] | ApiError | None) -> list[Change[Changed]]:
+        """What is different after an event."""
+        if watch is not self._watch:  # the last words of one that was closed
+            return []
+        if not isinstance(event, WatchEvent):
+            self._end(event)
+            return []
+        self._version = event.metadata.resource_version
+        if event.type == "BOOKMARK":
+            return []
+        self.unreadable.pop(event.name, None)
+        now = event.object
+        if event.type == "DELETED":
+            now = None
+        elif event.malformed:
+            self.unreadable[event.name] = event.malformed
+        changes: list[Change[Changed]] = []
+        for known, belongs in self._parts:
+            changes += known.update(key_of(event.metadata), now if now and belongs(now) else None)
+        if event.malformed and event.type != "DELETED" and changes:
+            # What became of one that could be read until now, a complete list alone tells.
+            watch.close()
+            self._end(GoneError(event.malformed))
+        return changes
+
+    def _end(self, why: ApiError | None) -> None:
+        """The watch is over; the next one goes on where it was, or, if that can't be, after a list."""
+        log.debug("WATCH %s ended: %s", self._path, why or "its time was up")
+        self._watch = None
+        if why is None or isinstance(why, LostAnswerError):
+            return
+        self._version = ""
+        if not isinstance(why, GoneError):
+            self.trouble = why
+
+
+class WatchingFeed(Feed):
+    """Lists nodes and pods once, and then hears of what happens to them."""
+
+    def __init__(self, api: Api, scheduler_names: Sequence[str]) -> None:
+        super().__init__(api, scheduler_names)
+        self._news = News()  # what was heard, and is yet to be told
+        self._heard: SimpleQueue[_Heard] = SimpleQueue()
+        everything = [(self._nodes, lambda _: True)]
+        # What a pod becomes part of comes before what it leaves, as when polling.
+        by_node = [(self._assigned, _has_node), (self._waiting, self._waits_for_us)]
+        # Pods that have finished use nothing any more, whoever placed them.
+        unfinished = "status.phase!=Succeeded,status.phase!=Failed"
+        self._watched_nodes = _Watched(api, "/api/v1/nodes", Node, everything, self._heard)
+        self._watched_pods = _Watched(
+            api, "/api/v1/pods", Pod, by_node, self._heard, fieldSelector=unfinished
+        )
+        self._all: tuple[_Watched[Any], ...] = self._watched_nodes, self._watched_pods
+
+    def poll(self) -> News:
+        """What has changed since the last poll; no request is made, unless a watch is to be opened.
+
+        The news are complete when the pods were listed: from events alone it can't be told that there are no
+        more to come of what was done before. ApiError when a watch can't be opened.
+        """
+        while not self._heard.empty():
+            self._take(*self._heard.get())
+        for each in self._all:
+            if trouble := each.trouble:
+                each.trouble = None
+                raise trouble
+            if each.pause == 0:
+                self._resume(each)
+        news, self._news = self._news, News()
+        news.unreadable = [line for each in self._all for line in each.unreadable.values()]
+        return news
+
+    def wait(self, seconds: float) -> None:
+        """Return at the first change, or when a watch is to be opened, or after so many seconds."""
+        until = time.monotonic() + seconds
+        while not self._news.changes:
+            pauses = [each.pause for each in self._all if each.pause is not None]
+            left = min([until - time.monotonic(), *pauses])
+            if left <= 0:
+                return
+            with suppress(Empty):
+                self._take(*self._heard.get(timeout=min(left, LONGEST_DOZE)))
+
+    def _take(
+        self, watched: _Watched[Any], watch: Watch[Any], event: WatchEvent[Any] | ApiError | None
+    ) -> None:
+        self._news.changes += watched.hear(watch, event)
+
+    def _resume(self, watched: _Watched[Any]) -> None:
+        if not watched.is_listed:
+            self._list(watched)
+        try:
+            watched.open()
+        except GoneError:
+            self._list(watched)
+            watched.open()
+
+    def _list(self, watched: _Watched[Any]) -> None:
+        self._news.changes += watched.look()
+        self._news.complete |= watched is self._watched_pods
+
+
+def _has_node(pod: Pod) -> bool:
+    return bool(pod.spec.node_name)

@@ -99,6 +99,24 @@ def test_a_pod_is_bound_as_soon_as_it_is_there(ready: Cluster) -> None:
     assert len(ready.events("Scheduled")) == 6
 
 
+def test_services_are_watched_too(ready: Cluster) -> None:
+    labels = {"labels": {"app": "shop"}}
+    with watching(ready) as (_, between):
+        ready.add_node("n2")
+        path = "/api/v1/namespaces/default/services"
+        spec = {"selector": {"app": "shop"}, "ports": [{"port": 80}]}
+        ready.post(path, {"metadata": {"name": "shop"}, "spec": spec})
+        try:
+            for i in range(4):
+                ready.add_pod(f"shop-{i}", metadata=labels)
+                bound_soon(ready, f"shop-{i}")
+        finally:
+            ready.api.delete(f"{path}/shop")
+        assert asked(between, r"/services\?(?!.*watch=1)") == 1
+    nodes = [node for name, node in ready.placement().items() if name.startswith("shop")]
+    assert sorted(nodes) == ["n1", "n1", "n2", "n2"]
+
+
 @pytest.mark.parametrize(
     "help_it",
     [

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import Node, Pod, Service
 
 
 class Kind(Enum):
@@ -15,12 +15,12 @@ class Kind(Enum):
     DELETED = "deleted"
 
 
-Changed = TypeVar("Changed", Pod, Node)
+Changed = TypeVar("Changed", Pod, Node, Service)
 
 
 @dataclass(frozen=True)
 class Change(Generic[Changed]):
-    """What happened to a pod or a node; `before` is the object as it was, unless it was added.
+    """What happened to a pod, a node or a service; `before` is the object as it was, unless it was added.
 
     A pod that gets a node is deleted from those that wait, and added to those that have one.
     """

@@ -58,6 +58,9 @@ class Known(Generic[Changed]):
     def __init__(self) -> None:
         self._objects: dict[str, Changed] = {}
 
+    def __iter__(self) -> Iterator[Changed]:
+        return iter(self._objects.values())
+
     def replace(self, objects: Iterable[Changed]) -> Iterator[Change[Changed]]:
         """What is different now that there are these and no others."""
         new = {key_of(each.metadata): each for each in objects}

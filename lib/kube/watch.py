@@ -3,15 +3,24 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic
 
-from lib.kube.api import Api, ApiError, GoneError, LostAnswerError, Watch, WatchEvent
+from lib.kube.api import (
+    Api,
+    ApiError,
+    ForbiddenError,
+    GoneError,
+    Listing,
+    LostAnswerError,
+    Watch,
+    WatchEvent,
+)
 from lib.kube.changes import Change, Changed
 from lib.kube.feed import Feed, Known, News, key_of
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import Node, Pod, Service
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +157,10 @@ class WatchingFeed(Feed):
             api, "/api/v1/pods", Pod, by_node, self._heard, fieldSelector=unfinished
         )
         self._all: tuple[_Watched[Any], ...] = self._watched_nodes, self._watched_pods
+        self._services = Known[Service]()
+        services = [(self._services, lambda _: True)]
+        self._watched_services = _Watched(api, "/api/v1/services", Service, services, self._heard)
+        self._may_watch_services = True
 
     def poll(self) -> News:
         """What has changed since the last poll; no request is made, unless a watch is to be opened.
@@ -181,7 +194,9 @@ class WatchingFeed(Feed):
     def _take(
         self, watched: _Watched[Any], watch: Watch[Any], event: WatchEvent[Any] | ApiError | None
     ) -> None:
-        self._news.changes += watched.hear(watch, event)
+        changes = watched.hear(watch, event)
+        if watched in self._all:
+            self._news.changes += changes
 
     def _resume(self, watched: _Watched[Any]) -> None:
         if not watched.is_listed:
@@ -193,8 +208,24 @@ class WatchingFeed(Feed):
             watched.open()
 
     def _list(self, watched: _Watched[Any]) -> None:
-        self._news.changes += watched.look()
+        changes = [*watched.look()]
+        if watched in self._all:
+            self._news.changes += changes
         self._news.complete |= watched is self._watched_pods
+
+    def services(self, namespaces: Iterable[str]) -> Listing[Service]:
+        """The services of some namespaces; from the first time that they are asked for, they are watched."""
+        watched = self._watched_services
+        try:
+            if self._may_watch_services and watched.pause == 0:
+                self._resume(watched)
+        except ForbiddenError:  # to watch all of them; to list some may be allowed
+            self._may_watch_services = False
+        if watched.pause is not None:
+            return super().services(namespaces)
+        wanted = set(namespaces)
+        found = [each for each in self._services if each.metadata.namespace in wanted]
+        return Listing(found, dict(watched.unreadable))
 
 
 def _has_node(pod: Pod) -> bool:

@@ -133,8 +133,7 @@ class Scheduler:
             self._post_filter(decision, cluster)
             return
         scores = self._evaluator.score(decision, cluster, feasible, answers)
-        best = max(scores.totals)
-        pick = self._random.choice([i for i, total in enumerate(scores.totals) if total == best])
+        pick = self._pick(scores.totals)
         shown = range(len(feasible)) if self._in_full else [pick, *_runner_up(scores.totals, pick)]
         decision.feasible = len(feasible)
         decision.scores = {feasible.one_of(cluster.order, i).name: scores.of(i) for i in shown}
@@ -144,6 +143,13 @@ class Scheduler:
         if not self._reserve(decision, cluster):
             return
         self._permit(decision, cluster, waited=0)
+
+    def _pick(self, totals: Sequence[int]) -> int:
+        """The place of the best; of one of them by chance, if they are several."""
+        best, pick = max(totals), -1
+        for _ in range(self._random.randrange(totals.count(best)) + 1):
+            pick = totals.index(best, pick + 1)
+        return pick
 
     def _post_filter(self, decision: Decision, cluster: Cluster) -> None:
         """Nothing fits: ask the plugins that may change that."""

@@ -7,9 +7,10 @@ Which pods wait for us? Which node is best for each? Tell the API server, wait, 
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
+from itertools import chain
 from random import Random
 
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
@@ -80,20 +81,19 @@ class Poller:
         if news.complete and not self.dry_run:
             self.cluster.forget_all(unconfirmed)  # they were bound: what isn't seen has gone again
 
-    def decide(self, now: float) -> list[Decision]:
+    def decide(self, now: float) -> Iterator[Decision]:
         """A decision for each pod to be tried, each counted in the picture before the next is made."""
         ready = self.queue.ready(now)
         if ready:
             look_around(self.feed, self.cluster, ready, self.schedulers, self.report)
-        decisions = self.held.ask_again(self.cluster, self.queue.uids(), now)
-        for batch in batches(ready):
-            decisions += decide_together(batch, self.cluster, self.schedulers)
-        for decision in decisions:
+        asked_again = self.held.ask_again(self.cluster, self.queue.uids(), now)
+        decided = (decide_together(batch, self.cluster, self.schedulers) for batch in batches(ready))
+        for decision in chain(asked_again, chain.from_iterable(decided)):
             self.report.decided(decision)
-        return decisions
+            yield decision
 
-    def carry_out(self, decisions: list[Decision], now: float) -> None:
-        """Write all bindings, then all events."""
+    def carry_out(self, decisions: Iterable[Decision], now: float) -> None:
+        """Write all bindings, each as soon as it is decided; then all events."""
         for decision, result in self.clerk.bind(decisions, self.scheduler_of, self.cluster):
             self.settle(decision, result, now)
             self.clerk.record(decision, result)

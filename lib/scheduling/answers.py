@@ -176,12 +176,16 @@ class Answers:
     def catch_up(self) -> None:
         """Ask again about nodes whose pods have changed since, where anything was asked."""
         touched, self._heard = self._cluster.touched[self._heard :], len(self._cluster.touched)
-        for name in dict.fromkeys(touched):
-            i = self._cluster.place[name]
-            if self.rejections[i] is not UNASKED:
-                self.rejections[i] = self._ask(i)
-            if self.totals[i] != UNSCORED:
-                self.totals[i] = UNSCORED if self.rejections[i] else self._score(i)
+        places = [self._cluster.place[name] for name in dict.fromkeys(touched)]
+        asked = [i for i in places if self.rejections[i] is not UNASKED]
+        scored = [i for i in places if self.totals[i] != UNSCORED]
+        for i in places:  # all of them first: a plugin may fail on one
+            self.rejections[i], self.totals[i] = UNASKED, UNSCORED
+        for i in asked:
+            self.rejection(i)
+        for i in scored:
+            if not self.rejections[i]:
+                self.total(i)
 
 
 def first_rejection(

@@ -165,10 +165,9 @@ class Evaluator:
             return found
 
         rejection = ask_more if filters or kept_for_others else answers.rejection
-        own = cluster.nominated_node(pod)
-        i = cluster.place.get(own or "", -1)
-        if i in places and not rejection(i):  # where room was made for the pod, it goes if it can
-            room = self._without_refused(decision, Feasible(i, 1), cluster)
+        own = cluster.place.get(cluster.nominated_node(pod) or "", -1)
+        if own in places and not rejection(own):  # where room was made for the pod, it goes if it can
+            room = self._without_refused(decision, Feasible(own, 1), cluster)
             if room:
                 return room
 
@@ -287,21 +286,20 @@ class Evaluator:
             self._asking.plugin = plugin
             if column is None:
                 raw = {node.name: plugin.score(state, pod, node) for node in nodes}
-                if normalizer:
-                    normalizer.normalize_score(state, pod, raw)
-                scores.add(plugin.name, [in_range(score, name) for name, score in raw.items()], weight)
             elif not normalizer:
                 scores.note(plugin.name, feasible, column, weight)
+                continue
+            elif min(own := feasible.of(column)) == max(own):
+                raw = {"": own[0]}  # what is alike stays alike: one stands for all
             else:
-                own = feasible.of(column)
-                alike = min(own) == max(own)
-                raw = {"": own[0]} if alike else {node.name: own[i] for i, node in enumerate(nodes)}
+                raw = {node.name: score for node, score in zip(nodes, own, strict=True)}
+            if normalizer:
                 normalizer.normalize_score(state, pod, raw)
-                found = [in_range(score, name) for name, score in raw.items()]
-                if alike:
-                    scores.add_alike(plugin.name, found[0] * weight)
-                else:
-                    scores.add(plugin.name, found, weight)
+            found = [in_range(score, name) for name, score in raw.items()]
+            if len(found) < len(nodes):
+                scores.add_alike(plugin.name, found[0] * weight)
+            else:
+                scores.add(plugin.name, found, weight)
         for extender, by_node in self._extenders.prioritize(pod, nodes).items():
             scores.add(extender, [by_node.get(node.name, 0) for node in nodes])
         return scores

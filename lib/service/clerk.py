@@ -1,10 +1,11 @@
 """Carries decisions out: writes them to the API server, and reports what came of it."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import chain, islice
 from multiprocessing.pool import ThreadPool
 from typing import TypeVar
 
@@ -68,13 +69,35 @@ class Clerk:
     # --- bindings ---------------------------------------------------------------------------------------
 
     def bind(
-        self, decisions: Sequence[Decision], scheduler_of: Callable[[Pod], Scheduler], cluster: Cluster
+        self, decisions: Iterable[Decision], scheduler_of: Callable[[Pod], Scheduler], cluster: Cluster
     ) -> Iterator[tuple[Decision, BindResult]]:
-        """Bind the pods for which a node was picked; each decision, in order, with what became of it."""
-        with self._writing():
-            asked = [(each, self._ask_plugins(each, scheduler_of(each.pod), cluster)) for each in decisions]
-            for decision, result in self._at_once(self._write_binding, asked):
-                yield decision, self._conclude(decision, result, scheduler_of(decision.pod))
+        """Bind the pods for which a node was picked; each decision, in order, with what became of it.
+
+        While one decision is being made, those before it are being written.
+        """
+        self._unreachable = None
+        decisions = iter(decisions)
+        first = list(islice(decisions, 2))
+        alone = len(first) < 2  # then no other thread need be troubled
+        sent: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = []
+        try:
+            for decision in chain(first, decisions):
+                result = self._ask_plugins(decision, scheduler_of(decision.pod), cluster)
+                sent.append((decision, self._send(decision, result, alone=alone)))
+        finally:  # whatever ended it, what was sent is settled
+            with self._writing():
+                for decision, written in sent:
+                    yield decision, self._conclude(decision, written(), scheduler_of(decision.pod))
+
+    def _send(
+        self, decision: Decision, result: BindResult | None, *, alone: bool
+    ) -> Callable[[], BindResult | ApiError]:
+        """Have a binding written, if what comes of it isn't known; returns a way to wait for that."""
+        if result:
+            return lambda: result
+        if alone or self._workers == 1:
+            return partial(self._write_binding, decision)
+        return self._pool.apply_async(self._write_binding, [decision]).get
 
     def _ask_plugins(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult | None:
         """What becomes of a decision without a binding of ours; None if there is to be one."""
@@ -87,23 +110,18 @@ class Clerk:
         self._report.decided(decision)  # a plugin said no at the last moment
         return BindResult.WAITING
 
-    def _write_binding(
-        self, asked: tuple[Decision, BindResult | None]
-    ) -> tuple[Decision, BindResult | ApiError]:
-        decision, result = asked
-        if result:
-            return decision, result
+    def _write_binding(self, decision: Decision) -> BindResult | ApiError:
         if self._at_an_end:
-            return decision, BindResult.UNTRIED
+            return BindResult.UNTRIED
         assert decision.node_name
         annotations = {ANNOTATION: decision.as_annotation()} if self._annotate else {}
         try:
-            return decision, self._writer.bind(decision.pod, decision.node_name, annotations)
+            return self._writer.bind(decision.pod, decision.node_name, annotations)
         except UnreachableError as error:
             self._unreachable = error
-            return decision, BindResult.UNTRIED
+            return BindResult.UNTRIED
         except ApiError as error:
-            return decision, error
+            return error
 
     def _conclude(
         self, decision: Decision, result: BindResult | ApiError, scheduler: Scheduler
@@ -145,6 +163,7 @@ class Clerk:
 
     def write_records(self, cluster: Cluster) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time."""
+        self._unreachable = None
         try:
             with self._writing():
                 for failures in self._at_once(self._write_in_turn, self._due):
@@ -177,7 +196,6 @@ class Clerk:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Let what is being written come to its end; then raise UnreachableError if that was the end."""
-        self._unreachable = None
         with self._shutdown.held():
             yield
         if self._unreachable:

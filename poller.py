@@ -4,6 +4,7 @@
 Which pods wait for us? Which node is best for each? Tell the API server, wait, ask again.
 """
 
+import gc
 import signal
 import sys
 import time
@@ -175,6 +176,7 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
 
 def main(options: Options) -> int:
     """Serve, and say in the end what was done; the exit status."""
+    gc.set_threshold(100_000)  # a list of pods is as many objects, and none of them garbage
     set_up_logging(verbose=options.verbose)
     report = Report(dry_run=options.dry_run, explain=options.explain)
     # Standard output is for decisions; what a policy prints goes where the log goes.

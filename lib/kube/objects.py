@@ -13,11 +13,14 @@ import msgspec
 from lib.kube.quantity import Quantity
 
 
-class Object(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Base of all API structures. Those with a `tag` have it as their `kind`, and are no other kind."""
+class Object(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
+    """Base of all API structures. Those with a `tag` have it as their `kind`, and are no other kind.
+
+    They hold each other as a tree, never in a circle: the garbage collector needn't look at them.
+    """
 
 
-class Value(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
+class Value(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
     """Base of parts that are compared and used as keys, and never changed."""
 
 

@@ -117,6 +117,16 @@ def test_services_are_watched_too(ready: Cluster) -> None:
     assert sorted(nodes) == ["n1", "n1", "n2", "n2"]
 
 
+def test_services_that_may_not_be_watched_are_listed(ready: Cluster) -> None:
+    forbidden = {"kind": "Status", "status": "Failure", "code": 403, "message": "services is forbidden"}
+    no = Fault("GET", r"/services\?.*watch=1", answer(403, json.dumps(forbidden)), ALWAYS)
+    with watching(ready, no) as (_, between):
+        ready.add_pod("next")
+        bound_soon(ready, "next")
+        assert asked(between, r"/services\?.*watch=1") == 1
+        assert asked(between, r"/namespaces/default/services\?") == 2
+
+
 @pytest.mark.parametrize(
     "help_it",
     [

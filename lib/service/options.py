@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from lib.kube.lease import LeaderElection
 from lib.scheduling.queue import Times
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
 from lib.service.explain import Explain, as_json, as_table
@@ -55,6 +56,7 @@ class Options:
     times: Times
     interval: float
     watch: bool
+    leader_election: LeaderElection | None
     once: bool
     dry_run: bool
     seed: int | None
@@ -81,15 +83,22 @@ def _name(text: str | None) -> str | None:
     return text
 
 
-def _seconds(number: float) -> float:
-    if not 0 < number <= TIMEOUT_MAX:
+def _resource_name(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
+        raise typer.BadParameter(f"{text!r} is no name that a Kubernetes object can have")
+    return text
+
+
+def _seconds(number: float | None) -> float | None:
+    if number is not None and not 0 < number <= TIMEOUT_MAX:
         raise typer.BadParameter(f"{number} is no number of seconds to wait")
     return number
 
 
-def _duration(what: str) -> Any:
-    """An option that takes seconds."""
-    return typer.Option(callback=_seconds, metavar="SECONDS", help=what)
+def _duration(what: str, default: float | None = None) -> Any:
+    """An option that takes seconds; `default` is what comes of leaving it out, if its own default is None."""
+    shown = default is None or f"{default:g}"
+    return typer.Option(callback=_seconds, metavar="SECONDS", show_default=shown, help=what)
 
 
 def _flag(what: str, *names: str) -> Any:
@@ -109,6 +118,19 @@ def _config(file: Path | None) -> KubeSchedulerConfiguration:
         return load_config(file) if file else default_config()
     except ConfigError as error:
         raise typer.BadParameter(str(error), param_hint="--config") from error
+
+
+def _leader_election(*, asked_for: bool | None, **settings: float | str | None) -> LeaderElection | None:
+    """How to elect a leader; None if that isn't asked for. What is None has kube-scheduler's default."""
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    if not asked_for:
+        if given:
+            raise typer.BadParameter("--leader-elect-… say how to elect a leader: give --leader-elect, too")
+        return None
+    try:
+        return LeaderElection(**given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--leader-elect") from error
 
 
 def run_with_options(run: Callable[[Options], int]) -> None:
@@ -186,6 +208,42 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             bool,
             _flag("Hear of changes when they happen, and don't wait for the next poll.", "--watch"),
         ] = False,
+        leader_elect: Annotated[
+            bool | None,
+            _flag("Write only while we hold the lease; another poller may stand by.", "--leader-elect"),
+        ] = None,
+        leader_elect_lease_duration: Annotated[
+            float | None,
+            _duration(
+                "Stand by until the lease hasn't been renewed for so long.", LeaderElection.lease_duration
+            ),
+        ] = None,
+        leader_elect_renew_deadline: Annotated[
+            float | None,
+            _duration("End if the lease can't be renewed for so long.", LeaderElection.renew_deadline),
+        ] = None,
+        leader_elect_retry_period: Annotated[
+            float | None,
+            _duration("Try to acquire or renew the lease so often.", LeaderElection.retry_period),
+        ] = None,
+        leader_elect_resource_name: Annotated[
+            str | None,
+            typer.Option(
+                callback=_resource_name,
+                metavar="NAME",
+                show_default=LeaderElection.resource_name,
+                help="The lease's name: one for all pollers that serve the same pods.",
+            ),
+        ] = None,
+        leader_elect_resource_namespace: Annotated[
+            str | None,
+            typer.Option(
+                callback=_resource_name,
+                metavar="NAMESPACE",
+                show_default=LeaderElection.resource_namespace,
+                help="The lease's namespace.",
+            ),
+        ] = None,
         no_preemption: Annotated[
             bool,
             _flag("Let no pod leave for a more important one.", "--no-preemption"),
@@ -232,6 +290,11 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             raise typer.BadParameter("--plugin adds to the default policy: leave out --policy random")
         if watch and once:
             raise typer.BadParameter("--once takes one look: leave out --watch, and POLLER_WATCH")
+        if leader_elect and (once or dry_run):
+            raise typer.BadParameter(
+                f"{'--once' if once else '--dry-run'} needs no leader: "
+                "leave out --leader-elect, and POLLER_LEADER_ELECT"
+            )
         options = Options(
             proxy=proxy or DEFAULT_PROXY,
             start_proxy=start_proxy,
@@ -246,6 +309,14 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             times=Times(pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
             interval=interval,
             watch=watch,
+            leader_election=_leader_election(
+                asked_for=leader_elect,
+                lease_duration=leader_elect_lease_duration,
+                renew_deadline=leader_elect_renew_deadline,
+                retry_period=leader_elect_retry_period,
+                resource_name=leader_elect_resource_name,
+                resource_namespace=leader_elect_resource_namespace,
+            ),
             once=once,
             dry_run=dry_run,
             seed=seed,

@@ -150,16 +150,19 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
             name: Scheduler(each, random, extenders, in_full=in_full) for name, each in profiles.items()
         }
         names = list(profiles)
-        writer, dry_run = Writer(api, names), options.dry_run
+        namespaces = options.namespaces
+        writer, dry_run = Writer(api, names, namespaces), options.dry_run
         clerk = Clerk(
             writer, report, shutdown, workers=options.bind_workers, annotate=options.annotate, dry_run=dry_run
         )
         queue = SchedulingQueue(profiles, options.times)
-        feed: Feed = WatchingFeed(api, names) if options.watch else PollingFeed(api, names)
+        feed: Feed = (WatchingFeed if options.watch else PollingFeed)(api, names, namespaces)
         held = WaitingPods(schedulers)
-        poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, options.dry_run, leads)
+        poller = Poller(
+            feed, Cluster(served=namespaces), queue, schedulers, held, clerk, report, options.dry_run, leads
+        )
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
-        report.started(names, address)
+        report.started(names, namespaces, address)
 
         def tick() -> int:
             try:

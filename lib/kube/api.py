@@ -8,7 +8,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
@@ -187,10 +187,20 @@ class _WatchLine(Object):
     object: msgspec.Raw
 
 
+def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> list[str]:
+    """Where a resource of some namespaces is listed; of all, if there are none named."""
+    return [f"{api}/namespaces/{name}/{resource}" for name in namespaces] or [f"{api}/{resource}"]
+
+
 _Decode = Callable[[bytes, dict[str, str]], _Page[Item]]
 """Reads a page, and notes down what of it can't be read."""
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def always() -> bool:
+    """Whether poller may write, when nobody but us is there."""
+    return True
 
 
 class Api:
@@ -206,7 +216,7 @@ class Api:
         address: str,
         stopping: threading.Event,
         *,
-        may_write: Callable[[], bool] | None = None,
+        may_write: Callable[[], bool] = always,
         timeout: httpx.Timeout = TIMEOUT,
     ) -> None:
         self.address = address
@@ -255,6 +265,16 @@ class Api:
             return _decode_page(body, kind, f"GET {path}", malformed)
 
         return self._list(path, selectors, decode)
+
+    def list_each(self, paths: Iterable[str], kind: type[T], **selectors: str) -> Listing[T]:
+        """All objects at several paths together; the resource version is that of the last list."""
+        together: Listing[T] = Listing()
+        for path in paths:
+            listing = self.list(path, kind, **selectors)
+            together.items += listing.items
+            together.malformed |= listing.malformed
+            together.resource_version = listing.resource_version
+        return together
 
     def list_whole(self, path: str) -> Listing[msgspec.Raw]:
         """All objects at a path, each as the API server has it, with all its fields."""
@@ -377,7 +397,7 @@ class Api:
     ) -> httpx.Response:
         """Send a request; the answer, of which only the head has been read."""
         extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
-        if self._may_write and method != "GET":
+        if self._may_write is not always and method != "GET":
             self.check_may_write(f"{method} {path}")
             extensions["trace"] = partial(self._check_once_more, f"{method} {path}")
         request = httpx.Request(
@@ -397,7 +417,7 @@ class Api:
 
     def check_may_write(self, what: str) -> None:
         """NotLeadingError, which names what isn't sent, unless poller may write."""
-        if self._may_write and not self._may_write():
+        if not self._may_write():
             raise NotLeadingError(f"{what} is not sent: another may be leading by now")
 
     def _check_once_more(self, what: str, step: str, _: object) -> None:

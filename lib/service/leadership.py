@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import httpx
 
-from lib.kube.api import Api
+from lib.kube.api import Api, always
 from lib.kube.lease import Candidate, LeaderElection
 from lib.service.shutdown import Shutdown, Stopped
 
@@ -20,7 +20,7 @@ def standing_for(
     something may still be being written.
     """
     if not election:
-        yield lambda: True
+        yield always
         return
     with Api(address, shutdown.stopping, timeout=httpx.Timeout(election.renew_deadline / 2)) as api:
         candidate = Candidate(api, election, shutdown.abandon)

@@ -47,6 +47,7 @@ class Options:
     start_proxy: bool
     scheduler_name: str | None
     policy: PolicyName
+    namespaces: tuple[str, ...]
     plugins: tuple[Policy, ...]
     config: KubeSchedulerConfiguration
     bind_workers: int
@@ -87,6 +88,13 @@ def _resource_name(text: str | None) -> str | None:
     if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
         raise typer.BadParameter(f"{text!r} is no name that a Kubernetes object can have")
     return text
+
+
+def _namespaces(names: list[str] | None) -> list[str] | None:
+    for name in names or ():
+        if not re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
+            raise typer.BadParameter(f"{name!r} is no name that a namespace can have")
+    return names
 
 
 def _seconds(number: float | None) -> float | None:
@@ -165,6 +173,15 @@ def run_with_options(run: Callable[[Options], int]) -> None:
                 metavar="NAME",
                 show_default="my-scheduler and random-scheduler",
                 help="Serve pods with this spec.schedulerName, and no others.",
+            ),
+        ] = None,
+        namespace: Annotated[
+            list[str] | None,
+            typer.Option(
+                callback=_namespaces,
+                metavar="NAMESPACE",
+                show_default="all",
+                help="Serve pods of this namespace, and evict no others. May be given more than once.",
             ),
         ] = None,
         policy: Annotated[
@@ -300,6 +317,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             start_proxy=start_proxy,
             scheduler_name=scheduler_name,
             policy=policy or PolicyName.DEFAULT,
+            namespaces=tuple(dict.fromkeys(namespace or ())),
             plugins=_policies(plugin or []),
             config=_config(config),
             bind_workers=bind_workers,

@@ -60,9 +60,10 @@ class Report:
             log.log(level, "%s", text)
         return news
 
-    def started(self, scheduler_names: Sequence[str], address: str) -> None:
+    def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """poller begins."""
-        log.info("serving pods of %s through %s", " and ".join(scheduler_names), address)
+        where = f" in {' and '.join(namespaces)}" if namespaces else ""
+        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, address)
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be read get a line instead."""

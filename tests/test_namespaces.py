@@ -1,12 +1,15 @@
 """--namespace: pods of some namespaces are served, by someone who has rights there and none elsewhere."""
 
 import json
+import re
 from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 from cluster import Cluster, Json, eventually
+from faults import ALWAYS, Fault, answer, faulty
 
+from lib.kube.feed import UNCOUNTED
 from scripts.servers.kubectl import kubectl_proxy
 
 OURS, THEIRS = "team-a", "team-b"
@@ -86,7 +89,7 @@ def test_rights_in_one_namespace_are_enough(teams: Cluster, limited: str, how: l
         eventually(lambda: "deletionTimestamp" in teams.pod("low", OURS)["metadata"])
         refusals = [line for line in poller.said.splitlines() if "403" in line]
         assert len(refusals) == 2, poller.said
-        assert "what pods of other namespaces use on nodes is not counted" in refusals[0]
+        assert UNCOUNTED in refusals[0]
         assert "the labels of other namespaces are not known" in refusals[1]
     assert "nodeName" not in teams.pod("theirs", THEIRS)["spec"]
 
@@ -107,6 +110,33 @@ def test_pods_of_other_namespaces_are_counted_and_left_alone(teams: Cluster, how
         assert "403" not in poller.said
     assert "deletionTimestamp" not in teams.pod("low", THEIRS)["metadata"]
     assert THEIRS not in poller.said
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_namespaces_are_watched_one_by_one_and_listed_together(teams: Cluster) -> None:
+    """When one of them must be listed again, all are: only then it is known what has gone meanwhile."""
+    not_all = Fault("GET", r"^/api/v1/pods\?.*watch=1", answer(403, refusal(403)), ALWAYS)
+    gone = Fault("GET", r"/team-a/pods\?.*watch=1", answer(410, refusal(410)), after=1)
+    options = ("--watch", "--interval=30", "--namespace", OURS, "--namespace", THEIRS)
+    with (
+        faulty(teams.proxy, not_all, gone) as between,
+        teams.running_poller(*options, proxy=between.url) as poller,
+    ):
+        poller.says(UNCOUNTED)
+        for namespace in (OURS, THEIRS):
+            teams.add_pod("web", namespace=namespace)
+            poller.says(f"{namespace}/web is bound to n1")
+        between.cut()
+        for namespace in (OURS, THEIRS):
+            teams.add_pod("next", namespace=namespace)
+            poller.says(f"{namespace}/next is bound to n1")
+        for namespace in (OURS, THEIRS):
+            listed = rf"^/api/v1/namespaces/{namespace}/pods\?(?!.*watch=1)"
+            assert sum(re.search(listed, path) is not None for _, path in between.requests) == 2
+
+
+def refusal(code: int) -> str:
+    return json.dumps({"kind": "Status", "status": "Failure", "code": code, "message": "no"})
 
 
 @pytest.mark.parametrize("servers", ["real"], indirect=True)

@@ -38,12 +38,10 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "leave out --proxy"),
         (["--once", "--watch"], "leave out --watch"),
         (["--once", "--leader-elect"], "--once needs no leader"),
-        (["--dry-run", "--leader-elect"], "--dry-run needs no leader"),
         (["--namespace", "a,b"], "no name that a namespace can have"),
         (["--leader-elect-retry-period", "1"], "give --leader-elect, too"),
         (["--leader-elect", "--leader-elect-lease-duration", "10"], "must be longer than the renew deadline"),
         (["--leader-elect", "--leader-elect-retry-period", "9"], "longer than 1.2 times the retry period (9"),
-        (["--leader-elect", "--leader-elect-renew-deadline", "0"], "no number of seconds"),
         (["--leader-elect", "--leader-elect-resource-name", "a/b"], "no name that a Kubernetes object"),
     ],
 )

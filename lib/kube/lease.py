@@ -125,6 +125,9 @@ class Candidate:
         if not self.leads():
             return
         self._trying.join(LAST_REQUEST)
+        if self._trying.is_alive():
+            log.warning("the lease %s isn't released, it runs out by itself: no answer", self._election)
+            return
         try:
             lease = self._api.get(self._path, Lease)
             if lease.spec.holder_identity != self.identity:
@@ -232,7 +235,7 @@ class Candidate:
             self._on_lost()
 
     def _tell(self, error: ApiError) -> None:
-        if str(error) != self._trouble:
+        if str(error) != self._trouble and not self._ended.is_set():
             self._trouble = str(error)
             what = "renewed" if self._until else "acquired"
             log.warning("the lease %s can't be %s: %s", self._election, what, error)

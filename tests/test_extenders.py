@@ -2,13 +2,21 @@
 
 import json
 import ssl
+import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trustme
 from cluster import Cluster, eventually
 from extenders import configuration, extender
+
+from lib.kube.api import Api
+from lib.kube.objects import ObjectMeta, Pod
+from lib.scheduling.extender import ExtenderError
+from lib.service.config import load_config
+from lib.service.extenders import connected
 
 GPU = {"example.com/gpu": "1"}
 TRAINING = [{"name": "main", "image": "nginx", "resources": {"requests": GPU, "limits": GPU}}]
@@ -225,3 +233,16 @@ def test_an_extender_may_want_to_know_who_asks(cluster: Cluster) -> None:
         for who, status in ((stranger, 3), (ca, 0)):
             config = configuration(cluster.folder, options | {"tlsConfig": as_client_of(who)})
             assert cluster.poller(config).returncode == status
+
+
+def test_none_is_asked_to_bind_by_one_that_does_not_lead(tmp_path: Path) -> None:
+    with extender({"bind": lambda body: {}}) as running:
+        configuration(tmp_path, {"urlPrefix": running.url, "bindVerb": "bind"})
+        config = load_config(tmp_path / "scheduler.yaml")
+        with (
+            Api(running.url, threading.Event(), may_write=lambda: False) as api,
+            connected(config.extenders, api, print) as extenders,
+            pytest.raises(ExtenderError, match="is not sent: another may be leading by now"),
+        ):
+            extenders.bind(Pod(ObjectMeta(name="web")), "n1")
+        assert running.sent == []

@@ -102,6 +102,7 @@ class KeepAliveTransport(httpx.BaseTransport):
 class _Connection:
     """A connection, and what has been read from it of the present answer.
 
+    may_be_kept: whether another request may follow, as the answer is complete.
     Those of its methods that begin with `on_` are called by the parser.
     """
 
@@ -119,17 +120,12 @@ class _Connection:
         """Whether there is nothing to read: between two answers, that would be the end."""
         return not self._readable.poll(0)
 
-    @property
-    def may_be_kept(self) -> bool:
-        """Whether another request may follow the answer that was read."""
-        return self.is_complete and self._parser.should_keep_alive()
-
     def send(self, request: httpx.Request) -> None:
         """Send a request, and have what is read from now on be its answer."""
         self._timeout: dict[str, float | None] = request.extensions["timeout"]
         self.status, self.reason = 0, b""
         self.headers: list[tuple[bytes, bytes]] = []
-        self.is_complete = self._has_head = self._ends_with_connection = False
+        self.is_complete = self.may_be_kept = self._has_head = self._ends_with_connection = False
         self._content: list[bytes] = []
         lines = [
             b"%b %b HTTP/1.1" % (request.method.encode(), request.url.raw_path),
@@ -196,6 +192,7 @@ class _Connection:
 
     def on_message_complete(self) -> None:
         self.is_complete = True
+        self.may_be_kept = self._parser.should_keep_alive()  # it knows only now
 
 
 class _Body(httpx.SyncByteStream):

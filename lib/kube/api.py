@@ -29,6 +29,7 @@ from tenacity import (
 from tenacity.nap import sleep_using_event
 
 from lib.kube.objects import Object, ObjectMeta, Status, decode_hook
+from lib.kube.transport import KeepAliveTransport, to_host, to_unix_socket
 
 log = logging.getLogger(__name__)
 
@@ -42,9 +43,6 @@ TIMEOUT = httpx.Timeout(10, connect=3)
 """Seconds for each step of a request; the API server itself gives up on most after 60."""
 
 ACCEPT = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-
-CONNECTIONS = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-"""As many as there are writers, and all of them kept open."""
 
 LONGEST_ANSWER = 60.0
 """Seconds for the whole of an answer."""
@@ -226,12 +224,14 @@ class Api:
         # A transport instead of a client: redirects, cookies, and proxies from the environment are for the
         # world outside, and all they do for kubectl proxy beside us is to cost a third of each request.
         if url.scheme == "unix":
-            self._http = httpx.HTTPTransport(uds=url.path, limits=CONNECTIONS, verify=False)
+            self._http = KeepAliveTransport(to_unix_socket(url.path))
             # kubectl proxy answers to hosts it knows only; "localhost" is one.
             self._base = "http://localhost"
         else:
-            # To make ready for TLS takes 0.05 s, and kubectl proxy speaks none.
-            self._http = httpx.HTTPTransport(limits=CONNECTIONS, verify=url.scheme == "https")
+            secure = url.scheme == "https"
+            tls = httpx.create_ssl_context() if secure else None
+            port = url.port or (443 if secure else 80)
+            self._http = KeepAliveTransport(to_host(url.hostname or "", port, tls))
             self._base = address.rstrip("/")
         self._stopping = stopping
 
@@ -410,7 +410,7 @@ class Api:
         )
         try:
             answer = self._http.handle_request(request)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise UnreachableError(self._nobody_there(error)) from error
         answer.request = request
         return answer
@@ -461,7 +461,7 @@ class Watch(Generic[T]):
     def close(self) -> None:
         """Hang up; whoever reads the events is told that the connection broke."""
         with suppress(OSError):  # it has ended by itself
-            self._answer.extensions["network_stream"].get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+            self._answer.extensions["socket"].shutdown(socket.SHUT_RDWR)
 
     def _read(self, line: bytes) -> WatchEvent[T]:
         kind = self._kind

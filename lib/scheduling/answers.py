@@ -8,7 +8,7 @@ pods (spreading, pod affinity) say nothing that could be kept; they are asked ab
 from collections.abc import Hashable, Mapping, Sequence, Set
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.cluster import Cluster, NodeInfo, Touched
 from lib.scheduling.decision import Rejection
 from lib.scheduling.framework import (
     MAX_NODE_SCORE,
@@ -118,7 +118,7 @@ class Answers:
         self.totals = [UNSCORED] * everyone
         self.columns: dict[str, list[int]] = {}
         self._scorers: list[ScorePlugin] | None = None
-        self._heard = len(cluster.touched)
+        self._touched = Touched(cluster)
 
     def rejection(self, i: int) -> Rejection | None:
         """Who is the first to rule a node out."""
@@ -175,8 +175,7 @@ class Answers:
 
     def catch_up(self) -> None:
         """Ask again about nodes whose pods have changed since, where anything was asked."""
-        touched, self._heard = self._cluster.touched[self._heard :], len(self._cluster.touched)
-        places = [self._cluster.place[name] for name in dict.fromkeys(touched)]
+        places = self._touched.places()
         asked = [i for i in places if self.rejections[i] is not UNASKED]
         scored = [i for i in places if self.totals[i] != UNSCORED]
         for i in places:  # all of them first: a plugin may fail on one

@@ -293,21 +293,32 @@ class Cluster:
             self._take_away(self._places[uid][0])
 
 
+class Touched:
+    """Tells where in `Cluster.order` pods have changed since it was asked last."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._heard = len(cluster.touched)
+
+    def places(self) -> list[int]:
+        """Each place once."""
+        touched = self._cluster.touched[self._heard :]
+        self._heard += len(touched)
+        return [self._cluster.place[name] for name in dict.fromkeys(touched)]
+
+
 class Matching:
     """How many of each node's pods match; counted again only on nodes whose pods have changed."""
 
     def __init__(self, cluster: Cluster, namespace: str, selector: LabelSelector) -> None:
         self._cluster, self._namespace, self._selector = cluster, namespace, selector
         self._counts: dict[int, int] = {}
-        self._heard = 0
+        self._touched = Touched(cluster)
         self._count(range(len(cluster.order)))
-        self._heard = len(cluster.touched)
 
     def counts(self) -> Mapping[int, int]:
         """By the node's place in `order`; nodes without any are left out."""
-        touched, self._heard = self._cluster.touched[self._heard :], len(self._cluster.touched)
-        if touched:
-            self._count({self._cluster.place[name] for name in touched})
+        self._count(self._touched.places())
         return self._counts
 
     def _count(self, places: Iterable[int]) -> None:

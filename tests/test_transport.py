@@ -1,0 +1,161 @@
+"""The transport against a server that says exactly what it is told, byte by byte."""
+
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import trustme
+
+from lib.kube.transport import KeepAliveTransport, to_host, to_unix_socket
+
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+PIECES = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"
+TO_THE_END = b"HTTP/1.1 200 OK\r\n\r\nhello"
+NO_MORE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
+
+
+class Server:
+    """Answers the first request of its first connection with the first answer, and so on.
+
+    An answer is sent in its pieces. After None, the connection is closed. heard: by connection, the requests.
+    """
+
+    def __init__(self, listener: socket.socket, *connections: list[bytes | None]) -> None:
+        self.listener = listener
+        self.heard: list[list[bytes]] = []
+        self._connections = connections
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        for answers in self._connections:
+            with suppress(OSError), self.listener.accept()[0] as accepted:
+                self.heard.append([])
+                for answer in answers:
+                    if answer is None:
+                        break
+                    self.heard[-1].append(accepted.recv(1 << 16))
+                    for byte in answer.split(b"|"):
+                        accepted.sendall(byte)
+                else:
+                    accepted.recv(1)  # until the other side hangs up
+
+
+@contextmanager
+def serving(*connections: list[bytes | None]) -> Iterator[tuple[Server, KeepAliveTransport]]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = Server(listener, *connections)
+        with closing(KeepAliveTransport(to_host(*listener.getsockname()[:2]))) as transport:
+            yield server, transport
+
+
+def get(transport: KeepAliveTransport, timeout: float = 5.0, content: bytes = b"") -> httpx.Response:
+    extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
+    request = httpx.Request("GET", "http://server/path?x=1", content=content, extensions=extensions)
+    answer = transport.handle_request(request)
+    answer.request = request
+    with closing(answer):
+        answer.read()
+    return answer
+
+
+@pytest.mark.parametrize("answer", [WHOLE, PIECES, NO_MORE, b"|".join(bytes([each]) for each in PIECES)])
+def test_an_answer_is_read_however_it_comes(answer: bytes) -> None:
+    with serving([answer]) as (server, transport):
+        read = get(transport, content=b"body")
+        assert (read.status_code, read.reason_phrase, read.content) == (200, "OK", b"hello")
+        head, body = server.heard[0][0].split(b"\r\n\r\n")
+        assert head.startswith(b"GET /path?x=1 HTTP/1.1\r\nHost: server\r\n")
+        assert b"Content-Length: 4" in head
+        assert body == b"body"
+
+
+def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+    with serving([TO_THE_END, None], [WHOLE]) as (server, transport):
+        assert get(transport).content == b"hello"
+        assert get(transport).content == b"hello"
+        assert [len(requests) for requests in server.heard] == [1, 1]
+
+
+def test_a_connection_is_kept_for_the_next_request() -> None:
+    with serving([WHOLE, PIECES, WHOLE]) as (server, transport):
+        assert [get(transport).content for _ in range(3)] == [b"hello"] * 3
+        assert [len(requests) for requests in server.heard] == [3]
+
+
+def test_one_that_the_server_closes_is_not_used_again() -> None:
+    with serving([WHOLE, None], [NO_MORE, None], [WHOLE]) as (server, transport):
+        for _ in range(3):
+            assert get(transport).content == b"hello"
+        assert [len(requests) for requests in server.heard] == [1, 1, 1]
+
+
+def test_an_answer_that_nobody_reads_to_its_end_costs_its_connection() -> None:
+    with serving([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"], [WHOLE]) as (server, transport):
+        request = httpx.Request("GET", "http://server/", extensions={"timeout": httpx.Timeout(5).as_dict()})
+        transport.handle_request(request).close()
+        assert get(transport).content == b"hello"
+        assert [len(requests) for requests in server.heard] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\nContent-", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", httpx.RemoteProtocolError),
+        (PIECES[:-5], httpx.RemoteProtocolError),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", httpx.RemoteProtocolError),
+    ],
+    ids=["nothing", "half a head", "half a body", "no last chunk", "not HTTP"],
+)
+def test_what_is_no_whole_answer_is_an_error(answer: bytes, error: type[Exception]) -> None:
+    with serving([answer, None]) as (_, transport), pytest.raises(error):
+        get(transport)
+
+
+@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"])
+def test_an_answer_must_come_in_time(answer: bytes) -> None:
+    with serving([answer]) as (_, transport), pytest.raises(httpx.ReadTimeout):
+        get(transport, timeout=0.1)
+
+
+def test_where_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = listener.getsockname()
+    with pytest.raises(httpx.ConnectError):
+        get(KeepAliveTransport(to_host(*address)))
+
+
+def test_over_a_unix_socket(tmp_path: Path) -> None:
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        Server(listener, [WHOLE])
+        with closing(KeepAliveTransport(to_unix_socket(path))) as transport:
+            assert get(transport).content == b"hello"
+    with pytest.raises(httpx.ConnectError):
+        get(KeepAliveTransport(to_unix_socket(str(tmp_path / "nobody"))))
+
+
+def test_over_tls() -> None:
+    ca = trustme.CA()
+    ours, theirs = ssl.create_default_context(), ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    ca.issue_cert("127.0.0.1").configure_cert(theirs)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as plain,
+        theirs.wrap_socket(plain, server_side=True) as listener,
+    ):
+        address = listener.getsockname()
+        Server(listener, [], [WHOLE, WHOLE])
+        with pytest.raises(httpx.ConnectError, match="certificate"):
+            get(KeepAliveTransport(to_host(*address, ours)))
+        ca.configure_trust(ours)
+        with closing(KeepAliveTransport(to_host(*address, ours))) as transport:
+            assert [get(transport).content for _ in range(2)] == [b"hello"] * 2

@@ -79,7 +79,7 @@ def test_each_failure_has_its_error(
         assert len(server.requests) == 1  # whether a POST is to be repeated is for those who made it
 
 
-@pytest.mark.parametrize("answers", [[False], [True, False]], ids=["before connecting", "before the body"])
+@pytest.mark.parametrize("answers", [[False], [True, False]], ids=["at first", "when connected"])
 def test_a_write_that_may_not_be_made_is_not_sent(answers: list[bool]) -> None:
     asked = iter(answers)
     with (

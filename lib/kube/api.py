@@ -397,9 +397,11 @@ class Api:
     ) -> httpx.Response:
         """Send a request; the answer, of which only the head has been read."""
         extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
-        if self._may_write is not always and method != "GET":
-            self.check_may_write(f"{method} {path}")
-            extensions["trace"] = partial(self._check_once_more, f"{method} {path}")
+        if method != "GET":
+            # To connect may take seconds, and a process may be stopped at any time and go on much later: so
+            # that is asked once more when nothing is left to do but to send.
+            check = extensions["before_sending"] = partial(self.check_may_write, f"{method} {path}")
+            check()
         request = httpx.Request(
             method,
             f"{self._base}{path}",
@@ -419,14 +421,6 @@ class Api:
         """NotLeadingError, which names what isn't sent, unless poller may write."""
         if not self._may_write():
             raise NotLeadingError(f"{what} is not sent: another may be leading by now")
-
-    def _check_once_more(self, what: str, step: str, _: object) -> None:
-        """Ask again when nothing is left to do but to send the body, without which a server does nothing.
-
-        To connect may take seconds, and a process may be stopped at any time, and go on much later.
-        """
-        if step == "http11.send_request_body.started":
-            self.check_may_write(what)
 
     def _nobody_there(self, error: Exception) -> str:
         url = urlsplit(self.address)

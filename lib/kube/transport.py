@@ -50,8 +50,9 @@ class KeepAliveTransport(httpx.BaseTransport):
     """Sends requests, several threads at a time if need be; opens as many connections as are in use at once.
 
     A request's extension "timeout" holds the seconds for each step, as httpx has it; "read" may still be
-    changed while the answer is read. An answer's extension "socket" is where it comes from. What fails raises
-    httpx's own errors.
+    changed while the answer is read. Its extension "before_sending", if there is one, is called when all is
+    ready to be sent; if that raises an error, nothing is. An answer's extension "socket" is where it comes
+    from. What fails raises httpx's own errors.
     """
 
     def __init__(self, connect: Connect) -> None:
@@ -132,9 +133,12 @@ class _Connection:
             *(b"%b: %b" % header for header in request.headers.raw),
             b"\r\n",
         ]
+        message = b"\r\n".join(lines) + request.content
         self.socket.settimeout(self._timeout["write"])
+        if check := request.extensions.get("before_sending"):
+            check()
         try:
-            self.socket.sendall(b"\r\n".join(lines) + request.content)
+            self.socket.sendall(message)
         except TimeoutError as error:
             raise httpx.WriteTimeout(str(error)) from error
         except OSError as error:

@@ -27,6 +27,7 @@ from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.groups import batches, decide_together
+from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
@@ -133,7 +134,8 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         address = own_proxy.address if own_proxy else options.proxy
         api = stack.enter_context(Api(address, shutdown.stopping))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
-        profiles = {each.scheduler_name: each for each in profiles_for(options, random, extenders)}
+        found = profiles_for(options.config, options.profiles, Handle(random, extenders))
+        profiles = {each.scheduler_name: each for each in found}
         in_full = bool(options.explain) or options.verbose
         schedulers = {
             name: Scheduler(each, random, extenders, in_full=in_full) for name, each in profiles.items()

@@ -241,7 +241,7 @@ class PreBindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class BindPlugin(Plugin, Protocol):
-    """Binds a pod, in place of poller."""
+    """Binds a pod, or leaves that to poller."""
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """SKIP leaves it to the next one, POST to poller."""

@@ -247,7 +247,9 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             )
         read = _config(config)
         if policy and read.profiles:
-            raise typer.BadParameter("--policy has no say where --config has profiles: leave it out")
+            raise typer.BadParameter(
+                "--policy has no say where --config has profiles: leave it out, and POLLER_POLICY"
+            )
         if policy and not scheduler_name:
             raise typer.BadParameter("--policy says how to serve --scheduler-name NAME: give that, too")
         if plugin and policy == PolicyName.RANDOM:

@@ -87,7 +87,9 @@ def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle
     problems = [problem for reading in readings for problem in reading.problems]
     problems += [*_wrong_names(names), *_wrong_percentages(percentages), *_wrong_queue_sorts(specs)]
     if asked.scheduler_name and None not in own_names:
-        problems.append("profiles: have names of their own; leave out --scheduler-name")
+        problems.append(
+            "profiles: have names of their own; leave out --scheduler-name, and POLLER_SCHEDULER_NAME"
+        )
     if problems:
         raise ConfigError(problems)
     return profiles

@@ -33,7 +33,7 @@ def _of(profile: Profile, width: int) -> Iterator[str]:
         yield "  what plugins are told:"
         yield from (_indented(each, width) for each in told)
     yield "  so many feasible nodes are enough to choose from, of over 100:"
-    yield _indented(f"{enough} %" if enough else "50 %, and fewer the more there are, down to 5 %", width)
+    yield _indented(f"{enough} %" if enough else "50 % and less, the more there are, down to 5 %", width)
     yield ""
 
 

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, rest: Any, words:
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize("text", [b"", b"[", b"\xff", b"- 1"])
+@pytest.mark.parametrize("text", [b"", b"[", b"\xff", b"- 1", b"? [a]\n: b", b"1: 2"])
 def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_bytes(text)

@@ -19,7 +19,7 @@ from lib.scheduling.plugins.pod_topology_spread import SYSTEM_DEFAULTS
 from lib.scheduling.plugins.registry import Handle
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, load_config
 from lib.service.config.arguments import ARGS
-from lib.service.config.profiles import LACKING, PREPARED_BY
+from lib.service.config.enabling import LACKING, PREPARED_AT
 from lib.service.extenders import connected
 from lib.service.profiles import Asked, profiles_for
 
@@ -93,7 +93,7 @@ def compare_point(profile: Profile, point: str, names: list[str]) -> None:
     ours = [name for name in asked(profile, point) if (point, name) not in ONLY_HERE]
     assert ours[: len(theirs)] == theirs
     # Disabled where it prepares what it is asked elsewhere, a plugin is asked all the same.
-    after = [later for later, before in PREPARED_BY.items() if before == point]
+    after = [later for later, before in PREPARED_AT.items() if before == point]
     assert set(ours[len(theirs) :]) <= {name for later in after for name in asked(profile, later)}
 
 

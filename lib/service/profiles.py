@@ -11,8 +11,9 @@ from lib.scheduling.framework import Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import Handle, default_profile, random_profile
 from lib.service.config import KubeSchedulerConfiguration
+from lib.service.config.enabling import Reading
 from lib.service.config.fields import ConfigError, not_between
-from lib.service.config.profiles import KubeSchedulerProfile, Policies, Reading
+from lib.service.config.profiles import KubeSchedulerProfile
 from lib.service.policies import Policy
 
 DEFAULT_NAME, RANDOM_NAME = "my-scheduler", "random-scheduler"
@@ -71,8 +72,8 @@ def _own(asked: Asked, handle: Handle) -> list[Profile]:
 
 
 def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
-    specs, policies = config.profiles, _by_name(asked.policies)
-    readings = [Reading(each, f"profiles[{i}]", policies, handle) for i, each in enumerate(specs)]
+    specs = config.profiles
+    readings = [Reading(each, f"profiles[{i}]", asked.policies, handle) for i, each in enumerate(specs)]
     without = () if asked.preemption else (DefaultPreemption.name,)
     own_names = [each.scheduler_name for each in specs]
     names = list(own_names)
@@ -93,14 +94,6 @@ def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle
     if problems:
         raise ConfigError(problems)
     return profiles
-
-
-def _by_name(policies: Sequence[Policy]) -> Policies:
-    plugins = [plugin for policy in policies for plugin in policy.plugins]
-    return Policies(
-        {name: [each for each in plugins if each.name == name] for name in {each.name for each in plugins}},
-        {name: weight for policy in policies for name, weight in policy.weights.items()},
-    )
 
 
 def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
-from lib.scheduling.framework import FilterPlugin, Plugin, Profile, ScorePlugin
+from lib.scheduling.framework import Profile
 from lib.scheduling.groups import POD_GROUP, group_of
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import Workloads, controller_of
@@ -55,15 +55,11 @@ def _budgets(feed: Feed, report: Report) -> list[PodDisruptionBudget] | None:
 
 def _spreads_by_default(profile: Profile) -> bool:
     """Whether a pod's service and controller matter where it has no constraints of its own."""
-    asked: dict[str, Sequence[Plugin]] = {
-        "DoNotSchedule": profile.with_point(FilterPlugin),
-        "ScheduleAnyway": profile.scoring(ScorePlugin),
-    }
     return any(
-        isinstance(plugin, PodTopologySpread)
-        and any(each.when_unsatisfiable == action for each in plugin.default_constraints)
-        for action, plugins in asked.items()
-        for plugin in plugins
+        each.when_unsatisfiable == "DoNotSchedule" or plugin.name in profile.weights
+        for plugin in profile.plugins
+        if isinstance(plugin, PodTopologySpread)
+        for each in plugin.default_constraints
     )
 
 

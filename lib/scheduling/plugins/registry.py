@@ -62,8 +62,7 @@ def _by_itself(kind: Callable[..., Plugin]) -> Maker:
 
 
 def _fit(handle: Handle, arguments: Mapping[str, Any]) -> Plugin:
-    own = NodeResourcesFit(**arguments)
-    ignored = own.ignored_resources | handle.extenders.ignored_resources
+    ignored = arguments.get("ignored_resources", frozenset()) | handle.extenders.ignored_resources
     return NodeResourcesFit(**{**arguments, "ignored_resources": ignored})
 
 

@@ -12,22 +12,32 @@ from msgspec import field
 
 from lib.kube import objects
 from lib.scheduling.plugins.pod_topology_spread import SYSTEM_DEFAULTS
-from lib.service.config.fields import VERSION, Strict, no_label_key, no_label_value, not_among, not_between
+from lib.service.config.fields import (
+    VERSION,
+    ConfigError,
+    Strict,
+    no_label_key,
+    no_label_value,
+    not_among,
+    not_between,
+    read,
+    wrong_head,
+)
 
 
 class Args(Strict):
-    """Base of all arguments; these have none."""
+    """Base of all arguments."""
 
     api_version: str = VERSION
     kind: str = ""
 
-    def problems(self, path: str) -> Iterator[str]:  # noqa: ARG002 (others need it)
+    def problems(self, path: str) -> Iterator[str]:
         """What is wrong with them."""
-        yield from ()
+        raise NotImplementedError
 
     def for_plugin(self) -> dict[str, Any]:
         """They, as the plugin's constructor has them."""
-        return {}
+        raise NotImplementedError
 
 
 class DefaultPreemptionArgs(Args):
@@ -380,3 +390,17 @@ ARGS: Mapping[str, type[Args]] = {
     "PodTopologySpread": PodTopologySpreadArgs,
 }
 """What there is to tell, by plugin; other plugins are told nothing."""
+
+
+def arguments_for(plugin: str, raw: dict[str, Any], path: str) -> dict[str, Any]:
+    """What a plugin's constructor is told. ConfigError when something is wrong."""
+    if plugin not in ARGS:
+        if raw:
+            raise ConfigError([f"{path}: {plugin} takes none; leave them out"])
+        return {}
+    if wrong := [*wrong_head(raw, f"{plugin}Args", f"{path}.")]:
+        raise ConfigError(wrong)
+    args = read(raw, ARGS[plugin], path)
+    if wrong := [*args.problems(path)]:
+        raise ConfigError(wrong)
+    return args.for_plugin()

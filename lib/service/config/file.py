@@ -6,9 +6,7 @@ pkg/scheduler/apis/config/validation/validation.go and component-base/config/val
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import yaml
 from msgspec import field
 
 from lib.service.config.extenders import ExtenderConfig, problems_of
@@ -143,8 +141,10 @@ def load_config(file: Path) -> KubeSchedulerConfiguration:
 
     Whether there are such plugins is asked later, when it is known which policies are loaded.
     """
+    from lib.service.config.strict_yaml import parse  # here, as few runs need it
+
     try:
-        raw = without_nulls(yaml.load(file.read_bytes(), _Loader))
+        raw = without_nulls(parse(file.read_bytes()))
         if isinstance(raw, dict) and (wrong := [*wrong_head(raw, KIND)]):
             raise ConfigError(wrong)
         config = read(raw, KubeSchedulerConfiguration)
@@ -153,19 +153,5 @@ def load_config(file: Path) -> KubeSchedulerConfiguration:
         return config
     except OSError as error:
         raise ConfigError([error.strerror or str(error)], file) from error
-    except (yaml.YAMLError, UnicodeError) as error:
-        raise ConfigError([str(error)], file) from error
     except ConfigError as error:
         raise ConfigError(error.problems, file) from error
-
-
-class _Loader(yaml.CSafeLoader):
-    """Reads YAML in which no field is given twice."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen: set[Any] = set()
-        for key, _ in node.value:
-            if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value} is given twice", problem_mark=key.start_mark)
-            seen.add(key.value)
-        return super().construct_mapping(node, deep)

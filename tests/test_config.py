@@ -87,7 +87,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_a_field_that_is_given_twice_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nprofiles: []\nprofiles: []\n")
-    with pytest.raises(ConfigError, match=r"profiles is given twice(.|\n)*line 3"):
+    with pytest.raises(ConfigError, match=r"scheduler\.yaml: line 3, column 1: profiles is given twice"):
         load_config(file)
 
 

@@ -1,7 +1,6 @@
 """Which profiles are to be served: those of the configuration file, or those that come with poller."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -97,14 +96,13 @@ def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle
 
 
 def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:
-    count = Counter(names)
     for i, name in enumerate(names):
         place = f"profiles[{i}].schedulerName"
         if name is None:
             yield f"{place}: is missing; of several profiles only one may have its name from --scheduler-name"
         elif not is_scheduler_name(name):
             yield f"{place}: {name!r} is no name that a pod's spec.schedulerName can have"
-        elif count[name] > 1 and name in names[:i]:
+        elif name in names[:i]:
             yield f"{place}: {name} is that of profiles[{names.index(name)}], too"
 
 

@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 from msgspec import field
+from msgspec.structs import asdict
 
 from lib.kube import objects
 from lib.scheduling.plugins.pod_topology_spread import SYSTEM_DEFAULTS
@@ -36,8 +37,9 @@ class Args(Strict):
         raise NotImplementedError
 
     def for_plugin(self) -> dict[str, Any]:
-        """They, as the plugin's constructor has them."""
-        raise NotImplementedError
+        """They, as the plugin's constructor has them: under the same names, if nothing else is said."""
+        fields = asdict(self)
+        return {name: fields[name] for name in fields if name not in ("api_version", "kind")}
 
 
 class DefaultPreemptionArgs(Args):
@@ -55,13 +57,6 @@ class DefaultPreemptionArgs(Args):
         if percentage == absolute == 0:
             yield f"{path}: minCandidateNodesPercentage and minCandidateNodesAbsolute can't both be 0"
 
-    def for_plugin(self) -> dict[str, Any]:
-        """Under the same names."""
-        return {
-            "min_candidate_nodes_percentage": self.min_candidate_nodes_percentage,
-            "min_candidate_nodes_absolute": self.min_candidate_nodes_absolute,
-        }
-
 
 class InterPodAffinityArgs(Args):
     """What the wishes of pods that run already are worth."""
@@ -72,13 +67,6 @@ class InterPodAffinityArgs(Args):
     def problems(self, path: str) -> Iterator[str]:
         """What is wrong with them."""
         yield from not_between(f"{path}.hardPodAffinityWeight", self.hard_pod_affinity_weight, 0, 100)
-
-    def for_plugin(self) -> dict[str, Any]:
-        """Under the same names."""
-        return {
-            "hard_pod_affinity_weight": self.hard_pod_affinity_weight,
-            "ignore_preferred_terms_of_existing_pods": self.ignore_preferred_terms_of_existing_pods,
-        }
 
 
 # --- NodeAffinity ---------------------------------------------------------------------------------------
@@ -114,7 +102,7 @@ class Requirement(Strict):
 
 
 def _is_integer(text: str) -> bool:
-    return text.removeprefix("-").isdecimal()
+    return text.isascii() and text.isdecimal()
 
 
 class NodeSelectorTerm(Strict):

@@ -11,6 +11,10 @@ def parse(text: bytes) -> Any:
     """What stands in a file. ConfigError with line and column when it is no YAML, or has a field twice."""
     try:
         return yaml.load(text, _Loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ConfigError([f"{place}{error.problem}"]) from error
     except (yaml.YAMLError, UnicodeError) as error:
         raise ConfigError([str(error)]) from error
 

@@ -27,6 +27,7 @@ from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.groups import batches, decide_together
+from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
@@ -144,7 +145,8 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         leads = stack.enter_context(standing_for(options.leader_election, address, shutdown))
         api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
-        profiles = {each.scheduler_name: each for each in profiles_for(options, random, extenders)}
+        found = profiles_for(options.config, options.profiles, Handle(random, extenders))
+        profiles = {each.scheduler_name: each for each in found}
         in_full = bool(options.explain) or options.verbose
         schedulers = {
             name: Scheduler(each, random, extenders, in_full=in_full) for name, each in profiles.items()

@@ -60,6 +60,17 @@ def test_a_bad_variable_is_refused_too() -> None:
 
 def test_help_names_each_option_and_its_variable() -> None:
     said = poller("--help").stdout
-    for option in ("proxy", "start-proxy", "scheduler-name", "interval", "watch", "once", "dry-run", "seed"):
+    for option in (
+        "proxy",
+        "start-proxy",
+        "scheduler-name",
+        "config",
+        "check-config",
+        "interval",
+        "watch",
+        "once",
+        "dry-run",
+        "seed",
+    ):
         assert f"--{option}" in said
         assert f"POLLER_{option.upper().replace('-', '_')}" in said

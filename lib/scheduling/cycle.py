@@ -18,6 +18,7 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.evaluation import Evaluator
 from lib.scheduling.extender import ExtenderError, Extenders
 from lib.scheduling.framework import (
+    POST,
     SKIP,
     BadAnswerError,
     BindPlugin,
@@ -38,6 +39,8 @@ from lib.scheduling.framework import (
 from lib.scheduling.policy import FilterFunction, ScoreFunction
 
 log = logging.getLogger(__name__)
+
+NOT_BOUND = unschedulable("every bind plugin left the pod to another")
 
 
 class Scheduler:
@@ -85,7 +88,7 @@ class Scheduler:
     def bind(self, decision: Decision, cluster: Cluster) -> bool:
         """Ask the PreBind plugins, extenders and Bind plugins; whether one of them bound the pod.
 
-        If none did, and the decision's outcome still is `scheduled`, the pod is to be bound as usual.
+        If none did, and the decision's outcome still is `scheduled`, poller is to POST the binding.
         """
         assert decision.node_name
         arguments = decision.state, decision.pod, decision.node_name
@@ -102,9 +105,12 @@ class Scheduler:
                 status = checked(binder.bind(*arguments))
                 if status is None:
                     return True
+                if status == POST:
+                    return False
                 if status != SKIP:
                     self._reject(decision, cluster, status)
                     return False
+            self._reject(decision, cluster, NOT_BOUND)
         return False
 
     def post_bind(self, decision: Decision) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from lib.kube.api import Api, ApiError, read_all
 from lib.kube.objects import Node, ObjectMeta, Pod
 from lib.scheduling.extender import Extender, ExtenderError, Extenders
-from lib.service.config import ExtenderConfig
+from lib.service.config.extenders import ExtenderConfig
 
 
 @contextmanager

@@ -10,23 +10,21 @@ from threading import TIMEOUT_MAX
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
+import msgspec
 import typer
 
 from lib.kube.lease import LeaderElection
+from lib.scheduling.framework import Profile
+from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.queue import Times
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
 from lib.service.explain import Explain, as_json, as_table
 from lib.service.policies import Policy, PolicyError, load_policies
+from lib.service.profiles import Asked, PolicyName, is_scheduler_name, profiles_for
+from lib.service.served import show
 
 DEFAULT_PROXY = "http://127.0.0.1:8001"
 """Where `kubectl proxy` listens unless told otherwise."""
-
-
-class PolicyName(StrEnum):
-    """The policies that come with poller."""
-
-    DEFAULT = "default"
-    RANDOM = "random"
 
 
 class ExplainName(StrEnum):
@@ -45,15 +43,12 @@ class Options:
 
     proxy: str
     start_proxy: bool
-    scheduler_name: str | None
-    policy: PolicyName
     namespaces: tuple[str, ...]
-    plugins: tuple[Policy, ...]
     config: KubeSchedulerConfiguration
+    profiles: Asked
     bind_workers: int
     annotate: bool
     explain: Explain | None
-    preemption: bool
     times: Times
     interval: float
     watch: bool
@@ -79,7 +74,7 @@ def _address(text: str | None) -> str | None:
 
 
 def _name(text: str | None) -> str | None:
-    if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
+    if text is not None and not is_scheduler_name(text):
         raise typer.BadParameter(f"{text!r} is no name that a pod's spec.schedulerName can have")
     return text
 
@@ -104,9 +99,9 @@ def _seconds(number: float | None) -> float | None:
 
 
 def _duration(what: str, default: float | None = None) -> Any:
-    """An option that takes seconds; `default` is what comes of leaving it out, if its own default is None."""
-    shown = default is None or f"{default:g}"
-    return typer.Option(callback=_seconds, metavar="SECONDS", show_default=shown, help=what)
+    """An option that takes seconds; `default` holds where neither it nor the file says anything."""
+    shown = True if default is None else f"{default:g}"
+    return typer.Option(callback=_seconds, metavar="SECONDS", help=what, show_default=shown)
 
 
 def _flag(what: str, *names: str) -> Any:
@@ -128,17 +123,48 @@ def _config(file: Path | None) -> KubeSchedulerConfiguration:
         raise typer.BadParameter(str(error), param_hint="--config") from error
 
 
-def _leader_election(*, asked_for: bool | None, **settings: float | str | None) -> LeaderElection | None:
-    """How to elect a leader; None if that isn't asked for. What is None has kube-scheduler's default."""
-    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    if not asked_for:
+def _leader_election(
+    config: KubeSchedulerConfiguration, asked_for: bool, **settings: float | str | None
+) -> LeaderElection | None:
+    """How to elect a leader; None if that isn't asked for. The options win over the file.
+
+    A file that has a word on it asks for it, unless it says that it doesn't: so kube-scheduler reads it.
+    """
+    given = _said(settings)
+    file = _said(msgspec.structs.asdict(config.leader_election))
+    file.pop("resource_lock", None)
+    if not (asked_for or file.pop("leader_elect", bool(file))):
         if given:
             raise typer.BadParameter("--leader-elect-… say how to elect a leader: give --leader-elect, too")
         return None
+    file.pop("leader_elect", None)
     try:
-        return LeaderElection(**given)
+        return LeaderElection(**{**file, **given})
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--leader-elect") from error
+
+
+def _said(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _times(
+    config: KubeSchedulerConfiguration, first: float | None, longest: float | None, last: float
+) -> Times:
+    """What the options say wins over the file."""
+    return Times(
+        first or config.pod_initial_backoff_seconds or Times.initial_backoff,
+        longest or config.pod_max_backoff_seconds or Times.max_backoff,
+        last,
+    )
+
+
+def _profiles(options: Options, file: Path | None) -> list[Profile]:
+    """What would be served. Once connected it is made again, with extenders."""
+    try:
+        return profiles_for(options.config, options.profiles, Handle())
+    except ConfigError as error:
+        raise typer.BadParameter(str(ConfigError(error.problems, file)), param_hint="--config") from error
 
 
 def run_with_options(run: Callable[[Options], int]) -> None:
@@ -195,7 +221,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             list[Path] | None,
             typer.Option(
                 metavar="FILE.py",
-                help="A policy of your own, added to the default one: filter(pod, node), score(pod, node). "
+                help="A policy of your own, added to the default ones: filter(pod, node), score(pod, node). "
                 "May be given more than once.",
             ),
         ] = None,
@@ -203,9 +229,13 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             Path | None,
             typer.Option(
                 metavar="FILE.yaml",
-                help="A KubeSchedulerConfiguration; of what may stand in one, poller reads the extenders.",
+                help="A KubeSchedulerConfiguration: profiles, extenders and more, as kube-scheduler has it.",
             ),
         ] = None,
+        check_config: Annotated[
+            bool,
+            _flag("Say which plugins would be asked where, start nothing, and exit.", "--check-config"),
+        ] = False,
         explain: Annotated[
             ExplainName | None,
             typer.Option(help="Show each decision, node by node, on standard output."),
@@ -226,9 +256,9 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             _flag("Hear of changes when they happen, and don't wait for the next poll.", "--watch"),
         ] = False,
         leader_elect: Annotated[
-            bool | None,
+            bool,
             _flag("Write only while we hold the lease; another poller may stand by.", "--leader-elect"),
-        ] = None,
+        ] = False,
         leader_elect_lease_duration: Annotated[
             float | None,
             _duration(
@@ -266,10 +296,12 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             _flag("Let no pod leave for a more important one.", "--no-preemption"),
         ] = False,
         pod_initial_backoff: Annotated[
-            float,
-            _duration("Try a pod again no sooner; twice that each time."),
-        ] = Times.initial_backoff,
-        pod_max_backoff: Annotated[float, _duration("But never let it wait longer.")] = Times.max_backoff,
+            float | None,
+            _duration("Try a pod again no sooner; twice that each time.", Times.initial_backoff),
+        ] = None,
+        pod_max_backoff: Annotated[
+            float | None, _duration("But never let it wait longer.", Times.max_backoff)
+        ] = None,
         pod_max_in_unschedulable_pods_duration: Annotated[
             float,
             _duration("Try one that fits nowhere again anyway."),
@@ -301,6 +333,11 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             raise typer.BadParameter(
                 "a proxy of our own has an address of its own: leave out --proxy, and POLLER_PROXY"
             )
+        read = _config(config)
+        if policy and read.profiles:
+            raise typer.BadParameter(
+                "--policy has no say where --config has profiles: leave it out, and POLLER_POLICY"
+            )
         if policy and not scheduler_name:
             raise typer.BadParameter("--policy says how to serve --scheduler-name NAME: give that, too")
         if plugin and policy == PolicyName.RANDOM:
@@ -315,19 +352,22 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         options = Options(
             proxy=proxy or DEFAULT_PROXY,
             start_proxy=start_proxy,
-            scheduler_name=scheduler_name,
-            policy=policy or PolicyName.DEFAULT,
             namespaces=tuple(dict.fromkeys(namespace or ())),
-            plugins=_policies(plugin or []),
-            config=_config(config),
+            config=read,
+            profiles=Asked(
+                scheduler_name, policy or PolicyName.DEFAULT, _policies(plugin or []), not no_preemption
+            ),
             bind_workers=bind_workers,
             annotate=not no_annotate,
             explain=EXPLAIN[explain] if explain else None,
-            preemption=not no_preemption,
-            times=Times(pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
+            times=_times(read, pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
             interval=interval,
             watch=watch,
-            leader_election=_leader_election(
+            # One look, or one that writes nothing, is nobody's rival, whatever the file says.
+            leader_election=None
+            if once or dry_run
+            else _leader_election(
+                read,
                 asked_for=leader_elect,
                 lease_duration=leader_elect_lease_duration,
                 renew_deadline=leader_elect_renew_deadline,
@@ -340,6 +380,10 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             seed=seed,
             verbose=verbose,
         )
+        profiles = _profiles(options, config)
+        if check_config:
+            show(profiles, options.config, options.times)
+            sys.exit(0)
         sys.exit(run(options))
 
     app()

@@ -28,15 +28,15 @@ MAX_NODE_SCORE = 100
 
 
 class Code(Enum):
-    """How a plugin answers when it doesn't just agree."""
+    """How a plugin answers when it doesn't just agree; in kube-scheduler's words."""
 
-    UNSCHEDULABLE = "unschedulable"
+    UNSCHEDULABLE = "Unschedulable"
     """Not now: something in the cluster may change, or be made to."""
-    UNSCHEDULABLE_AND_UNRESOLVABLE = "unschedulable and unresolvable"
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """Not here, and removing other pods would not help."""
-    WAIT = "wait"
+    WAIT = "Wait"
     """Permit: not yet, ask again at the next tick."""
-    SKIP = "skip"
+    SKIP = "Skip"
     """Nothing to do for this pod: don't ask again in this cycle. Of Bind: another plugin shall."""
 
 

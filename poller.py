@@ -6,7 +6,6 @@ Which pods wait for us? Which node is best for each? Tell the API server, wait, 
 
 import gc
 import signal
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, redirect_stdout
@@ -31,14 +30,16 @@ from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
 from lib.service.extenders import connected
+from lib.service.logs import set_up_logging
+from lib.service.observer import ListenError, observing
 from lib.service.options import Options, run_with_options
 from lib.service.profiles import profiles_for
-from lib.service.report import Report, set_up_logging
+from lib.service.report import Report
 from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.surroundings import look_around
 
-ALL_PLACED, NO_API, SOME_NOT_PLACED = 0, 1, 3
-"""Exit statuses of --once."""
+ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
+"""Exit statuses of --once; NO_START also of others, when the address to listen at is taken, say."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two tries to reach an API server that isn't there, unless the interval says otherwise."""
@@ -62,8 +63,9 @@ class Poller:
         now = time.monotonic()
         news = self.feed.poll()
         self.hear(news, now)
+        self.report.looked(self.queue, self.cluster)
         self.carry_out(self.decide(now), now)
-        self.report.tick_done(self.queue)
+        self.report.tick_done(self.queue, self.cluster)
         return news.unplaceable + len(self.queue)
 
     def hear(self, news: News, now: float) -> None:
@@ -90,6 +92,7 @@ class Poller:
         asked_again = self.held.ask_again(self.cluster, self.queue.uids(), now)
         decided = (decide_together(batch, self.cluster, self.schedulers) for batch in batches(ready))
         for decision in chain(asked_again, chain.from_iterable(decided)):
+            decision.attempt, decision.queued = self.queue.attempt(decision.pod.metadata.uid)
             self.report.decided(decision)
             yield decision
 
@@ -129,28 +132,31 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
     """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
     random = Random(options.seed)
     with ExitStack() as stack:
+        report.observer = observer = observing(options.listen)
         own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = own_proxy.address if own_proxy else options.proxy
-        api = stack.enter_context(Api(address, shutdown.stopping))
+        api = stack.enter_context(Api(address, shutdown.stopping, observer))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         profiles = {each.scheduler_name: each for each in profiles_for(options, random, extenders)}
         in_full = bool(options.explain) or options.verbose
         schedulers = {
-            name: Scheduler(each, random, extenders, in_full=in_full) for name, each in profiles.items()
+            name: Scheduler(each, random, extenders, in_full=in_full, observer=observer.cycles_of(name))
+            for name, each in profiles.items()
         }
         names = list(profiles)
         writer, dry_run = Writer(api, names), options.dry_run
         clerk = Clerk(
             writer, report, shutdown, workers=options.bind_workers, annotate=options.annotate, dry_run=dry_run
         )
-        queue = SchedulingQueue(profiles, options.times)
+        queue = SchedulingQueue(profiles, options.times, observer.queued)
         feed: Feed = WatchingFeed(api, names) if options.watch else PollingFeed(api, names)
         held = WaitingPods(schedulers)
         poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, options.dry_run)
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
-        report.started(names, address)
+        report.started(names, api.address)
 
         def tick() -> int:
+            report.tick_began()
             try:
                 if own_proxy:
                     own_proxy.revive()
@@ -165,27 +171,30 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         patiently = Retrying(
             retry=retry_if_exception_type(ApiError),
             wait=wait_exponential_jitter(multiplier=first, max=longest),
+            before_sleep=lambda state: report.rests(state.upcoming_sleep),
             sleep=shutdown.wait,
         )
         while True:
             patiently(tick)
             shutdown.heed()
             due = queue.next_in(time.monotonic()) if options.watch else options.interval
-            feed.wait(min(options.interval, due))
+            pause = min(options.interval, due)
+            report.rests(pause)
+            feed.wait(pause)
 
 
 def main(options: Options) -> int:
     """Serve, and say in the end what was done; the exit status."""
     gc.set_threshold(100_000)  # a list of pods is as many objects, and none of them garbage
-    set_up_logging(verbose=options.verbose)
+    printed = set_up_logging(options.log_format, verbose=options.verbose)
     report = Report(dry_run=options.dry_run, explain=options.explain)
     # Standard output is for decisions; what a policy prints goes where the log goes.
-    with Shutdown() as shutdown, redirect_stdout(sys.stderr):
+    with Shutdown() as shutdown, redirect_stdout(printed):
         try:
             return serve(options, report, shutdown)
-        except ApiError as error:
+        except (ApiError, ListenError) as error:
             report.trouble(error)
-            return NO_API
+            return NO_START
         except Stopped:
             return 128 + (shutdown.signal or 0) if options.once else 0
         finally:

@@ -66,6 +66,11 @@ class Decision:
     queued: float = 0.0
 
     @property
+    def seconds(self) -> float:
+        """How long this attempt took."""
+        return self.ended - self.began
+
+    @property
     def rejected_by(self) -> set[str]:
         """The plugins that stand in the way; "no nodes" where there is none to stand on."""
         plugins = {each.plugin for each in self.rejected.values()} | {self.rejecting}

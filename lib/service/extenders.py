@@ -27,9 +27,16 @@ def connected(
 
 
 def _extender(config: ExtenderConfig, stack: ExitStack, originals: "Originals") -> Extender:
-    client = httpx.Client(verify=config.ssl_context(), timeout=config.http_timeout, trust_env=False)
+    url = httpx.URL(config.url_prefix)
+    client = httpx.Client(
+        auth=(url.username, url.password) if url.userinfo else None,
+        verify=config.ssl_context(),
+        timeout=config.http_timeout,
+        trust_env=False,
+    )
     return Extender(
-        config.url_prefix,
+        # It is what the extender is called, in events, too.
+        str(url.copy_with(userinfo=b"")) if url.userinfo else config.url_prefix,
         OverHttp(stack.enter_context(client), config, originals),
         filter_verb=config.filter_verb,
         prioritize_verb=config.prioritize_verb,

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import typer
 
+from lib.kube.address import without_credentials
 from lib.scheduling.queue import Times
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
 from lib.service.explain import Explain, as_json, as_table
@@ -19,6 +20,8 @@ from lib.service.policies import Policy, PolicyError, load_policies
 
 DEFAULT_PROXY = "http://127.0.0.1:8001"
 """Where `kubectl proxy` listens unless told otherwise."""
+
+LOOPBACK = "127.0.0.1"
 
 
 class PolicyName(StrEnum):
@@ -35,7 +38,21 @@ class ExplainName(StrEnum):
     JSON = "json"
 
 
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 EXPLAIN: Mapping[ExplainName, Explain] = {ExplainName.TABLE: as_table, ExplainName.JSON: as_json}
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 is any that is free."""
+
+    host: str
+    port: int
 
 
 @dataclass(frozen=True)
@@ -58,6 +75,8 @@ class Options:
     once: bool
     dry_run: bool
     seed: int | None
+    listen: Address | None
+    log_format: LogFormat
     verbose: bool
 
 
@@ -71,8 +90,21 @@ def _address(text: str | None) -> str | None:
     except ValueError:
         good = False
     if not good or url.scheme not in ("http", "https", "unix"):
-        raise typer.BadParameter(f"{text!r} is neither http://HOST:PORT nor unix:///PATH")
+        shown = without_credentials(text)
+        raise typer.BadParameter(f"{shown!r} is neither http://HOST:PORT nor unix:///PATH")
     return text
+
+
+def _listen(text: str) -> Address:
+    """Where to listen; on loopback unless a host is given."""
+    try:
+        url = urlsplit(f"//:{text}" if text.isdecimal() else f"//{text}")
+        (url.hostname or "").encode("idna")
+        if url.port is not None and url.netloc == url.geturl()[2:] and "@" not in text:
+            return Address(url.hostname or LOOPBACK, url.port)
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"{text!r} is neither HOST:PORT nor PORT", param_hint="--listen")
 
 
 def _name(text: str | None) -> str | None:
@@ -213,6 +245,17 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         seed: Annotated[
             int | None, typer.Option(metavar="NUMBER", help="Make the random choices repeatable.")
         ] = None,
+        listen: Annotated[
+            str | None,
+            typer.Option(
+                metavar="HOST:PORT",
+                help="Answer /healthz, /livez, /readyz and /metrics there; with a PORT only, on 127.0.0.1.",
+            ),
+        ] = None,
+        log_format: Annotated[
+            LogFormat,
+            typer.Option(help="Log lines for people, or an object of JSON on each."),
+        ] = LogFormat.TEXT,
         verbose: Annotated[
             bool,
             _flag("Say why, node by node, and name each request.", "--verbose", "-v"),
@@ -249,6 +292,8 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             once=once,
             dry_run=dry_run,
             seed=seed,
+            listen=_listen(listen) if listen else None,
+            log_format=log_format,
             verbose=verbose,
         )
         sys.exit(run(options))

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from lib.kube.changes import AnyChange
@@ -78,7 +79,7 @@ def checked(answer: Status | None) -> Status | None:
     """A plugin's answer, if it is one. BadAnswerError when it is anything else."""
     if answer is None or isinstance(answer, Status):
         return answer
-    raise BadAnswerError(f"{answer!r} is neither None nor a Status")
+    raise BadAnswerError(f"{short(answer)} is neither None nor a Status")
 
 
 @runtime_checkable

@@ -54,7 +54,7 @@ class Health:
     def _why_unreached(self) -> str:
         reached, trouble = self._reached, self._trouble
         if reached is None:
-            return f"it was never reached: {trouble}" if trouble else "it is being asked for the first time"
+            return f"it was never reached: {trouble}" if trouble else "it has not answered yet"
         if trouble:
             return f"not since {time.monotonic() - reached:.0f} s: {trouble}"
         return ""

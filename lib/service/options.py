@@ -80,7 +80,8 @@ class Options:
     verbose: bool
 
 
-def _address(text: str | None) -> str | None:
+def proxy_address(text: str | None) -> str | None:
+    """Where kubectl proxy listens. BadParameter when it can't listen there."""
     if text is None:
         return None
     try:
@@ -95,8 +96,8 @@ def _address(text: str | None) -> str | None:
     return text
 
 
-def _listen(text: str) -> Address:
-    """Where to listen; on loopback unless a host is given."""
+def listen_address(text: str) -> Address:
+    """Where to listen; on loopback unless a host is given. BadParameter when that is no address."""
     try:
         url = urlsplit(f"//:{text}" if text.isdecimal() else f"//{text}")
         (url.hostname or "").encode("idna")
@@ -156,7 +157,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         proxy: Annotated[
             str | None,
             typer.Option(
-                callback=_address,
+                callback=proxy_address,
                 metavar="URL",
                 show_default=DEFAULT_PROXY,
                 help="Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
@@ -292,7 +293,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             once=once,
             dry_run=dry_run,
             seed=seed,
-            listen=_listen(listen) if listen else None,
+            listen=listen_address(listen) if listen else None,
             log_format=log_format,
             verbose=verbose,
         )

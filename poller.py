@@ -6,7 +6,6 @@ Which pods wait for us? Which node is best for each? Tell the API server, wait, 
 
 import gc
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, redirect_stdout
@@ -33,14 +32,16 @@ from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
 from lib.service.extenders import connected
 from lib.service.leadership import standing_for
+from lib.service.logs import set_up_logging
+from lib.service.observer import ListenError, observing
 from lib.service.options import Options, run_with_options
 from lib.service.profiles import profiles_for
-from lib.service.report import Report, set_up_logging
+from lib.service.report import Report
 from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.surroundings import look_around
 
-ALL_PLACED, NO_API, SOME_NOT_PLACED = 0, 1, 3
-"""Exit statuses of --once."""
+ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
+"""Exit statuses of --once; NO_START also of others, when the address to listen at is taken, say."""
 
 LEASE_LOST = 1
 """Exit status of a leader that is one no longer: whoever started it may start it again."""
@@ -72,9 +73,10 @@ class Poller:
         leads = self.leads()  # asked first: what the leader before us wrote is in what we hear next
         news = self.feed.poll()
         self.hear(news, now)
+        self.report.looked(self.queue, self.cluster)
         if leads:
             self.carry_out(self.decide(now), now)
-        self.report.tick_done(self.queue)
+        self.report.tick_done(self.queue, self.cluster)
         return news.unplaceable + len(self.queue)
 
     def hear(self, news: News, now: float) -> None:
@@ -101,6 +103,7 @@ class Poller:
         asked_again = self.held.ask_again(self.cluster, self.queue.uids(), now)
         decided = (decide_together(batch, self.cluster, self.schedulers) for batch in batches(ready))
         for decision in chain(asked_again, chain.from_iterable(decided)):
+            decision.attempt, decision.queued = self.queue.attempt(decision.pod.metadata.uid)
             self.report.decided(decision)
             yield decision
 
@@ -140,16 +143,18 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
     """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
     random = Random(options.seed)
     with ExitStack() as stack:
+        report.observer = observer = observing(options.listen)
         own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = own_proxy.address if own_proxy else options.proxy
         leads = stack.enter_context(standing_for(options.leader_election, address, shutdown))
-        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads))
+        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, traffic=observer))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         found = profiles_for(options.config, options.profiles, Handle(random, extenders))
         profiles = {each.scheduler_name: each for each in found}
         in_full = bool(options.explain) or options.verbose
         schedulers = {
-            name: Scheduler(each, random, extenders, in_full=in_full) for name, each in profiles.items()
+            name: Scheduler(each, random, extenders, in_full=in_full, observer=observer.cycles_of(name))
+            for name, each in profiles.items()
         }
         names = list(profiles)
         namespaces = options.namespaces
@@ -157,16 +162,17 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         clerk = Clerk(
             writer, report, shutdown, workers=options.bind_workers, annotate=options.annotate, dry_run=dry_run
         )
-        queue = SchedulingQueue(profiles, options.times)
+        queue = SchedulingQueue(profiles, options.times, observer.queued)
         feed: Feed = (WatchingFeed if options.watch else PollingFeed)(api, names, namespaces)
         held = WaitingPods(schedulers)
         poller = Poller(
             feed, Cluster(served=namespaces), queue, schedulers, held, clerk, report, options.dry_run, leads
         )
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
-        report.started(names, namespaces, address)
+        report.started(names, namespaces, api.address)
 
         def tick() -> int:
+            report.tick_began()
             try:
                 if own_proxy:
                     own_proxy.revive()
@@ -181,27 +187,30 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         patiently = Retrying(
             retry=retry_if_exception_type(ApiError),
             wait=wait_exponential_jitter(multiplier=first, max=longest),
+            before_sleep=lambda state: report.rests(state.upcoming_sleep),
             sleep=shutdown.wait,
         )
         while True:
             patiently(tick)
             shutdown.heed()
             due = queue.next_in(time.monotonic()) if options.watch else options.interval
-            feed.wait(min(options.interval, due))
+            pause = min(options.interval, due)
+            report.rests(pause)
+            feed.wait(pause)
 
 
 def main(options: Options) -> int:
     """Serve, and say in the end what was done; the exit status."""
     gc.set_threshold(100_000)  # a list of pods is as many objects, and none of them garbage
-    set_up_logging(verbose=options.verbose)
+    printed = set_up_logging(options.log_format, verbose=options.verbose)
     report = Report(dry_run=options.dry_run, explain=options.explain)
     # Standard output is for decisions; what a policy prints goes where the log goes.
-    with Shutdown() as shutdown, redirect_stdout(sys.stderr):
+    with Shutdown() as shutdown, redirect_stdout(printed):
         try:
             return serve(options, report, shutdown)
-        except ApiError as error:
+        except (ApiError, ListenError) as error:
             report.trouble(error)
-            return NO_API
+            return NO_START
         except Stopped:
             if shutdown.abandoned:
                 return LEASE_LOST

@@ -6,6 +6,7 @@ pods (spreading, pod affinity) say nothing that could be kept; they are asked ab
 """
 
 from collections.abc import Hashable, Mapping, Sequence, Set
+from reprlib import repr as short
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo, Touched
@@ -60,7 +61,7 @@ def skips_score(
 def in_range(score: int, node_name: str) -> int:
     """A score, if it is one. BadAnswerError when it isn't."""
     if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
-        raise BadAnswerError(f"score {score!r} of node {node_name}, not one from 0 to {MAX_NODE_SCORE}")
+        raise BadAnswerError(f"score {short(score)} of node {node_name}, not one from 0 to {MAX_NODE_SCORE}")
     return score
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from lib.kube.changes import AnyChange
@@ -28,15 +29,15 @@ MAX_NODE_SCORE = 100
 
 
 class Code(Enum):
-    """How a plugin answers when it doesn't just agree."""
+    """How a plugin answers when it doesn't just agree; in kube-scheduler's words."""
 
-    UNSCHEDULABLE = "unschedulable"
+    UNSCHEDULABLE = "Unschedulable"
     """Not now: something in the cluster may change, or be made to."""
-    UNSCHEDULABLE_AND_UNRESOLVABLE = "unschedulable and unresolvable"
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """Not here, and removing other pods would not help."""
-    WAIT = "wait"
+    WAIT = "Wait"
     """Permit: not yet, ask again at the next tick."""
-    SKIP = "skip"
+    SKIP = "Skip"
     """Nothing to do for this pod: don't ask again in this cycle. Of Bind: another plugin shall."""
     POST = "post"
     """Of Bind: poller shall, by a POST of the binding."""
@@ -81,7 +82,7 @@ def checked(answer: Status | None) -> Status | None:
     """A plugin's answer, if it is one. BadAnswerError when it is anything else."""
     if answer is None or isinstance(answer, Status):
         return answer
-    raise BadAnswerError(f"{answer!r} is neither None nor a Status")
+    raise BadAnswerError(f"{short(answer)} is neither None nor a Status")
 
 
 @runtime_checkable

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from threading import TIMEOUT_MAX
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 import typer
 
+from lib.kube.address import without_credentials
 from lib.kube.lease import LeaderElection
 from lib.scheduling.framework import Profile
 from lib.scheduling.plugins.registry import Handle
@@ -26,6 +27,8 @@ from lib.service.served import show
 DEFAULT_PROXY = "http://127.0.0.1:8001"
 """Where `kubectl proxy` listens unless told otherwise."""
 
+LOOPBACK = "127.0.0.1"
+
 
 class ExplainName(StrEnum):
     """How decisions can be shown."""
@@ -34,7 +37,21 @@ class ExplainName(StrEnum):
     JSON = "json"
 
 
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
 EXPLAIN: Mapping[ExplainName, Explain] = {ExplainName.TABLE: as_table, ExplainName.JSON: as_json}
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 is any that is free."""
+
+    host: str
+    port: int
 
 
 @dataclass(frozen=True)
@@ -56,10 +73,13 @@ class Options:
     once: bool
     dry_run: bool
     seed: int | None
+    listen: Address | None
+    log_format: LogFormat
     verbose: bool
 
 
-def _address(text: str | None) -> str | None:
+def proxy_address(text: str | None) -> str | None:
+    """Where kubectl proxy listens. BadParameter when it can't listen there."""
     if text is None:
         return None
     try:
@@ -69,8 +89,21 @@ def _address(text: str | None) -> str | None:
     except ValueError:
         good = False
     if not good or url.scheme not in ("http", "https", "unix"):
-        raise typer.BadParameter(f"{text!r} is neither http://HOST:PORT nor unix:///PATH")
+        shown = without_credentials(text)
+        raise typer.BadParameter(f"{shown!r} is neither http://HOST:PORT nor unix:///PATH")
     return text
+
+
+def listen_address(text: str) -> Address:
+    """Where to listen; on loopback unless a host is given. BadParameter when that is no address."""
+    try:
+        url = urlsplit(f"//:{text}" if text.isdecimal() else f"//{text}")
+        (url.hostname or "").encode("idna")
+        if url.port is not None and url.netloc == url.geturl()[2:] and "@" not in text:
+            return Address(url.hostname or LOOPBACK, url.port)
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"{text!r} is neither HOST:PORT nor PORT", param_hint="--listen")
 
 
 def _name(text: str | None) -> str | None:
@@ -180,7 +213,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         proxy: Annotated[
             str | None,
             typer.Option(
-                callback=_address,
+                callback=proxy_address,
                 metavar="URL",
                 show_default=DEFAULT_PROXY,
                 help="Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
@@ -320,6 +353,17 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         seed: Annotated[
             int | None, typer.Option(metavar="NUMBER", help="Make the random choices repeatable.")
         ] = None,
+        listen: Annotated[
+            str | None,
+            typer.Option(
+                metavar="HOST:PORT",
+                help="Answer /healthz, /livez, /readyz and /metrics there; with a PORT only, on 127.0.0.1.",
+            ),
+        ] = None,
+        log_format: Annotated[
+            LogFormat,
+            typer.Option(help="Log lines for people, or an object of JSON on each."),
+        ] = LogFormat.TEXT,
         verbose: Annotated[
             bool,
             _flag("Say why, node by node, and name each request.", "--verbose", "-v"),
@@ -378,6 +422,8 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             once=once,
             dry_run=dry_run,
             seed=seed,
+            listen=listen_address(listen) if listen else None,
+            log_format=log_format,
             verbose=verbose,
         )
         profiles = _profiles(options, config)

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from lib.kube.address import without_credentials
 from lib.scheduling.queue import Times
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
 from lib.service.explain import Explain, as_json, as_table
@@ -71,7 +72,8 @@ def _address(text: str | None) -> str | None:
     except ValueError:
         good = False
     if not good or url.scheme not in ("http", "https", "unix"):
-        raise typer.BadParameter(f"{text!r} is neither http://HOST:PORT nor unix:///PATH")
+        shown = without_credentials(text)
+        raise typer.BadParameter(f"{shown!r} is neither http://HOST:PORT nor unix:///PATH")
     return text
 
 

@@ -83,9 +83,6 @@ def test_it_is_applied_to_any_namespace_and_its_pods_are_admitted(cluster: Clust
         again = cluster.kubectl("apply", "-k", str(tmp_path), "--dry-run=server")
         assert again.count("(server dry run)\n") == len(manifests())
 
-        # What a quota controller does: without it no pod is counted, and none admitted.
-        quota = "/api/v1/namespaces/team-a/resourcequotas/critical-pods/status"
-        cluster.patch(quota, {"status": {"hard": {"pods": "10"}, "used": {"pods": "0"}}})
         pod = of_kind("Deployment", manifests(tmp_path))["spec"]["template"]
         pod["metadata"]["name"] = "poller"
         pod["apiVersion"], pod["kind"] = "v1", "Pod"

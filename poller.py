@@ -8,7 +8,7 @@ import gc
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, redirect_stdout
 from dataclasses import dataclass
 from itertools import chain
@@ -31,6 +31,7 @@ from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
 from lib.service.extenders import connected
+from lib.service.leadership import standing_for
 from lib.service.options import Options, run_with_options
 from lib.service.profiles import profiles_for
 from lib.service.report import Report, set_up_logging
@@ -39,6 +40,9 @@ from lib.service.surroundings import look_around
 
 ALL_PLACED, NO_API, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once."""
+
+LEASE_LOST = 1
+"""Exit status of a leader that is one no longer: whoever started it may start it again."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two tries to reach an API server that isn't there, unless the interval says otherwise."""
@@ -56,13 +60,19 @@ class Poller:
     clerk: Clerk
     report: Report
     dry_run: bool
+    leads: Callable[[], bool]
 
     def tick(self) -> int:
-        """Take the changes, and place every pod that is to be tried now; how many still wait."""
+        """Take the changes, and place every pod that is to be tried now; how many still wait.
+
+        While another poller leads, it places them, and we keep our picture up to date.
+        """
         now = time.monotonic()
+        leads = self.leads()  # asked first: what the leader before us wrote is in what we hear next
         news = self.feed.poll()
         self.hear(news, now)
-        self.carry_out(self.decide(now), now)
+        if leads:
+            self.carry_out(self.decide(now), now)
         self.report.tick_done(self.queue)
         return news.unplaceable + len(self.queue)
 
@@ -131,7 +141,8 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
     with ExitStack() as stack:
         own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = own_proxy.address if own_proxy else options.proxy
-        api = stack.enter_context(Api(address, shutdown.stopping))
+        leads = stack.enter_context(standing_for(options.leader_election, address, shutdown))
+        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         profiles = {each.scheduler_name: each for each in profiles_for(options, random, extenders)}
         in_full = bool(options.explain) or options.verbose
@@ -139,16 +150,19 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
             name: Scheduler(each, random, extenders, in_full=in_full) for name, each in profiles.items()
         }
         names = list(profiles)
-        writer, dry_run = Writer(api, names), options.dry_run
+        namespaces = options.namespaces
+        writer, dry_run = Writer(api, names, namespaces), options.dry_run
         clerk = Clerk(
             writer, report, shutdown, workers=options.bind_workers, annotate=options.annotate, dry_run=dry_run
         )
         queue = SchedulingQueue(profiles, options.times)
-        feed: Feed = WatchingFeed(api, names) if options.watch else PollingFeed(api, names)
+        feed: Feed = (WatchingFeed if options.watch else PollingFeed)(api, names, namespaces)
         held = WaitingPods(schedulers)
-        poller = Poller(feed, Cluster(), queue, schedulers, held, clerk, report, options.dry_run)
+        poller = Poller(
+            feed, Cluster(served=namespaces), queue, schedulers, held, clerk, report, options.dry_run, leads
+        )
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
-        report.started(names, address)
+        report.started(names, namespaces, address)
 
         def tick() -> int:
             try:
@@ -187,6 +201,8 @@ def main(options: Options) -> int:
             report.trouble(error)
             return NO_API
         except Stopped:
+            if shutdown.abandoned:
+                return LEASE_LOST
             return 128 + (shutdown.signal or 0) if options.once else 0
         finally:
             report.sum(shutdown.signal)

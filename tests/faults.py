@@ -309,7 +309,11 @@ class _Handler(BaseHTTPRequestHandler):
             super().handle()
 
     def exchange(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        length = int(self.headers.get("Content-Length", 0))
+        body = self.rfile.read(length)
+        if len(body) < length:  # the client hung up in the middle of its request
+            self.close_connection = True
+            return
         answer = self.server.proxy.respond(self.command, self.path, self.headers.items(), body)
         if isinstance(answer, Stream):
             self._pass_on(answer)

@@ -31,6 +31,11 @@ def status(message: str) -> str:
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases",
             '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["create"]}',
         ),
+        (
+            "PUT",
+            "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/poller",
+            '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["update"]}',
+        ),
         ("WATCH", "/api/v1/pods", '{apiGroups: [""], resources: ["pods"], verbs: ["watch"]}'),
         ("GET", "/healthz", '{nonResourceURLs: ["/healthz"], verbs: ["get"]}'),
     ],
@@ -72,6 +77,20 @@ def test_each_failure_has_its_error(
         assert (raised.value.transient, raised.value.unsettled) == (transient, unsettled)
         assert f"POST {POD}" in str(raised.value)
         assert len(server.requests) == 1  # whether a POST is to be repeated is for those who made it
+
+
+@pytest.mark.parametrize("answers", [[False], [True, False]], ids=["before connecting", "before the body"])
+def test_a_write_that_may_not_be_made_is_not_sent(answers: list[bool]) -> None:
+    asked = iter(answers)
+    with (
+        faulty(NOBODY, Fault("POST", "", answer(201)), Fault("GET", "", answer(200, "{}"))) as server,
+        Api(server.url, threading.Event(), may_write=lambda: next(asked)) as client,
+    ):
+        assert client.get_whole(POD)  # reads aren't asked about
+        with pytest.raises(api.NotLeadingError, match=f"POST {POD} is not sent"):
+            client.create(POD, Pod(ObjectMeta()), Pod)
+    assert list(asked) == []
+    assert server.requests == [("GET", POD)]
 
 
 def test_reads_are_repeated_until_they_work() -> None:

@@ -133,7 +133,7 @@ def deployed(cluster: Cluster, namespace: str, folder: Path) -> Iterator[None]:
 def test_a_proxy_that_others_can_reach_is_warned_of(
     address: str, warned: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
-    Report(dry_run=False, explain=None).started(["my-scheduler"], address)
+    Report(dry_run=False, explain=None).started(["my-scheduler"], [], address)
     assert ("without authentication" in caplog.text) is warned
     assert "secret" not in caplog.text
 

@@ -38,6 +38,12 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["surplus"], "unexpected extra argument"),
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "leave out --proxy"),
         (["--once", "--watch"], "leave out --watch"),
+        (["--once", "--leader-elect"], "--once needs no leader"),
+        (["--namespace", "a,b"], "no name that a namespace can have"),
+        (["--leader-elect-retry-period", "1"], "give --leader-elect, too"),
+        (["--leader-elect", "--leader-elect-lease-duration", "10"], "must be longer than the renew deadline"),
+        (["--leader-elect", "--leader-elect-retry-period", "9"], "longer than 1.2 times the retry period (9"),
+        (["--leader-elect", "--leader-elect-resource-name", "a/b"], "no name that a Kubernetes object"),
     ],
 )
 def test_a_bad_option_is_refused(arguments: list[str], said: str) -> None:

@@ -1,4 +1,4 @@
-"""The Kubernetes API over HTTP: list, watch, get, create, patch; all answers checked, requests retried.
+"""The Kubernetes API over HTTP: list, watch, get, create and so on; all answers checked, requests retried.
 
 What fails raises an ApiError, whose text says what happened, where, and what to do.
 """
@@ -8,10 +8,10 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import urlsplit
 
@@ -79,6 +79,10 @@ class UnreachableError(ApiError):
     """No connection: nothing listens there."""
 
     transient = True
+
+
+class NotLeadingError(ApiError):
+    """A write was not sent: poller may not write, as another may be leading by now."""
 
 
 class LostAnswerError(ApiError):
@@ -183,21 +187,41 @@ class _WatchLine(Object):
     object: msgspec.Raw
 
 
+def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> list[str]:
+    """Where a resource of some namespaces is listed; of all, if there are none named."""
+    return [f"{api}/namespaces/{name}/{resource}" for name in namespaces] or [f"{api}/{resource}"]
+
+
 _Decode = Callable[[bytes, dict[str, str]], _Page[Item]]
 """Reads a page, and notes down what of it can't be read."""
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
+def always() -> bool:
+    """Whether poller may write, when nobody but us is there."""
+    return True
+
+
 class Api:
     """A connection to the API server through `kubectl proxy`; a context manager.
 
     `address` is `http://host:port` or `unix:///path/to/socket`. Once `stopping` is set no wait goes on and
-    nothing is tried again.
+    nothing is tried again. `may_write` is asked before each write is sent: while it says no, NotLeadingError
+    is raised instead. `timeout` is for each step of a request.
     """
 
-    def __init__(self, address: str, stopping: threading.Event) -> None:
+    def __init__(
+        self,
+        address: str,
+        stopping: threading.Event,
+        *,
+        may_write: Callable[[], bool] = always,
+        timeout: httpx.Timeout = TIMEOUT,
+    ) -> None:
         self.address = address
+        self._may_write = may_write
+        self._timeout = timeout
         url = urlsplit(address)
         # A transport instead of a client: redirects, cookies, and proxies from the environment are for the
         # world outside, and all they do for kubectl proxy beside us is to cost a third of each request.
@@ -241,6 +265,16 @@ class Api:
             return _decode_page(body, kind, f"GET {path}", malformed)
 
         return self._list(path, selectors, decode)
+
+    def list_each(self, paths: Iterable[str], kind: type[T], **selectors: str) -> Listing[T]:
+        """All objects at several paths together; the resource version is that of the last list."""
+        together: Listing[T] = Listing()
+        for path in paths:
+            listing = self.list(path, kind, **selectors)
+            together.items += listing.items
+            together.malformed |= listing.malformed
+            together.resource_version = listing.resource_version
+        return together
 
     def list_whole(self, path: str) -> Listing[msgspec.Raw]:
         """All objects at a path, each as the API server has it, with all its fields."""
@@ -308,6 +342,14 @@ class Api:
         body = self._send("POST", path, content=msgspec.json.encode(new), kind="application/json")
         return _decode_object(body, answer, f"POST {path}")
 
+    def replace(self, path: str, new: Object, answer: type[T]) -> T:
+        """PUT an object in the place of the version that its metadata name; what the server answers.
+
+        ConflictError when there is another version by now. Tried once, as `create` is.
+        """
+        body = self._send("PUT", path, content=msgspec.json.encode(new), kind="application/json")
+        return _decode_object(body, answer, f"PUT {path}")
+
     def patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> T:
         """Merge `patch` into an object; what came of it.
 
@@ -335,7 +377,10 @@ class Api:
         """One request, once; the body of a good answer."""
         headers = ACCEPT | ({"Content-Type": kind} if kind else {})
         where = f"{method} {path}"
-        with _in_words(where), closing(self._open(method, path, params, content, headers)) as answer:
+        with (
+            _in_words(where, self._timeout.read or 0),
+            closing(self._open(method, path, params, content, headers)) as answer,
+        ):
             body = read_all(answer, where)
         log.debug("%s %s, %d bytes", where, answer.status_code, len(body))
         if answer.is_success:
@@ -351,14 +396,17 @@ class Api:
         headers: Mapping[str, str],
     ) -> httpx.Response:
         """Send a request; the answer, of which only the head has been read."""
-        timeout = {"timeout": TIMEOUT.as_dict()}
+        extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
+        if self._may_write is not always and method != "GET":
+            self.check_may_write(f"{method} {path}")
+            extensions["trace"] = partial(self._check_once_more, f"{method} {path}")
         request = httpx.Request(
             method,
             f"{self._base}{path}",
             params=params,
             content=content,
             headers=headers,
-            extensions=timeout,
+            extensions=extensions,
         )
         try:
             answer = self._http.handle_request(request)
@@ -366,6 +414,19 @@ class Api:
             raise UnreachableError(self._nobody_there(error)) from error
         answer.request = request
         return answer
+
+    def check_may_write(self, what: str) -> None:
+        """NotLeadingError, which names what isn't sent, unless poller may write."""
+        if not self._may_write():
+            raise NotLeadingError(f"{what} is not sent: another may be leading by now")
+
+    def _check_once_more(self, what: str, step: str, _: object) -> None:
+        """Ask again when nothing is left to do but to send the body, without which a server does nothing.
+
+        To connect may take seconds, and a process may be stopped at any time, and go on much later.
+        """
+        if step == "http11.send_request_body.started":
+            self.check_may_write(what)
 
     def _nobody_there(self, error: Exception) -> str:
         url = urlsplit(self.address)
@@ -509,7 +570,8 @@ def missing_rule(method: str, path: str) -> str:
     match = _PATH.fullmatch(path)
     if not match:
         return f'{{nonResourceURLs: ["{path}"], verbs: ["{method.lower()}"]}}'
-    verb = {"GET": "get" if match["name"] else "list", "POST": "create"}.get(method, method.lower())
+    verbs = {"GET": "get" if match["name"] else "list", "POST": "create", "PUT": "update"}
+    verb = verbs.get(method, method.lower())
     resource = match["resource"] + (match["subresource"] or "")
     return f'{{apiGroups: ["{match["group"] or ""}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
 

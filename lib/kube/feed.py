@@ -1,12 +1,13 @@
 """What the cluster looks like, as changes since the last time."""
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
-from lib.kube.api import Api, Listing, NotFoundError
+from lib.kube.api import Api, ForbiddenError, Listing, NotFoundError, paths_of
 from lib.kube.changes import AnyChange, Change, Changed, Kind
 from lib.kube.objects import (
     LabelSelector,
@@ -23,6 +24,8 @@ from lib.kube.objects import (
     StatefulSet,
 )
 
+log = logging.getLogger(__name__)
+
 CONTROLLERS: Mapping[tuple[str, str], tuple[str, type[ReplicaSet | StatefulSet | ReplicationController]]] = {
     ("apps/v1", "ReplicaSet"): ("/apis/apps/v1/namespaces/{}/replicasets/{}", ReplicaSet),
     ("apps/v1", "StatefulSet"): ("/apis/apps/v1/namespaces/{}/statefulsets/{}", StatefulSet),
@@ -32,6 +35,11 @@ CONTROLLERS: Mapping[tuple[str, str], tuple[str, type[ReplicaSet | StatefulSet |
     ),
 }
 """The controllers whose pods are spread by default, by apiVersion and kind: where they are, and what."""
+
+ALL_PODS = "/api/v1/pods"
+
+UNCOUNTED = "what pods of other namespaces use on nodes is not counted"
+"""What is said when they can't be seen."""
 
 MAIN_SCHEDULER = "default-scheduler"
 """kube-scheduler's own name, which most pods have."""
@@ -94,12 +102,16 @@ def key_of(metadata: ObjectMeta) -> str:
 class Feed(ABC):
     """Tells what has changed among the pods that wait for some schedulers, and what they could be placed on.
 
-    What else can be asked of the cluster, it looks up at once.
+    What else can be asked of the cluster, it looks up at once. namespaces: those to serve pods of; all, if
+    there are none named. Rights in these are enough, but for nodes.
     """
 
-    def __init__(self, api: Api, scheduler_names: Sequence[str]) -> None:
+    def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         self._api = api
         self._scheduler_names = scheduler_names
+        self._namespaces = namespaces
+        self._unverified = list(namespaces)
+        self._forbidden: set[str] = set()  # what can't be looked at
         self._selectors: dict[str, LabelSelector | None] = {}
         self._waiting, self._nodes, self._assigned = Known[Pod](), Known[Node](), Known[Pod]()
 
@@ -112,28 +124,66 @@ class Feed(ABC):
         """Return when it is worth polling again, after so many seconds at the latest."""
 
     def _waits_for_us(self, pod: Pod) -> bool:
-        return pod.spec.scheduler_name in self._scheduler_names and not pod.spec.node_name
+        return (
+            pod.spec.scheduler_name in self._scheduler_names
+            and not pod.spec.node_name
+            and (not self._namespaces or pod.metadata.namespace in self._namespaces)
+        )
+
+    def _verify_namespaces(self) -> None:
+        """Warn, once, of namespaces that aren't there: their names may be wrong."""
+        while self._unverified:
+            name = self._unverified[-1]
+            try:
+                self._api.get(f"/api/v1/namespaces/{name}", Namespace)
+            except NotFoundError:
+                log.warning("there is no namespace %s, which --namespace names", name)
+            except ForbiddenError as error:
+                log.debug("whether there is a namespace %s can't be seen: %s", name, error)
+            self._unverified.pop()
+
+    def _forgo(self, path: str, error: ForbiddenError, without: str) -> None:
+        """Go on without what may not be looked at, and say so; the error, if it can't be done without."""
+        if not self._namespaces or path in self._forbidden:
+            raise error
+        self._forbidden.add(path)
+        log.warning("%s: %s", without, error)
 
     def budgets(self) -> Listing[PodDisruptionBudget]:
-        """All disruption budgets."""
-        return self._api.list("/apis/policy/v1/poddisruptionbudgets", PodDisruptionBudget)
+        """The disruption budgets of the pods that may have to leave."""
+        paths = paths_of("poddisruptionbudgets", self._namespaces, "/apis/policy/v1")
+        return self._api.list_each(paths, PodDisruptionBudget)
 
     def namespaces(self) -> Listing[Namespace]:
-        """All namespaces."""
-        return self._api.list("/api/v1/namespaces", Namespace)
+        """All namespaces; if they may not be listed, those that are served."""
+        everything = "/api/v1/namespaces"
+        if everything not in self._forbidden:
+            try:
+                return self._api.list(everything, Namespace)
+            except ForbiddenError as error:
+                self._forgo(everything, error, "the labels of other namespaces are not known")
+        found = (self._find_namespace(name) for name in self._namespaces)
+        return Listing([each for each in found if each])
+
+    def _find_namespace(self, name: str) -> Namespace | None:
+        path = f"/api/v1/namespaces/{name}"
+        try:
+            return None if path in self._forbidden else self._api.get(path, Namespace)
+        except NotFoundError:
+            return None
+        except ForbiddenError as error:
+            self._forgo(path, error, f"going on without the labels of namespace {name}")
+            return None
 
     def services(self, namespaces: Iterable[str]) -> Listing[Service]:
         """The services of some namespaces, as the API server has them in memory, up to date or nearly so.
 
         To be sure that it is, a server waits for up to 0.1 s where the last service was written long ago.
         """
-        found: Listing[Service] = Listing()
-        for namespace in sorted(set(namespaces)):
-            path = f"/api/v1/namespaces/{namespace}/services"
-            listing = self._api.list(path, Service, resourceVersion="0")
-            found.items += listing.items
-            found.malformed |= listing.malformed
-        return found
+        wanted = sorted(set(namespaces))
+        if not wanted:
+            return Listing()
+        return self._api.list_each(paths_of("services", wanted), Service, resourceVersion="0")
 
     def min_member(self, namespace: str, name: str) -> int | None:
         """How many pods a PodGroup needs; None if there is no such group, or its CRD isn't installed."""
@@ -165,8 +215,8 @@ class Feed(ABC):
 class PollingFeed(Feed):
     """Asks for everything each time, and compares."""
 
-    def __init__(self, api: Api, scheduler_names: Sequence[str]) -> None:
-        super().__init__(api, scheduler_names)
+    def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
+        super().__init__(api, scheduler_names, namespaces)
         self._complete_at = ""
 
     def poll(self) -> News:
@@ -175,14 +225,13 @@ class PollingFeed(Feed):
         Costs one list while nothing waits, or while nothing at all has changed in the cluster: the resource
         version of any list is that of the whole cluster's last write.
         """
+        self._verify_namespaces()
         waiting = self._waiting_pods()
         if not waiting.items or waiting.resource_version == self._complete_at:
             changes: list[AnyChange] = [*self._waiting.replace(waiting.items)]
             return News(changes, [*waiting.malformed.values()], unplaceable=len(waiting.malformed))
         nodes = self._api.list("/api/v1/nodes", Node)
-        # Pods that have finished use nothing any more, whoever placed them.
-        selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        assigned = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
+        assigned = self._assigned_pods()
         # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
         unreadable = [line for each in (waiting, nodes, assigned) for line in each.malformed.values()]
         news = News([], unreadable, unplaceable=len(waiting.malformed), complete=True)
@@ -197,11 +246,22 @@ class PollingFeed(Feed):
         time.sleep(seconds)
 
     def _waiting_pods(self) -> Listing[Pod]:
-        """Pods of all namespaces that name one of the schedulers and have no node yet; the server filters."""
+        """The pods that name one of the schedulers and have no node yet; the server filters."""
         # A selector can't name two schedulers, but it can leave out the crowd.
         names = self._scheduler_names
         which = f"={names[0]}" if len(names) == 1 else f"!={MAIN_SCHEDULER}"
         selector = f"spec.nodeName=,spec.schedulerName{which}"
-        found = self._api.list("/api/v1/pods", Pod, fieldSelector=selector)
+        found = self._api.list_each(paths_of("pods", self._namespaces), Pod, fieldSelector=selector)
         found.items = [pod for pod in found.items if self._waits_for_us(pod)]
         return found
+
+    def _assigned_pods(self) -> Listing[Pod]:
+        """The pods that have a node: of all namespaces, if we may see them."""
+        # Pods that have finished use nothing any more, whoever placed them.
+        selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+        if ALL_PODS not in self._forbidden:
+            try:
+                return self._api.list(ALL_PODS, Pod, fieldSelector=selector)
+            except ForbiddenError as error:
+                self._forgo(ALL_PODS, error, UNCOUNTED)
+        return self._api.list_each(paths_of("pods", self._namespaces), Pod, fieldSelector=selector)

@@ -423,6 +423,23 @@ class Event(Object, tag_field="kind", tag=True):
     last_timestamp: Time | None = None
 
 
+class LeaseSpec(Value, frozen=True):
+    """Who holds a lease; times are MicroTimes, always with six digits after the seconds."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Object, tag_field="kind", tag=True):
+    """coordination.k8s.io/v1 Lease; its metadata are kept whole, to be put back as they were."""
+
+    metadata: dict[str, Any]
+    spec: LeaseSpec = LeaseSpec()
+
+
 # --- what the API server says of a request --------------------------------------------------------------
 
 

@@ -17,9 +17,10 @@ from lib.kube.api import (
     LostAnswerError,
     Watch,
     WatchEvent,
+    paths_of,
 )
 from lib.kube.changes import Change, Changed
-from lib.kube.feed import Feed, Known, News, key_of
+from lib.kube.feed import ALL_PODS, UNCOUNTED, Feed, Known, News, key_of
 from lib.kube.objects import Node, Pod, Service
 
 log = logging.getLogger(__name__)
@@ -57,9 +58,9 @@ class _Watched(Generic[Changed]):
         self.unreadable: dict[str, str] = {}
         self.trouble: ApiError | None = None
         self._api = api
+        self.parts: Sequence[tuple[Known[Changed], Callable[[Changed], bool]]] = parts
         self._path = path
         self._kind: type[Changed] = kind
-        self._parts: Sequence[tuple[Known[Changed], Callable[[Changed], bool]]] = parts
         self._heard = heard
         self._selectors = selectors
         self._version = ""  # that was seen last; "" when a list must be made before going on
@@ -85,8 +86,20 @@ class _Watched(Generic[Changed]):
         listing = self._api.list(self._path, self._kind, **self._selectors)
         self._version = listing.resource_version
         self.unreadable = listing.malformed
-        for known, belongs in self._parts:
+        for known, belongs in self.parts:
             yield from known.replace(filter(belongs, listing.items))
+
+    def close(self) -> None:
+        """Watch no longer; a list must be made before going on."""
+        if self._watch:
+            self._watch.close()
+        self._watch = None
+        self._version = ""
+
+    def forget(self) -> Iterator[Change[Changed]]:
+        """What is different when none of the objects is known any more."""
+        for known, _ in self.parts:
+            yield from known.replace(())
 
     def open(self) -> None:
         """Watch from the version that was seen last. GoneError when a list must be made before."""
@@ -128,7 +141,7 @@ class _Watched(Generic[Changed]):
         elif event.malformed:
             self.unreadable[event.name] = event.malformed
         changes: list[Change[Changed]] = []
-        for known, belongs in self._parts:
+        for known, belongs in self.parts:
             changes += known.update(key_of(event.metadata), now if now and belongs(now) else None)
         if event.malformed and event.type != "DELETED" and changes:
             # What became of one that could be read until now, a complete list alone tells.
@@ -150,24 +163,32 @@ class _Watched(Generic[Changed]):
 class WatchingFeed(Feed):
     """Lists nodes and pods once, and then hears of what happens to them."""
 
-    def __init__(self, api: Api, scheduler_names: Sequence[str]) -> None:
-        super().__init__(api, scheduler_names)
+    def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
+        super().__init__(api, scheduler_names, namespaces)
         self._news = News()  # what was heard, and is yet to be told
         self._heard: SimpleQueue[_Heard] = SimpleQueue()
-        everything = [(self._nodes, lambda _: True)]
+        self._watched_nodes = self._nodes_watched()
+        self._watched_pods = [self._pods_watched(ALL_PODS)]
+        self._watched_services = [self._services_watched(path) for path in paths_of("services", namespaces)]
+        self._why_listed = ""
+
+    def _nodes_watched(self) -> _Watched[Node]:
+        return _Watched(self._api, "/api/v1/nodes", Node, [(self._nodes, _any)], self._heard)
+
+    def _pods_watched(self, path: str) -> _Watched[Pod]:
         # What a pod becomes part of comes before what it leaves, as when polling.
-        by_node = [(self._assigned, _has_node), (self._waiting, self._waits_for_us)]
+        by_node = [(Known[Pod](), _has_node), (Known[Pod](), self._waits_for_us)]
         # Pods that have finished use nothing any more, whoever placed them.
         unfinished = "status.phase!=Succeeded,status.phase!=Failed"
-        self._watched_nodes = _Watched(api, "/api/v1/nodes", Node, everything, self._heard)
-        self._watched_pods = _Watched(
-            api, "/api/v1/pods", Pod, by_node, self._heard, fieldSelector=unfinished
-        )
-        self._all: tuple[_Watched[Any], ...] = self._watched_nodes, self._watched_pods
-        self._services = Known[Service]()
-        services = [(self._services, lambda _: True)]
-        self._watched_services = _Watched(api, "/api/v1/services", Service, services, self._heard)
-        self._why_listed = ""
+        return _Watched(self._api, path, Pod, by_node, self._heard, fieldSelector=unfinished)
+
+    def _services_watched(self, path: str) -> _Watched[Service]:
+        return _Watched(self._api, path, Service, [(Known[Service](), _any)], self._heard)
+
+    @property
+    def _all(self) -> "list[_Watched[Any]]":
+        """What news are of."""
+        return [self._watched_nodes, *self._watched_pods]
 
     def poll(self) -> News:
         """What has changed since the last poll; no request is made, unless a watch is to be opened.
@@ -175,14 +196,16 @@ class WatchingFeed(Feed):
         The news are complete when the pods were listed: from events alone it can't be told that there are no
         more to come of what was done before. ApiError when a watch can't be opened.
         """
+        self._verify_namespaces()
         while not self._heard.empty():
             self._take(*self._heard.get())
-        for each in self._all:
-            if trouble := each.trouble:
-                each.trouble = None
-                raise trouble
-            if each.pause == 0:
-                self._resume(each)
+        self._go_on([self._watched_nodes])
+        try:
+            self._go_on(self._watched_pods)
+        except ForbiddenError as error:
+            self._forgo(ALL_PODS, error, UNCOUNTED)
+            self._watch_pods_of_our_namespaces()
+            self._go_on(self._watched_pods)
         news, self._news = self._news, News()
         news.unreadable = [line for each in self._all for line in each.unreadable.values()]
         return news
@@ -197,6 +220,20 @@ class WatchingFeed(Feed):
                 return
             with suppress(Empty):
                 self._take(*self._heard.get(timeout=min(left, LONGEST_DOZE)))
+
+    def _go_on(self, watched: Iterable[_Watched[Any]]) -> None:
+        """Open those that are to be opened. ApiError when one can't be."""
+        for each in watched:
+            if trouble := each.trouble:
+                each.trouble = None
+                raise trouble
+            if each.pause == 0:
+                self._resume(each)
+
+    def _watch_pods_of_our_namespaces(self) -> None:
+        (everywhere,) = self._watched_pods
+        self._news.changes += everywhere.forget()
+        self._watched_pods = [self._pods_watched(path) for path in paths_of("pods", self._namespaces)]
 
     def _take(
         self, watched: _Watched[Any], watch: Watch[Any], event: WatchEvent[Any] | ApiError | None
@@ -215,27 +252,39 @@ class WatchingFeed(Feed):
             watched.open()
 
     def _list(self, watched: _Watched[Any]) -> None:
-        changes = [*watched.look()]
-        if watched in self._all:
-            self._news.changes += changes
-        self._news.complete |= watched is self._watched_pods
+        """List again: pods of all our namespaces together, as only then the news are complete."""
+        together = self._watched_pods if watched in self._watched_pods else [watched]
+        for each in together:
+            each.close()
+            changes = [*each.look()]
+            if each in self._all:
+                self._news.changes += changes
+        self._news.complete |= watched in self._watched_pods
 
     def services(self, namespaces: Iterable[str]) -> Listing[Service]:
         """The services of some namespaces; from the first time that they are asked for, they are watched."""
-        watched = self._watched_services
         try:
-            if watched.pause == 0:
-                self._resume(watched)
+            for watched in self._watched_services:
+                if watched.pause == 0:
+                    self._resume(watched)
         except ForbiddenError as error:  # to watch all of them; to list some may be allowed
             watched.put_off(FORBIDDEN_PAUSE)
             if str(error) != self._why_listed:
                 self._why_listed = str(error)
                 log.warning("services are listed whenever they matter, as they can't be watched: %s", error)
-        if watched.pause is not None:
+        if any(watched.pause is not None for watched in self._watched_services):
             return super().services(namespaces)
         wanted = set(namespaces)
-        found = [each for each in self._services if each.metadata.namespace in wanted]
-        return Listing(found, dict(watched.unreadable))
+        found: Listing[Service] = Listing()
+        for watched in self._watched_services:
+            ((known, _),) = watched.parts
+            found.items += [each for each in known if each.metadata.namespace in wanted]
+            found.malformed |= watched.unreadable
+        return found
+
+
+def _any(_: object) -> bool:
+    return True
 
 
 def _has_node(pod: Pod) -> bool:

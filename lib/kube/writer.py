@@ -4,13 +4,13 @@ Each write that may have happened, though its answer was lost, is looked up befo
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from threading import Lock
 
-from lib.kube.api import Api, ApiError, ConflictError, NotFoundError
+from lib.kube.api import Api, ApiError, ConflictError, NotFoundError, paths_of
 from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
 
 log = logging.getLogger(__name__)
@@ -45,12 +45,14 @@ class _Failure:
 class Writer:
     """Writes in the names of some schedulers, each time of the one that a pod names.
 
+    namespaces: those of the pods; all, if there are none named.
     `now` is in UTC, in whole seconds. Several threads may write at a time, of different pods.
     """
 
-    def __init__(self, api: Api, scheduler_names: Collection[str]) -> None:
+    def __init__(self, api: Api, scheduler_names: Collection[str], namespaces: Sequence[str] = ()) -> None:
         self._api = api
         self._names = scheduler_names
+        self._namespaces = namespaces
         self._earlier: dict[str, Event] | None = None
         self._listing = Lock()
         self._failures: dict[str, _Failure] = {}
@@ -224,10 +226,10 @@ class Writer:
     def _find_event(self, pod: Pod, reason: str) -> Event | None:
         """The latest event with this reason that this scheduler wrote about a pod."""
         selector = f"involvedObject.uid={pod.metadata.uid},reason={reason}"
-        return self._latest_by_pod(_events_path(pod), selector).get(pod.metadata.uid)
+        return self._latest_by_pod([_events_path(pod)], selector).get(pod.metadata.uid)
 
-    def _latest_by_pod(self, path: str, selector: str) -> dict[str, Event]:
-        events = self._api.list(path, Event, fieldSelector=selector).items
+    def _latest_by_pod(self, paths: Iterable[str], selector: str) -> dict[str, Event]:
+        events = self._api.list_each(paths, Event, fieldSelector=selector).items
         events.sort(key=_last_seen)
         return {event.involved_object.uid: event for event in events if event.source.component in self._names}
 
@@ -235,7 +237,8 @@ class Writer:
         """What an earlier run wrote; asked for once, for all pods together."""
         with self._listing:
             if self._earlier is None:
-                self._earlier = self._latest_by_pod("/api/v1/events", "reason=FailedScheduling")
+                paths = paths_of("events", self._namespaces)
+                self._earlier = self._latest_by_pod(paths, "reason=FailedScheduling")
         event = self._earlier.pop(pod.metadata.uid, None)
         if not event:
             return None

@@ -1,7 +1,7 @@
 """The local picture: each node with what its pods use of it."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
@@ -89,7 +89,9 @@ class Cluster:
         assigned: Iterable[Pod] = (),
         namespaces: Namespaces | None = None,
         workloads: Workloads | None = None,
+        served: Collection[str] = (),
     ) -> None:
+        self._served = served  # namespaces; all, if there are none named
         self.nodes: dict[str, NodeInfo] = {}
         self.with_affinity: dict[str, NodeInfo] = {}  # those with pods that say where others are to be
         self.namespaces: Namespaces = namespaces or {}
@@ -249,6 +251,10 @@ class Cluster:
             if other.spec.priority >= pod.spec.priority and _key(other) != _key(pod):
                 found.setdefault(where, []).append(other)
         return found
+
+    def may_evict(self, pod: Pod) -> bool:
+        """Whether a pod is of a namespace that is served: no other is told to leave."""
+        return not self._served or pod.metadata.namespace in self._served
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod makes room for a more important one."""

@@ -229,11 +229,11 @@ class Extender:
 
     def _pod_on(self, node_name: str, uid: str, cluster: Cluster) -> Pod:
         for pod in cluster.nodes[node_name].pods if node_name in cluster.nodes else ():
-            if pod.metadata.uid == uid:
+            if pod.metadata.uid == uid and cluster.may_evict(pod):
                 return pod
         where = f"pod {uid!r} on node {node_name}"
         raise ExtenderError(
-            f"extender {self._url(self.preempt_verb)} would preempt {where}, which isn't there"
+            f"extender {self._url(self.preempt_verb)} would preempt {where}, where we may evict no such pod"
         )
 
     def bind(self, pod: Pod, node_name: str) -> None:

@@ -51,8 +51,9 @@ def victims_on(pod: Pod, node_name: str, cluster: Cluster, why_not: WhyNot) -> V
 
 
 def less_important(pod: Pod, node_name: str, cluster: Cluster) -> list[Pod]:
-    """The pods of a node whose priority is lower."""
-    return [each for each in cluster.nodes[node_name].pods if each.spec.priority < pod.spec.priority]
+    """The pods of a node whose priority is lower, and that may be told to leave."""
+    on_node = cluster.nodes[node_name].pods
+    return [each for each in on_node if each.spec.priority < pod.spec.priority and cluster.may_evict(each)]
 
 
 def pick_one(candidates: Iterable[Victims]) -> Victims:

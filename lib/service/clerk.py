@@ -9,7 +9,7 @@ from itertools import chain, islice
 from multiprocessing.pool import ThreadPool
 from typing import TypeVar
 
-from lib.kube.api import ApiError, UnreachableError
+from lib.kube.api import ApiError, NotLeadingError, UnreachableError
 from lib.kube.objects import Pod
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
@@ -43,8 +43,8 @@ class Clerk:
     workers: how many at a time. annotate: say on a pod why it is on its node. dry_run: write nothing, as if
     all had gone well.
 
-    A write that fails is reported; UnreachableError when nobody is there to write to, once all that was
-    being written is settled.
+    A write that fails is reported; UnreachableError when nobody is there to write to, or NotLeadingError
+    when poller may not write any more, once all that was being written is settled.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Clerk:
         self._shutdown = shutdown
         self._workers = workers
         self._annotate = annotate
-        self._unreachable: UnreachableError | None = None
+        self._end: UnreachableError | NotLeadingError | None = None
         self._due: list[list[Record]] = []  # by pod
 
     # --- bindings ---------------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ class Clerk:
 
         While one decision is being made, those before it are being written.
         """
-        self._unreachable = None
+        self._end = None
         decisions = iter(decisions)
         first = list(islice(decisions, 2))
         alone = len(first) < 2  # then no other thread need be troubled
@@ -117,8 +117,8 @@ class Clerk:
         annotations = {ANNOTATION: decision.as_annotation()} if self._annotate else {}
         try:
             return self._writer.bind(decision.pod, decision.node_name, annotations)
-        except UnreachableError as error:
-            self._unreachable = error
+        except (UnreachableError, NotLeadingError) as error:
+            self._end = error
             return BindResult.UNTRIED
         except ApiError as error:
             return error
@@ -163,7 +163,7 @@ class Clerk:
 
     def write_records(self, cluster: Cluster) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time."""
-        self._unreachable = None
+        self._end = None
         try:
             with self._writing():
                 for failures in self._at_once(self._write_in_turn, self._due):
@@ -179,8 +179,8 @@ class Clerk:
         while records and not self._at_an_end:
             try:
                 records[0].write()
-            except UnreachableError as error:
-                self._unreachable = error
+            except (UnreachableError, NotLeadingError) as error:
+                self._end = error
                 break
             except ApiError as error:
                 failures.append((records[0], error))
@@ -195,16 +195,16 @@ class Clerk:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Let what is being written come to its end; then raise UnreachableError if that was the end."""
+        """Let what is being written come to its end; then raise what made it the end, if something did."""
         with self._shutdown.held():
             yield
-        if self._unreachable:
-            raise self._unreachable
+        if self._end:
+            raise self._end
 
     @property
     def _at_an_end(self) -> bool:
-        """Whether there is nobody to write to any more, or poller was told to end."""
-        return self._unreachable is not None or self._shutdown.stopping.is_set()
+        """Whether nothing more can be written, or poller was told to end."""
+        return self._end is not None or self._shutdown.stopping.is_set()
 
     def _at_once(self, work: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
         """What comes of each piece of work, in order; several are done at a time."""

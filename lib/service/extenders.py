@@ -19,15 +19,30 @@ def connected(
 ) -> Iterator[Extenders]:
     """The extenders of a configuration, connected for as long as the block takes.
 
-    warn: is told of one that fails and is passed over.
+    While poller may not write to the API, they are not asked: they may bind. warn: is told of one that fails
+    and is passed over.
     """
     originals = Originals(api)
+
+    def check(request: httpx.Request) -> None:
+        api.check_may_write(f"{request.method} {request.url}")
+
     with ExitStack() as stack:
-        yield Extenders([_extender(each, stack, originals) for each in configs], warn)
+        yield Extenders([_extender(each, stack, originals, check) for each in configs], warn)
 
 
-def _extender(config: ExtenderConfig, stack: ExitStack, originals: "Originals") -> Extender:
-    client = httpx.Client(verify=config.ssl_context(), timeout=config.http_timeout, trust_env=False)
+def _extender(
+    config: ExtenderConfig,
+    stack: ExitStack,
+    originals: "Originals",
+    check: Callable[[httpx.Request], None],
+) -> Extender:
+    client = httpx.Client(
+        verify=config.ssl_context(),
+        timeout=config.http_timeout,
+        trust_env=False,
+        event_hooks={"request": [check]},
+    )
     return Extender(
         config.url_prefix,
         OverHttp(stack.enter_context(client), config, originals),

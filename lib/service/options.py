@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from lib.kube.address import without_credentials
+from lib.kube.lease import LeaderElection
 from lib.scheduling.queue import Times
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
 from lib.service.explain import Explain, as_json, as_table
@@ -47,6 +48,7 @@ class Options:
     start_proxy: bool
     scheduler_name: str | None
     policy: PolicyName
+    namespaces: tuple[str, ...]
     plugins: tuple[Policy, ...]
     config: KubeSchedulerConfiguration
     bind_workers: int
@@ -56,6 +58,7 @@ class Options:
     times: Times
     interval: float
     watch: bool
+    leader_election: LeaderElection | None
     once: bool
     dry_run: bool
     seed: int | None
@@ -83,15 +86,29 @@ def _name(text: str | None) -> str | None:
     return text
 
 
-def _seconds(number: float) -> float:
-    if not 0 < number <= TIMEOUT_MAX:
+def _resource_name(text: str | None) -> str | None:
+    if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
+        raise typer.BadParameter(f"{text!r} is no name that a Kubernetes object can have")
+    return text
+
+
+def _namespaces(names: list[str] | None) -> list[str] | None:
+    for name in names or ():
+        if not re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
+            raise typer.BadParameter(f"{name!r} is no name that a namespace can have")
+    return names
+
+
+def _seconds(number: float | None) -> float | None:
+    if number is not None and not 0 < number <= TIMEOUT_MAX:
         raise typer.BadParameter(f"{number} is no number of seconds to wait")
     return number
 
 
-def _duration(what: str) -> Any:
-    """An option that takes seconds."""
-    return typer.Option(callback=_seconds, metavar="SECONDS", help=what)
+def _duration(what: str, default: float | None = None) -> Any:
+    """An option that takes seconds; `default` is what comes of leaving it out, if its own default is None."""
+    shown = default is None or f"{default:g}"
+    return typer.Option(callback=_seconds, metavar="SECONDS", show_default=shown, help=what)
 
 
 def _flag(what: str, *names: str) -> Any:
@@ -111,6 +128,19 @@ def _config(file: Path | None) -> KubeSchedulerConfiguration:
         return load_config(file) if file else default_config()
     except ConfigError as error:
         raise typer.BadParameter(str(error), param_hint="--config") from error
+
+
+def _leader_election(*, asked_for: bool | None, **settings: float | str | None) -> LeaderElection | None:
+    """How to elect a leader; None if that isn't asked for. What is None has kube-scheduler's default."""
+    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
+    if not asked_for:
+        if given:
+            raise typer.BadParameter("--leader-elect-… say how to elect a leader: give --leader-elect, too")
+        return None
+    try:
+        return LeaderElection(**given)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--leader-elect") from error
 
 
 def run_with_options(run: Callable[[Options], int]) -> None:
@@ -145,6 +175,15 @@ def run_with_options(run: Callable[[Options], int]) -> None:
                 metavar="NAME",
                 show_default="my-scheduler and random-scheduler",
                 help="Serve pods with this spec.schedulerName, and no others.",
+            ),
+        ] = None,
+        namespace: Annotated[
+            list[str] | None,
+            typer.Option(
+                callback=_namespaces,
+                metavar="NAMESPACE",
+                show_default="all",
+                help="Serve pods of this namespace, and evict no others. May be given more than once.",
             ),
         ] = None,
         policy: Annotated[
@@ -188,6 +227,42 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             bool,
             _flag("Hear of changes when they happen, and don't wait for the next poll.", "--watch"),
         ] = False,
+        leader_elect: Annotated[
+            bool | None,
+            _flag("Write only while we hold the lease; another poller may stand by.", "--leader-elect"),
+        ] = None,
+        leader_elect_lease_duration: Annotated[
+            float | None,
+            _duration(
+                "Stand by until the lease hasn't been renewed for so long.", LeaderElection.lease_duration
+            ),
+        ] = None,
+        leader_elect_renew_deadline: Annotated[
+            float | None,
+            _duration("End if the lease can't be renewed for so long.", LeaderElection.renew_deadline),
+        ] = None,
+        leader_elect_retry_period: Annotated[
+            float | None,
+            _duration("Try to acquire or renew the lease so often.", LeaderElection.retry_period),
+        ] = None,
+        leader_elect_resource_name: Annotated[
+            str | None,
+            typer.Option(
+                callback=_resource_name,
+                metavar="NAME",
+                show_default=LeaderElection.resource_name,
+                help="The lease's name: one for all pollers that serve the same pods.",
+            ),
+        ] = None,
+        leader_elect_resource_namespace: Annotated[
+            str | None,
+            typer.Option(
+                callback=_resource_name,
+                metavar="NAMESPACE",
+                show_default=LeaderElection.resource_namespace,
+                help="The lease's namespace.",
+            ),
+        ] = None,
         no_preemption: Annotated[
             bool,
             _flag("Let no pod leave for a more important one.", "--no-preemption"),
@@ -234,11 +309,17 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             raise typer.BadParameter("--plugin adds to the default policy: leave out --policy random")
         if watch and once:
             raise typer.BadParameter("--once takes one look: leave out --watch, and POLLER_WATCH")
+        if leader_elect and (once or dry_run):
+            raise typer.BadParameter(
+                f"{'--once' if once else '--dry-run'} needs no leader: "
+                "leave out --leader-elect, and POLLER_LEADER_ELECT"
+            )
         options = Options(
             proxy=proxy or DEFAULT_PROXY,
             start_proxy=start_proxy,
             scheduler_name=scheduler_name,
             policy=policy or PolicyName.DEFAULT,
+            namespaces=tuple(dict.fromkeys(namespace or ())),
             plugins=_policies(plugin or []),
             config=_config(config),
             bind_workers=bind_workers,
@@ -248,6 +329,14 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             times=Times(pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
             interval=interval,
             watch=watch,
+            leader_election=_leader_election(
+                asked_for=leader_elect,
+                lease_duration=leader_elect_lease_duration,
+                renew_deadline=leader_elect_renew_deadline,
+                retry_period=leader_elect_retry_period,
+                resource_name=leader_elect_resource_name,
+                resource_namespace=leader_elect_resource_namespace,
+            ),
             once=once,
             dry_run=dry_run,
             seed=seed,

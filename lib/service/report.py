@@ -63,10 +63,11 @@ class Report:
             log.log(level, "%s", text)
         return news
 
-    def started(self, scheduler_names: Sequence[str], address: str) -> None:
+    def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """poller begins."""
         shown = without_credentials(address)
-        log.info("serving pods of %s through %s", " and ".join(scheduler_names), shown)
+        where = f" in {' and '.join(namespaces)}" if namespaces else ""
+        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, shown)
         if not _stays_here(address):
             how = "in the clear and without" if address.startswith("http:") else "without"
             self.warning(

@@ -14,12 +14,15 @@ class Stopped(BaseException):
 class Shutdown:
     """Listens for SIGINT and SIGTERM while its block runs; then the handlers of before are back.
 
-    stopping: set once a signal came: no wait goes on. signal: which came, None before that.
+    stopping: set once a signal came: no wait goes on. signal: which came, None before that. hurried: whether
+    one more came. abandoned: whether it wasn't a signal from outside that made an end.
     """
 
     def __init__(self) -> None:
         self.stopping = threading.Event()
         self.signal: signal.Signals | None = None
+        self.hurried = False
+        self.abandoned = False
         self._held = False
 
     def __enter__(self) -> "Shutdown":
@@ -31,10 +34,18 @@ class Shutdown:
             signal.signal(number, handler)
 
     def _stop(self, number: int, _: FrameType | None) -> None:
-        again, self.signal = self.signal is not None, signal.Signals(number)
+        if not self.abandoned:
+            self.hurried, self.signal = self.signal is not None, signal.Signals(number)
         self.stopping.set()
-        if again or not self._held:  # the second time someone has lost patience with a write
+        # The second time someone has lost patience with a write.
+        if self.abandoned or self.hurried or not self._held:
             raise Stopped
+
+    def abandon(self) -> None:
+        """End without waiting for a write; may be called by any thread."""
+        self.abandoned = True
+        self.stopping.set()
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
     @contextmanager
     def held(self) -> Iterator[None]:

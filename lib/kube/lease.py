@@ -1,0 +1,245 @@
+"""Leader election: of several pollers the one that holds a Lease writes, and the others stand by.
+
+Whoever finds the Lease free takes it, and renews it for as long as it lives; one that hasn't been renewed
+for the whole of its duration is free. The API server lets only one of two succeed that try at a time. No
+machine's clock is compared with another's: each measures for itself how long it has seen no renewal.
+
+Source: client-go/tools/leaderelection/leaderelection.go
+"""
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from math import ceil
+from random import random
+from uuid import uuid4
+
+from lib.kube.api import Api, ApiError, ConflictError, NotFoundError
+from lib.kube.objects import Lease, LeaseSpec
+
+log = logging.getLogger(__name__)
+
+JITTER = 1.2
+"""Those that stand by wait for the retry period, and for up to so many times as long on top."""
+
+LONGEST_DOZE = 1.0
+"""Seconds to wait at a stretch: a wait doesn't count the time for which the machine was suspended."""
+
+LAST_REQUEST = 1.0
+"""Seconds that a request may go on for that was under way when poller was told to end."""
+
+
+@dataclass(frozen=True)
+class LeaderElection:
+    """How the leader is elected, in kube-scheduler's terms; durations are in seconds.
+
+    ValueError when the leader might not have stopped by the time that another takes over.
+    """
+
+    lease_duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+    resource_name: str = "poller"
+    resource_namespace: str = "kube-system"
+
+    def __post_init__(self) -> None:
+        lease, renew, retry = self.lease_duration, self.renew_deadline, self.retry_period
+        if lease <= renew:
+            raise ValueError(
+                f"the lease duration ({lease:g} s) must be longer than the renew deadline ({renew:g} s)"
+            )
+        if renew <= JITTER * retry:
+            raise ValueError(
+                f"the renew deadline ({renew:g} s) must be longer than {JITTER} times "
+                f"the retry period ({retry:g} s)"
+            )
+
+    def __str__(self) -> str:
+        return f"{self.resource_namespace}/{self.resource_name}"
+
+
+def steady_clock() -> float:
+    """Seconds that only grow, and count the time for which the machine was suspended."""
+    # Where there is no CLOCK_BOOTTIME, on macOS, CLOCK_MONOTONIC counts that time.
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+class Candidate:
+    """One that takes part in an election: it leads from acquiring the lease until it loses that, for good.
+
+    api: one of its own, whose requests end in time. on_lost: is called once, by any thread, when the lease is
+    lost. clock: steady_clock, or a test's.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        election: LeaderElection,
+        on_lost: Callable[[], None],
+        clock: Callable[[], float] = steady_clock,
+    ) -> None:
+        self.identity = f"{socket.gethostname()}_{uuid4()}"
+        self._api = api
+        self._election = election
+        self._on_lost = on_lost
+        self._clock = clock
+        self._all = f"/apis/coordination.k8s.io/v1/namespaces/{election.resource_namespace}/leases"
+        self._path = f"{self._all}/{election.resource_name}"
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._trying = threading.Thread(target=self._keep_trying, name="lease", daemon=True)
+        self._lost = False
+        self._until: float | None = None  # when the renew deadline passes; None before we lead
+        self._held: Lease | None = None  # as we wrote it last; None if that isn't certain
+        self._seen: LeaseSpec | None = None
+        self._seen_since = 0.0
+        self._trouble = ""
+
+    # --- what the rest of poller asks -------------------------------------------------------------------
+
+    def leads(self) -> bool:
+        """Whether poller may write: the renew deadline, from the start of the last renewal, hasn't passed."""
+        until = self._until
+        if until is None:
+            return False
+        if self._clock() < until:
+            return not self._lost
+        self._lose(f"it wasn't renewed for {self._election.renew_deadline:g} s")
+        return False
+
+    def start(self) -> None:
+        """Try to acquire the lease, and then renew it, in a thread of its own: a tick may take longer."""
+        self._trying.start()
+
+    def stop(self) -> None:
+        """Leave off. From now on the lease can't be lost any more; it may run out."""
+        with self._lock:
+            self._ended.set()
+
+    def release(self) -> None:
+        """After `stop`, and once nothing is being written: give the lease back, if we hold it."""
+        if not self.leads():
+            return
+        self._trying.join(LAST_REQUEST)
+        if self._trying.is_alive():
+            log.warning("the lease %s isn't released, it runs out by itself: no answer", self._election)
+            return
+        try:
+            lease = self._api.get(self._path, Lease)
+            if lease.spec.holder_identity != self.identity:
+                return
+            self._until = None
+            now, changes = _micro_time(), lease.spec.lease_transitions
+            free = LeaseSpec("", 1, acquire_time=now, renew_time=now, lease_transitions=changes)
+            self._api.replace(self._path, Lease(lease.metadata, free), Lease)
+            log.info("released the lease %s", self._election)
+        except ApiError as error:
+            log.warning("the lease %s isn't released, it runs out by itself: %s", self._election, error)
+
+    # --- acquiring and renewing -------------------------------------------------------------------------
+
+    def _keep_trying(self) -> None:
+        while not self._ended.is_set():
+            try:
+                self.try_once()
+                self._trouble = ""
+            except ConflictError as error:
+                log.debug("someone else was faster: %s", error)
+            except ApiError as error:
+                self._tell(error)
+            period = self._election.retry_period
+            self._ended.wait(period if self._until else period * (1 + random() * JITTER))
+
+    def try_once(self) -> None:
+        """Renew the lease if we hold it, or take it if it is free. ApiError when that can't be done."""
+        if self._until is not None and not self.leads():
+            return None  # it is too late: we may have been suspended
+        if held := self._held:
+            try:
+                return self._take(held)
+            except ApiError as error:  # it may be done all the same, or someone else may have written
+                log.debug("%s; looking", error)
+        asked = self._clock()
+        try:
+            lease = self._api.get(self._path, Lease)
+        except NotFoundError:
+            return self._take(None)
+        self._see(lease.spec)
+        holder = lease.spec.holder_identity
+        if holder == self.identity:
+            self._take(lease)
+        elif self._until is not None:
+            self._lose(f"{holder or 'nobody'} holds it")
+        elif not holder or asked >= self._seen_since + (lease.spec.lease_duration_seconds or 0):
+            self._take(lease)
+        return None
+
+    def _see(self, spec: LeaseSpec) -> None:
+        """Note when we saw that the lease has changed; and tell of another leader."""
+        before, self._seen = self._seen, spec
+        if spec != before:
+            self._seen_since = self._clock()
+        holder = spec.holder_identity
+        if holder and holder != self.identity and holder != (before and before.holder_identity):
+            log.info("%s leads (lease %s)", holder, self._election)
+
+    def _take(self, lease: Lease | None) -> None:
+        """Write our name into the lease as it was seen, or, if there is none, into a new one."""
+        self._held = None
+        began, now = self._clock(), _micro_time()
+        acquired, changes = now, 0
+        if lease:
+            old, changes = lease.spec, lease.spec.lease_transitions or 0
+            if old.holder_identity == self.identity:
+                acquired = old.acquire_time or now
+            else:
+                changes += 1
+        seconds = ceil(self._election.lease_duration)
+        ours = LeaseSpec(self.identity, seconds, acquired, renew_time=now, lease_transitions=changes)
+        if lease:
+            held = self._api.replace(self._path, Lease(lease.metadata, ours), Lease)
+        else:
+            new = Lease({"name": self._election.resource_name}, ours)
+            held = self._api.create(self._all, new, Lease)
+        self._taken(held, until=began + self._election.renew_deadline)
+
+    def _taken(self, held: Lease, until: float) -> None:
+        """We hold the lease, and may write until then."""
+        leads_already = self._until is not None
+        if (leads_already and not self.leads()) or self._clock() >= until:
+            return  # the answer came too late
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._held, self._until = held, until
+        if not leads_already:
+            log.info("we lead now (lease %s, as %s)", self._election, self.identity)
+            threading.Thread(target=self._watch_deadline, name="renew deadline", daemon=True).start()
+
+    def _watch_deadline(self) -> None:
+        """Notice that the deadline has passed, though a request for the lease may hang at that time."""
+        while self.leads() and not self._ended.is_set():
+            self._ended.wait(min(max(0.0, (self._until or 0.0) - self._clock()), LONGEST_DOZE))
+
+    def _lose(self, why: str) -> None:
+        with self._lock:
+            if self._ended.is_set():
+                return
+            self._lost = True
+            self._ended.set()
+            log.error("lost the lease %s: %s; nothing more is written", self._election, why)
+            self._on_lost()
+
+    def _tell(self, error: ApiError) -> None:
+        if str(error) != self._trouble and not self._ended.is_set():
+            self._trouble = str(error)
+            what = "renewed" if self._until else "acquired"
+            log.warning("the lease %s can't be %s: %s", self._election, what, error)
+
+
+def _micro_time() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -29,6 +29,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--proxy", "127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "ftp://127.0.0.1"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "http://127.0.0.1:99999"], "is neither http://HOST:PORT nor unix:///PATH"),
+        (["--proxy", "me:secret@127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "unix://relative"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--scheduler-name", "a,b"], "spec.schedulerName"),
         (["--scheduler-name", ""], "spec.schedulerName"),
@@ -50,6 +51,7 @@ def test_a_bad_option_is_refused(arguments: list[str], said: str) -> None:
     assert done.returncode == 2
     assert "Usage: poller.py" in done.stderr
     assert said in done.stderr
+    assert "secret" not in done.stderr
 
 
 def test_a_bad_variable_is_refused_too() -> None:

@@ -5,8 +5,11 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 from typing import TypeVar
+from urllib.parse import urlsplit
 
+from lib.kube.address import without_credentials
 from lib.kube.api import ApiError, Listing
 from lib.kube.objects import Object, Pod
 from lib.kube.writer import BindResult
@@ -64,8 +67,15 @@ class Report:
 
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """poller begins."""
+        shown = without_credentials(address)
         where = f" in {' and '.join(namespaces)}" if namespaces else ""
-        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, address)
+        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, shown)
+        if not _stays_here(address):
+            how = "in the clear and without" if address.startswith("http:") else "without"
+            self.warning(
+                f"{shown} isn't on this machine alone: a proxy there lends someone's credentials to whoever"
+                f" reaches it, {how} authentication; a unix socket or loopback doesn't"
+            )
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be read get a line instead."""
@@ -211,6 +221,17 @@ class Report:
         counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to place"
         ended = f"ended by {ended_by.name}" if ended_by else "ended"
         log.info("%s after %.1f s; pods: %s", ended, time.monotonic() - self._began, counts)
+
+
+def _stays_here(address: str) -> bool:
+    """Whether what is sent to an address, http://HOST:PORT or unix:///PATH, can't leave this machine."""
+    url = urlsplit(address)
+    if url.scheme == "unix" or url.hostname == "localhost":
+        return True
+    try:
+        return ip_address(url.hostname or "").is_loopback
+    except ValueError:  # a name, and nobody knows where it leads
+        return False
 
 
 def _tell_each_node(decision: Decision) -> None:

@@ -16,7 +16,7 @@ from lib.kube.api import Api, UnreachableError
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.extender import ExtenderError
 from lib.scheduling.framework import BadAnswerError, checked
-from lib.service.config import ExtenderConfig
+from lib.service.config.extenders import ExtenderConfig
 from lib.service.extenders import connected
 from lib.service.logs import of_attempt
 from lib.service.options import proxy_address

@@ -122,7 +122,8 @@ class Scheduler:
                 if status is None:
                     self._observer.left()
                     return True
-                if status == POST:  # whoever does that knows how long it takes
+                if status == POST:
+                    self._observer.passed_on()
                     return False
                 if status != SKIP:
                     self._reject(decision, cluster, status)

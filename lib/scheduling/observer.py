@@ -20,6 +20,9 @@ class CycleObserver:
     def left(self, how: str = SUCCESS) -> None:
         """They have been asked; the name of their answer's Code, or ERROR when one failed."""
 
+    def passed_on(self) -> None:
+        """They leave it to others, who know how long that takes."""
+
     def ended(self) -> float:
         """The cycle has come to its end; when that is, in seconds."""
         return 0.0

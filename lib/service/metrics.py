@@ -314,6 +314,10 @@ class _Stopwatch(CycleObserver):
             self._point = ""
             self._health.moves(now)
 
+    def passed_on(self) -> None:
+        """The point goes on elsewhere."""
+        self._point = ""
+
     def ended(self) -> float:
         """The cycle ends."""
         self.left()

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from lib.service.options import run_with_options
 from scripts.servers.process import ROOT
 
 
@@ -46,12 +47,18 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--leader-elect", "--leader-elect-resource-name", "a/b"], "no name that a Kubernetes object"),
     ],
 )
-def test_a_bad_option_is_refused(arguments: list[str], said: str) -> None:
-    done = poller(*arguments)
-    assert done.returncode == 2
-    assert "Usage: poller.py" in done.stderr
-    assert said in done.stderr
-    assert "secret" not in done.stderr
+def test_a_bad_option_is_refused(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["poller.py", *arguments])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as exit_:
+        run_with_options(lambda _: pytest.fail("it ran"))
+    assert exit_.value.code == 2
+    complaint = capsys.readouterr().err
+    assert "Usage: poller.py" in complaint
+    assert said in complaint
+    assert "secret" not in complaint
 
 
 def test_a_bad_variable_is_refused_too() -> None:

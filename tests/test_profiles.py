@@ -426,6 +426,38 @@ def test_it_shows_what_is_served_without_a_file(
 
 
 @pytest.mark.parametrize(
+    ("file", "arguments", "said"),
+    [
+        (None, [], "no leader is elected"),
+        ({}, [], "no leader is elected"),
+        (None, ["--leader-elect"], "on the lease kube-system/poller, which holds for 15 s"),
+        ({"leaderElect": True}, [], "on the lease kube-system/poller, which holds for 15 s"),
+        (
+            {"resourceName": "a", "leaseDuration": "20s"},
+            [],
+            "on the lease kube-system/a, which holds for 20 s",
+        ),
+        ({"resourceName": "a"}, ["--leader-elect-resource-name=b"], "on the lease kube-system/b,"),
+        ({"leaderElect": False, "resourceName": "a"}, [], "no leader is elected"),
+        ({"leaderElect": False, "resourceName": "a"}, ["--leader-elect"], "on the lease kube-system/a,"),
+        ({"leaderElect": True}, ["--once"], "no leader is elected"),
+    ],
+)
+def test_options_win_over_what_the_file_says_of_an_election(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    file: dict[str, Any] | None,
+    arguments: list[str],
+    said: str,
+) -> None:
+    fields = {} if file is None else {"leaderElection": file}
+    status, out, _ = check(monkeypatch, capfd, f"--config={write(tmp_path, **fields)}", *arguments)
+    assert status == 0
+    assert said in out.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
     ("profiles", "arguments", "said"),
     [
         ([{"plugins": {"score": enabling("Nonsense")}}], [], "there is no plugin 'Nonsense'"),

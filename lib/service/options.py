@@ -428,7 +428,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         )
         profiles = _profiles(options, config)
         if check_config:
-            show(profiles, options.config, options.times)
+            show(profiles, options.config, options.times, options.leader_election)
             sys.exit(0)
         sys.exit(run(options))
 

@@ -5,19 +5,31 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 
+from lib.kube.lease import LeaderElection
 from lib.scheduling.framework import EXTENSION_POINTS, Profile
 from lib.scheduling.queue import Times
 from lib.service.config import KubeSchedulerConfiguration
 from lib.service.config.arguments import ARGS
 
 
-def show(profiles: Sequence[Profile], config: KubeSchedulerConfiguration, times: Times) -> None:
+def show(
+    profiles: Sequence[Profile],
+    config: KubeSchedulerConfiguration,
+    times: Times,
+    election: LeaderElection | None,
+) -> None:
     """Print it, for people."""
     width = shutil.get_terminal_size().columns
     lines = [line for profile in profiles for line in _of(profile, width)]
     extenders = ", ".join(each.url_prefix for each in config.extenders) or "none"
     lines.append(f"extenders, asked about all pods: {extenders}")
     lines.append(f"a pod is tried again after {times.initial_backoff:g} to {times.max_backoff:g} s")
+    if election:
+        lines.append(
+            f"a leader is elected on the lease {election}, which holds for {election.lease_duration:g} s"
+        )
+    else:
+        lines.append("no leader is elected")
     print(*lines, sep="\n")
 
 

@@ -188,8 +188,9 @@ class Scheduler:
             rejection = self._evaluator.rejection_afresh(decision.pod, cluster, cluster.nodes[name])
             return rejection.status if rejection else None
 
-        if self._post_filters:
-            self._observer.entering("PostFilter")
+        if not self._post_filters:
+            return
+        self._observer.entering("PostFilter")
         for plugin in self._post_filters:
             self._asking.plugin = plugin
             answer = plugin.post_filter(decision.state, decision.pod, cluster, rejected, why_not)

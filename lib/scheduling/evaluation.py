@@ -259,9 +259,9 @@ class Evaluator:
 
     def _without_refused(self, decision: Decision, feasible: Feasible, cluster: Cluster) -> Feasible:
         """The nodes that extenders don't rule out."""
-        self._observer.left()
-        if not feasible:
+        if not feasible or not self._extenders:
             return feasible
+        self._observer.left()
         nodes = feasible.of(cluster.order)
         refused = self._extenders.filter(decision.pod, nodes)
         if not refused:
@@ -310,7 +310,8 @@ class Evaluator:
                 scores.add_alike(plugin.name, found[0] * weight)
             else:
                 scores.add(plugin.name, found, weight)
-        self._observer.left()
+        if self._extenders:
+            self._observer.left()
         for extender, by_node in self._extenders.prioritize(pod, nodes).items():
             scores.add(extender, [by_node.get(node.name, 0) for node in nodes])
         return scores

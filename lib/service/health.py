@@ -15,22 +15,25 @@ It is given twice that, as machines may be slow.
 
 
 class Health:
-    """Keeps what there is to say about the loop; one thread tells it, others ask."""
+    """Keeps what there is to say about the loop, which tells it; other threads ask.
+
+    heard: when the loop moved last, or is to move next.
+    """
 
     def __init__(self) -> None:
-        self._heard = time.monotonic()
+        self.heard = time.monotonic()
         self._reached: float | None = None
         self._trouble: Exception | None = None
 
     # --- what the loop tells ----------------------------------------------------------------------------
 
-    def moves(self, now: float | None = None) -> None:
+    def moves(self) -> None:
         """The loop shows a sign of life."""
-        self._heard = now or time.monotonic()
+        self.heard = time.monotonic()
 
     def rests(self, seconds: float) -> None:
         """The loop shows its next sign of life in so many seconds."""
-        self._heard = time.monotonic() + seconds
+        self.heard = time.monotonic() + seconds
 
     def reached(self) -> None:
         """The API server has said all that was asked."""
@@ -44,7 +47,7 @@ class Health:
 
     def alive(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
         """What is wrong with the loop if it hasn't moved for so many seconds; "" if nothing is."""
-        silent = time.monotonic() - self._heard
+        silent = time.monotonic() - self.heard
         return {"loop": f"it hasn't moved for {silent:.0f} s" if silent > within else ""}
 
     def ready(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:

@@ -4,7 +4,7 @@ Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/
 """
 
 import time
-from functools import cache
+from collections import defaultdict
 
 from prometheus_client import (
     CollectorRegistry,
@@ -44,7 +44,7 @@ class Metrics(Observer):
         disable_created_metrics()  # type: ignore[no-untyped-call]  # Go's have none
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        self._laps: list[_Lap] = []
+        self._laps: _Laps = defaultdict(list)
         self._held: dict[str, float] = {}  # by uid, since when a node is held for a pod
         self._standing: set[tuple[str, str]] = set()  # plugins, with profiles, that ever stood in the way
         self._tick_began = 0.0
@@ -91,7 +91,6 @@ class Metrics(Observer):
             buckets=_doubling(0.0001, 12),
             registry=self.registry,
         )
-        self._seconds_of = cache(self._point_seconds.labels)  # to look them up takes longer than to observe
         self._permit_seconds = Histogram(
             "scheduler_permit_wait_duration_seconds",
             "How long a pod whose node was held waited for Permit plugins.",
@@ -183,6 +182,8 @@ class Metrics(Observer):
 
     def decided(self, decision: Decision) -> None:
         """Count an attempt that came to nothing, and what it is to cost others."""
+        if decision.outcome == Outcome.SCHEDULED and not self._held:
+            return
         uid = decision.pod.metadata.uid
         if decision.victims:
             self._victims.observe(len(decision.victims))
@@ -206,7 +207,7 @@ class Metrics(Observer):
         self._health.moves()
         if decision.binding:
             profile = decision.pod.spec.scheduler_name
-            self._laps.append((profile, "Bind", SUCCESS if bound else ERROR, decision.binding))
+            self._laps["Bind", SUCCESS if bound else ERROR, profile].append(decision.binding)
         if not bound:
             self._count_attempt(decision, Outcome.ERROR.value)
             return
@@ -267,19 +268,18 @@ class Metrics(Observer):
 
     def _count_laps(self) -> None:
         """Count how long extension points took: not while pods are being decided, as that costs time."""
-        laps = self._laps[:]
-        del self._laps[: len(laps)]
-        for profile, point, how, seconds in laps:
-            if point == CYCLE:
-                self._algorithm_seconds.observe(seconds)
-                continue
+        for labels, laps in self._laps.items():
+            point, _, _ = labels
+            times = self._algorithm_seconds if point == CYCLE else self._point_seconds.labels(*labels)
+            for seconds in laps:
+                times.observe(seconds)
             if point == "PostFilter":
-                self._preemptions.inc()
-            self._seconds_of(point, how, profile).observe(seconds)
+                self._preemptions.inc(len(laps))
+        self._laps.clear()
 
 
-_Lap = tuple[str, str, str, float]
-"""A profile, an extension point, how it ended, and after how many seconds."""
+_Laps = defaultdict[tuple[str, str, str], list[float]]
+"""By extension point, how it ended, and profile: the seconds it took each time."""
 
 CYCLE = ""
 """Stands in place of an extension point for all of them up to the decision."""
@@ -288,7 +288,7 @@ CYCLE = ""
 class _Stopwatch(CycleObserver):
     """Notes how long each extension point takes. It is in every cycle, so it does little."""
 
-    def __init__(self, profile: str, laps: list[_Lap], health: Health) -> None:
+    def __init__(self, profile: str, laps: _Laps, health: Health) -> None:
         self._profile, self._laps, self._health = profile, laps, health
         self._cycle_began = self._since = 0.0
         self._point = ""
@@ -300,19 +300,14 @@ class _Stopwatch(CycleObserver):
 
     def entering(self, point: str) -> None:
         """The last point ends well, and another begins."""
-        now = time.monotonic()
+        self._health.heard = now = time.monotonic()
         if self._point:
-            self._laps.append((self._profile, self._point, SUCCESS, now - self._since))
+            self._laps[self._point, SUCCESS, self._profile].append(now - self._since)
         self._point, self._since = point, now
-        self._health.moves(now)
 
     def left(self, how: str = SUCCESS) -> None:
         """The point ends."""
-        if self._point:
-            now = time.monotonic()
-            self._laps.append((self._profile, self._point, how, now - self._since))
-            self._point = ""
-            self._health.moves(now)
+        self._lap(how, time.monotonic())
 
     def passed_on(self) -> None:
         """The point goes on elsewhere."""
@@ -320,9 +315,15 @@ class _Stopwatch(CycleObserver):
 
     def ended(self) -> float:
         """The cycle ends."""
-        self.left()
         now = time.monotonic()
+        self._lap(SUCCESS, now)
         if self._cycle_began:
-            self._laps.append((self._profile, CYCLE, SUCCESS, now - self._cycle_began))
+            self._laps[CYCLE, SUCCESS, self._profile].append(now - self._cycle_began)
             self._cycle_began = 0.0
         return now
+
+    def _lap(self, how: str, now: float) -> None:
+        self._health.heard = now
+        if self._point:
+            self._laps[self._point, how, self._profile].append(now - self._since)
+            self._point = ""

@@ -8,7 +8,7 @@ import gc
 import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
@@ -52,8 +52,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 
 @dataclass
 class Poller:
-    """What the loop reads from, decides with, writes through, and whom it tells."""
+    """What the loop reads from, decides with, writes through, and whom it tells.
 
+    proxy: our own, if we have one. leads: whether it is us who place pods.
+    """
+
+    proxy: OwnProxy | None
     feed: Feed
     cluster: Cluster
     queue: SchedulingQueue
@@ -61,21 +65,29 @@ class Poller:
     held: WaitingPods
     clerk: Clerk
     report: Report
-    dry_run: bool
     leads: Callable[[], bool]
+    dry_run: bool
 
     def tick(self) -> int:
         """Take the changes, and place every pod that is to be tried now; how many still wait.
 
-        While another poller leads, it places them, and we keep our picture up to date.
+        While another poller leads, it places them, and we keep our picture up to date. ApiError, which has
+        been reported, when the tick can't be done.
         """
         now = time.monotonic()
-        leads = self.leads()  # asked first: what the leader before us wrote is in what we hear next
-        news = self.feed.poll()
-        self.hear(news, now)
-        self.report.looked(self.queue, self.cluster)
-        if leads:
-            self.carry_out(self.decide(now), now)
+        self.report.tick_began()
+        try:
+            if self.proxy:
+                self.proxy.revive()
+            leads = self.leads()  # asked first: what the leader before us wrote is in what we hear next
+            news = self.feed.poll()
+            self.hear(news, now)
+            self.report.looked(self.queue, self.cluster)
+            if leads:
+                self.carry_out(self.decide(now), now)
+        except ApiError as error:
+            self.report.trouble(error)
+            raise
         self.report.tick_done(self.queue, self.cluster)
         return news.unplaceable + len(self.queue)
 
@@ -139,64 +151,68 @@ class Poller:
         return self.schedulers[pod.spec.scheduler_name]
 
 
-def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
-    """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
-    random = Random(options.seed)
+@contextmanager
+def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[Poller]:
+    """What the options ask for, connected for as long as the block takes. ApiError when it can't be."""
+    random, namespaces = Random(options.seed), options.namespaces
     with ExitStack() as stack:
         report.observer = observer = observing(options.listen)
-        own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
-        address = own_proxy.address if own_proxy else options.proxy
+        proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
+        address = proxy.address if proxy else options.proxy
         leads = stack.enter_context(standing_for(options.leader_election, address, shutdown))
         api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, traffic=observer))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
-        found = profiles_for(options.config, options.profiles, Handle(random, extenders))
-        profiles = {each.scheduler_name: each for each in found}
+        profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
+        names = [each.scheduler_name for each in profiles]
         in_full = bool(options.explain) or options.verbose
         schedulers = {
-            name: Scheduler(each, random, extenders, in_full=in_full, observer=observer.cycles_of(name))
-            for name, each in profiles.items()
+            name: Scheduler(profile, random, extenders, in_full=in_full, observer=observer.cycles_of(name))
+            for name, profile in zip(names, profiles, strict=True)
         }
-        names = list(profiles)
-        namespaces = options.namespaces
-        writer, dry_run = Writer(api, names, namespaces), options.dry_run
         clerk = Clerk(
-            writer, report, shutdown, workers=options.bind_workers, annotate=options.annotate, dry_run=dry_run
+            Writer(api, names, namespaces),
+            report,
+            shutdown,
+            workers=options.bind_workers,
+            annotate=options.annotate,
+            dry_run=options.dry_run,
         )
-        queue = SchedulingQueue(profiles, options.times, observer.queued)
-        feed: Feed = (WatchingFeed if options.watch else PollingFeed)(api, names, namespaces)
-        held = WaitingPods(schedulers)
         poller = Poller(
-            feed, Cluster(served=namespaces), queue, schedulers, held, clerk, report, options.dry_run, leads
+            proxy,
+            (WatchingFeed if options.watch else PollingFeed)(api, names, namespaces),
+            Cluster(served=namespaces),
+            SchedulingQueue(dict(zip(names, profiles, strict=True)), options.times, observer.queued),
+            schedulers,
+            WaitingPods(schedulers),
+            clerk,
+            report,
+            leads,
+            options.dry_run,
         )
-        stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
+        stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
         report.started(names, namespaces, api.address)
+        yield poller
 
-        def tick() -> int:
-            report.tick_began()
-            try:
-                if own_proxy:
-                    own_proxy.revive()
-                return poller.tick()
-            except ApiError as error:
-                report.trouble(error)
-                raise
 
+def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
+    """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
+    first, longest = min(options.interval, FIRST_PAUSE), max(options.interval, LONGEST_PAUSE)
+    patiently = Retrying(
+        retry=retry_if_exception_type(ApiError),
+        wait=wait_exponential_jitter(multiplier=first, max=longest),
+        before_sleep=lambda state: report.rests(state.upcoming_sleep),
+        sleep=shutdown.wait,
+    )
+    with assembled(options, report, shutdown) as poller:
         if options.once:
-            return SOME_NOT_PLACED if tick() else ALL_PLACED
-        first, longest = min(options.interval, FIRST_PAUSE), max(options.interval, LONGEST_PAUSE)
-        patiently = Retrying(
-            retry=retry_if_exception_type(ApiError),
-            wait=wait_exponential_jitter(multiplier=first, max=longest),
-            before_sleep=lambda state: report.rests(state.upcoming_sleep),
-            sleep=shutdown.wait,
-        )
+            return SOME_NOT_PLACED if poller.tick() else ALL_PLACED
         while True:
-            patiently(tick)
+            patiently(poller.tick)
             shutdown.heed()
-            due = queue.next_in(time.monotonic()) if options.watch else options.interval
+            due = poller.queue.next_in(time.monotonic()) if options.watch else options.interval
             pause = min(options.interval, due)
             report.rests(pause)
-            feed.wait(pause)
+            poller.feed.wait(pause)
 
 
 def main(options: Options) -> int:

@@ -26,7 +26,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue, Times
 from lib.service.health import LONGEST_SILENCE, Health
 from lib.service.metrics import Metrics
-from lib.service.options import Address, listen_address
+from lib.service.values import Address, listen_address
 from scripts.servers.process import ROOT
 
 KUBE_SCHEDULER = Path(__file__).parent / "data" / "kube-scheduler-metrics-1.36.txt"

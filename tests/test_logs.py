@@ -19,7 +19,7 @@ from lib.scheduling.framework import BadAnswerError, checked
 from lib.service.config.extenders import ExtenderConfig
 from lib.service.extenders import connected
 from lib.service.logs import of_attempt
-from lib.service.options import proxy_address
+from lib.service.values import proxy_address
 
 TALKS = """
 import logging

@@ -19,7 +19,7 @@ from prometheus_client import make_wsgi_app
 from lib.service.health import LONGEST_SILENCE, Health
 from lib.service.metrics import Metrics
 from lib.service.observer import ListenError
-from lib.service.options import Address
+from lib.service.values import Address
 
 log = logging.getLogger("poller")
 

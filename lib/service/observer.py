@@ -7,7 +7,7 @@ from lib.scheduling.cluster import Cluster
 from lib.scheduling.decision import Decision
 from lib.scheduling.observer import CycleObserver
 from lib.scheduling.queue import SchedulingQueue
-from lib.service.options import Address
+from lib.service.values import Address
 
 
 class ListenError(Exception):

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from threading import Event
 from typing import Any
 
@@ -15,13 +16,17 @@ import pytest
 import typer
 from cluster import Cluster, RunningPoller, eventually
 from faults import ALWAYS, Answer, Exchange, Fault, answer, faulty
-from objects import pod
+from objects import node, pod
 from prometheus_client import Metric, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lib.kube.changes import Change, Kind
+from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster as Picture
+from lib.scheduling.cluster import NodeInfo
+from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework import Profile, Status, unschedulable, wait
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue, Times
 from lib.service.health import LONGEST_SILENCE, Health
@@ -175,6 +180,53 @@ class Told:
 
 def decision(outcome: Outcome, **rest: Any) -> Decision:
     return Decision(pod(schedulerName="my-scheduler"), outcome, node_name="n1", **rest)
+
+
+class Fails:
+    """A plugin that rejects, holds up or fails pods of the name that says so."""
+
+    name = "Fails"
+
+    def pre_filter(self, state: Any, web: Pod, cluster: Picture) -> Status | None:
+        return unschedulable("no") if web.metadata.name == "pre-filter" else None
+
+    def filter(self, state: Any, web: Pod, node: NodeInfo) -> Status | None:
+        if web.metadata.name == "filter":
+            raise ValueError("no such rack")
+        return None
+
+    def reserve(self, state: Any, web: Pod, node_name: str) -> Status | None:
+        return unschedulable("no") if web.metadata.name == "reserve" else None
+
+    def permit(self, state: Any, web: Pod, node_name: str, waited: float) -> Status | None:
+        return wait("not yet") if web.metadata.name == "permit" else None
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("pre-filter", {"PreFilter": "Unschedulable"}),
+        ("filter", {"PreFilter": "Success", "Filter": "Error"}),
+        (
+            "reserve",
+            {"PreFilter": "Success", "Filter": "Success", "Reserve": "Unschedulable", "Unreserve": "Success"},
+        ),
+        ("permit", {"PreFilter": "Success", "Filter": "Success", "Reserve": "Success", "Permit": "Wait"}),
+    ],
+)
+def test_how_extension_points_end(name: str, points: dict[str, str]) -> None:
+    told = Told()
+    observer = told.metrics.cycles_of("my-scheduler")
+    scheduler = Scheduler(Profile("my-scheduler", (Fails(),), {}), Random(1), observer=observer)
+    decision = scheduler.schedule_one(pod(name), Picture([node()]))
+    assert 0 <= decision.seconds < 5
+    family = told.end_tick().families["scheduler_framework_extension_point_duration_seconds"]
+    ended = {
+        sample.labels["extension_point"]: sample.labels["status"]
+        for sample in family.samples
+        if sample.name.endswith("_count")
+    }
+    assert ended == points
 
 
 def test_a_binding_that_fails_is_an_error() -> None:

@@ -47,8 +47,8 @@ NOT_BOUND = unschedulable("every bind plugin left the pod to another")
 class Scheduler:
     """Decides by one profile, and by what extenders say. `random` breaks ties.
 
-    in_full: note in each decision what was said of every node, also where a node was picked. observer: has
-    the clock.
+    in_full: note in each decision what was said of every node, also where a node was picked. observer: is
+    told how far a cycle has come, and has the clock.
     """
 
     def __init__(

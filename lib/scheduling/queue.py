@@ -63,6 +63,7 @@ class Times:
 
 
 EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
+"""How the name of an event ends; it begins with what it happened to (framework/events.go)."""
 
 Incoming = Callable[[str, str], None]
 """Is told in which part a pod comes to be, and of which event; in kube-scheduler's words."""
@@ -190,8 +191,9 @@ class SchedulingQueue:
         groups = {group_of(queued.pod) for queued in self._pods.values() if queued.where == Where.ACTIVE}
         for queued in self._pods.values():
             group = group_of(queued.pod)
-            if group and group in groups and queued.where != Where.WAITING:
+            if group and group in groups and queued.where in (Where.BACKOFF, Where.UNSCHEDULABLE):
                 queued.where = Where.ACTIVE
+                self._incoming(Where.ACTIVE.value, "ForceActivate")
 
     def next_in(self, now: float) -> float:
         """The seconds until the first of the pods that back off is ready; infinitely many if none does."""

@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from socketserver import ThreadingMixIn
+from socketserver import TCPServer, ThreadingMixIn
 from typing import Any
 from urllib.parse import parse_qs
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -75,6 +75,12 @@ class _Server(ThreadingMixIn, WSGIServer):
             self.address_family = socket.AF_INET6
         super().__init__(address, _Handler)
         self.set_app(pages)
+
+    def server_bind(self) -> None:
+        """Listen; without asking DNS for our name, which may take long, and which nobody wants to know."""
+        TCPServer.server_bind(self)
+        self.server_name, self.server_port = "poller", self.socket.getsockname()[1]
+        self.setup_environ()
 
     def handle_error(self, *_: Any) -> None:
         """Say so: a client went away in the middle of its request."""

@@ -68,7 +68,7 @@ class Poller:
         While another poller leads, it places them, and we keep our picture up to date.
         """
         now = time.monotonic()
-        leads = self.leads()  # asked first: what the leader before us wrote is in what we hear next
+        leads = self.leads()  # asked first: what the leader before us wrote is to be heard before we decide
         news = self.feed.poll()
         self.hear(news, now)
         if leads:

@@ -6,10 +6,9 @@ Which pods wait for us? Which node is best for each? Tell the API server, wait, 
 
 import gc
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from itertools import chain
 from random import Random
@@ -27,19 +26,22 @@ from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.groups import batches, decide_together
+from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.waiting import WaitingPods
 from lib.service.clerk import Clerk
 from lib.service.extenders import connected
 from lib.service.leadership import standing_for
+from lib.service.logs import set_up_logging
+from lib.service.observer import ListenError, observing
 from lib.service.options import Options, run_with_options
 from lib.service.profiles import profiles_for
-from lib.service.report import Report, set_up_logging
+from lib.service.report import Report
 from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.surroundings import look_around
 
-ALL_PLACED, NO_API, SOME_NOT_PLACED = 0, 1, 3
-"""Exit statuses of --once."""
+ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
+"""Exit statuses of --once; NO_START also of others, when the address to listen at is taken, say."""
 
 LEASE_LOST = 1
 """Exit status of a leader that is one no longer: whoever started it may start it again."""
@@ -50,8 +52,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 
 @dataclass
 class Poller:
-    """What the loop reads from, decides with, writes through, and whom it tells."""
+    """What the loop reads from, decides with, writes through, and whom it tells.
 
+    proxy: our own, if we have one. leads: whether it is us who place pods.
+    """
+
+    proxy: OwnProxy | None
     feed: Feed
     cluster: Cluster
     queue: SchedulingQueue
@@ -59,21 +65,30 @@ class Poller:
     held: WaitingPods
     clerk: Clerk
     report: Report
-    dry_run: bool
     leads: Callable[[], bool]
+    dry_run: bool
 
     def tick(self) -> int:
         """Take the changes, and place every pod that is to be tried now; how many still wait.
 
-        While another poller leads, it places them, and we keep our picture up to date.
+        While another poller leads, it places them, and we keep our picture up to date. ApiError, which has
+        been reported, when the tick can't be done.
         """
         now = time.monotonic()
-        leads = self.leads()  # asked first: what the leader before us wrote is to be heard before we decide
-        news = self.feed.poll()
-        self.hear(news, now)
-        if leads:
-            self.carry_out(self.decide(now), now)
-        self.report.tick_done(self.queue)
+        self.report.tick_began()
+        try:
+            if self.proxy:
+                self.proxy.revive()
+            leads = self.leads()  # asked first: what the leader before us wrote is in what we hear next
+            news = self.feed.poll()
+            self.hear(news, now)
+            self.report.looked(self.queue, self.cluster)
+            if leads:
+                self.carry_out(self.decide(now), now)
+        except ApiError as error:
+            self.report.trouble(error)
+            raise
+        self.report.tick_done(self.queue, self.cluster)
         return news.unplaceable + len(self.queue)
 
     def hear(self, news: News, now: float) -> None:
@@ -100,6 +115,7 @@ class Poller:
         asked_again = self.held.ask_again(self.cluster, self.queue.uids(), now)
         decided = (decide_together(batch, self.cluster, self.schedulers) for batch in batches(ready))
         for decision in chain(asked_again, chain.from_iterable(decided)):
+            decision.attempt, decision.queued = self.queue.attempt(decision.pod.metadata.uid)
             self.report.decided(decision)
             yield decision
 
@@ -135,71 +151,82 @@ class Poller:
         return self.schedulers[pod.spec.scheduler_name]
 
 
-def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
-    """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
-    random = Random(options.seed)
+@contextmanager
+def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[Poller]:
+    """What the options ask for, connected for as long as the block takes. ApiError when it can't be."""
+    random, namespaces = Random(options.seed), options.namespaces
     with ExitStack() as stack:
-        own_proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
-        address = own_proxy.address if own_proxy else options.proxy
+        report.observer = observer = observing(options.listen)
+        proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
+        address = proxy.address if proxy else options.proxy
         leads = stack.enter_context(standing_for(options.leader_election, address, shutdown))
-        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads))
+        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, traffic=observer))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
-        profiles = {each.scheduler_name: each for each in profiles_for(options, random, extenders)}
+        profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
+        names = [each.scheduler_name for each in profiles]
         in_full = bool(options.explain) or options.verbose
         schedulers = {
-            name: Scheduler(each, random, extenders, in_full=in_full) for name, each in profiles.items()
+            name: Scheduler(profile, random, extenders, in_full=in_full, observer=observer.cycles_of(name))
+            for name, profile in zip(names, profiles, strict=True)
         }
-        names = list(profiles)
-        namespaces = options.namespaces
-        writer, dry_run = Writer(api, names, namespaces), options.dry_run
         clerk = Clerk(
-            writer, report, shutdown, workers=options.bind_workers, annotate=options.annotate, dry_run=dry_run
+            Writer(api, names, namespaces),
+            report,
+            shutdown,
+            workers=options.bind_workers,
+            annotate=options.annotate,
+            dry_run=options.dry_run,
         )
-        queue = SchedulingQueue(profiles, options.times)
-        feed: Feed = (WatchingFeed if options.watch else PollingFeed)(api, names, namespaces)
-        held = WaitingPods(schedulers)
         poller = Poller(
-            feed, Cluster(served=namespaces), queue, schedulers, held, clerk, report, options.dry_run, leads
+            proxy,
+            (WatchingFeed if options.watch else PollingFeed)(api, names, namespaces),
+            Cluster(served=namespaces),
+            SchedulingQueue(dict(zip(names, profiles, strict=True)), options.times, observer.queued),
+            schedulers,
+            WaitingPods(schedulers),
+            clerk,
+            report,
+            leads,
+            options.dry_run,
         )
-        stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(queue)))
-        report.started(names, namespaces, address)
+        stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
+        report.started(names, namespaces, api.address)
+        yield poller
 
-        def tick() -> int:
-            try:
-                if own_proxy:
-                    own_proxy.revive()
-                return poller.tick()
-            except ApiError as error:
-                report.trouble(error)
-                raise
 
+def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
+    """Tick once, or until a signal raises Stopped; the exit status. ApiError when a start or --once fails."""
+    first, longest = min(options.interval, FIRST_PAUSE), max(options.interval, LONGEST_PAUSE)
+    patiently = Retrying(
+        retry=retry_if_exception_type(ApiError),
+        wait=wait_exponential_jitter(multiplier=first, max=longest),
+        before_sleep=lambda state: report.rests(state.upcoming_sleep),
+        sleep=shutdown.wait,
+    )
+    with assembled(options, report, shutdown) as poller:
         if options.once:
-            return SOME_NOT_PLACED if tick() else ALL_PLACED
-        first, longest = min(options.interval, FIRST_PAUSE), max(options.interval, LONGEST_PAUSE)
-        patiently = Retrying(
-            retry=retry_if_exception_type(ApiError),
-            wait=wait_exponential_jitter(multiplier=first, max=longest),
-            sleep=shutdown.wait,
-        )
+            return SOME_NOT_PLACED if poller.tick() else ALL_PLACED
         while True:
-            patiently(tick)
+            patiently(poller.tick)
             shutdown.heed()
-            due = queue.next_in(time.monotonic()) if options.watch else options.interval
-            feed.wait(min(options.interval, due))
+            due = poller.queue.next_in(time.monotonic()) if options.watch else options.interval
+            pause = min(options.interval, due)
+            report.rests(pause)
+            poller.feed.wait(pause)
 
 
 def main(options: Options) -> int:
     """Serve, and say in the end what was done; the exit status."""
     gc.set_threshold(100_000)  # a list of pods is as many objects, and none of them garbage
-    set_up_logging(verbose=options.verbose)
+    printed = set_up_logging(options.log_format, verbose=options.verbose)
     report = Report(dry_run=options.dry_run, explain=options.explain)
     # Standard output is for decisions; what a policy prints goes where the log goes.
-    with Shutdown() as shutdown, redirect_stdout(sys.stderr):
+    with Shutdown() as shutdown, redirect_stdout(printed):
         try:
             return serve(options, report, shutdown)
-        except ApiError as error:
+        except (ApiError, ListenError) as error:
             report.trouble(error)
-            return NO_API
+            return NO_START
         except Stopped:
             if shutdown.abandoned:
                 return LEASE_LOST

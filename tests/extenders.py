@@ -19,10 +19,11 @@ Verbs = Mapping[str, Callable[[Json], Json]]
 
 @dataclass
 class RunningExtender:
-    """Where it listens, and what it was sent: verb and body, in order."""
+    """Where it listens, and what it was sent: verb and body, in order; and who was said to send it last."""
 
     url: str
     sent: list[tuple[str, Json]] = field(default_factory=list)
+    authorization: str | None = None
 
     def bodies(self, verb: str) -> list[Json]:
         return [body for each, body in self.sent if each == verb]
@@ -37,6 +38,7 @@ def extender(verbs: Verbs, tls: ssl.SSLContext | None = None) -> Iterator[Runnin
             verb = self.path.rsplit("/", 1)[-1]
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             running.sent.append((verb, body))
+            running.authorization = self.headers["Authorization"]
             answer = verbs[verb](body)
             status, words = (
                 (answer, b"out of order") if isinstance(answer, int) else (200, json.dumps(answer).encode())

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 
@@ -246,12 +247,15 @@ class FaultyProxy:
 
 @contextmanager
 def faulty(upstream: str, *faults: Fault) -> Iterator[FaultyProxy]:
-    """Run a proxy on loopback that passes requests on to the upstream's URL, but for the faults.
+    """Run a proxy on loopback that passes requests on to its upstream, http:// or unix://, but for faults.
 
     Answers are passed on when they are complete, but for those of watches, which come line by line.
     """
+    url = urlsplit(upstream)
+    socket_path, base = (url.path, "http://localhost") if url.scheme == "unix" else (None, upstream)
+    transport = httpx.HTTPTransport(uds=socket_path)
     with (
-        httpx.Client(base_url=upstream, timeout=UPSTREAM_TIMEOUT, trust_env=False) as client,
+        httpx.Client(base_url=base, transport=transport, timeout=UPSTREAM_TIMEOUT) as client,
         _Server(("127.0.0.1", 0), _Handler) as server,
     ):
         server.proxy = FaultyProxy(f"http://127.0.0.1:{server.server_port}", client, faults)

@@ -8,7 +8,13 @@ import pytest
 import trustme
 import yaml
 
-from lib.service.config import ConfigError, KubeSchedulerConfiguration, load_config
+from lib.service.config import (
+    ConfigError,
+    KubeSchedulerConfiguration,
+    LeaderElectionConfiguration,
+    load_config,
+)
+from lib.service.config.fields import Duration
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 URL = {"urlPrefix": "http://127.0.0.1:1"}
@@ -32,17 +38,29 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
 @pytest.mark.parametrize(
     ("rest", "words"),
     [
-        ({"kind": "Pod"}, "Invalid enum value 'Pod' - at `$.kind`"),
-        ({"extenders": [{}]}, "missing required field `urlPrefix` - at `$.extenders[0]`"),
-        ({"extenders": [{"urlPrefix": "10.0.0.1:80"}]}, "at `$.extenders[0].urlPrefix`"),
-        ({"extenders": [URL, URL | {"verb": "x"}]}, "unknown field `verb` - at `$.extenders[1]`"),
-        ({"extenders": [URL | {"httpTimeout": 5}]}, "5 is no Duration, such as 5s - at"),
-        ({"extenders": [URL | {"httpTimeout": "5"}]}, "duration 5 - at `$.extenders[0].httpTimeout`"),
-        ({"extenders": [URL | {"httpTimeout": "-5s"}]}, "httpTimeout must be more than -5 s - at"),
-        ({"extenders": [URL | {"prioritizeVerb": "x"}]}, "must have a positive one - at `$.extenders[0]`"),
+        ({"kind": "Pod"}, "kind: is 'Pod', not KubeSchedulerConfiguration"),
+        ({"apiVersion": "v1"}, "apiVersion: is 'v1', not kubescheduler.config.k8s.io/v1"),
+        ({"profile": []}, "profile: there is no such field"),
+        ({"profiles": {}}, "profiles: expected a list, got fields with values"),
+        (
+            {"profiles": [{"percentageOfNodesToScore": "9"}]},
+            "NodesToScore: expected a whole number, got text",
+        ),
+        ({"profiles": [{"plugins": {"scores": {}}}]}, "profiles[0].plugins.scores: there is no such field"),
+        (
+            {"profiles": [{"plugins": {"score": {"enabled": [{"weight": 1}]}}}]},
+            "profiles[0].plugins.score.enabled[0].name: is missing",
+        ),
+        ({"extenders": [{}]}, "extenders[0].urlPrefix: is missing"),
+        ({"extenders": [{"urlPrefix": "10.0.0.1:80"}]}, "extenders[0].urlPrefix: expected text matching"),
+        ({"extenders": [URL, URL | {"verb": "x"}]}, "extenders[1].verb: there is no such field"),
+        ({"extenders": [URL | {"httpTimeout": 5}]}, "httpTimeout: 5 is no Duration, such as 5s"),
+        ({"extenders": [URL | {"httpTimeout": "5"}]}, "extenders[0].httpTimeout: "),
+        ({"extenders": [URL | {"httpTimeout": "-5s"}]}, "extenders[0]: httpTimeout must be more than -5 s"),
+        ({"extenders": [URL | {"prioritizeVerb": "x"}]}, "extenders[0]: weight is 0: one with a "),
         ({"extenders": [URL | {"bindVerb": "x"}] * 2}, "only one may have a bindVerb"),
         ({"extenders": [URL | GPU] * 2}, "example.com/gpu can't be managed twice"),
-        ({"extenders": [URL | {"managedResources": [{"name": "cpu"}]}]}, "managedResources[0].name`"),
+        ({"extenders": [URL | {"managedResources": [{"name": "cpu"}]}]}, "managedResources[0].name: "),
         ({"extenders": [URL | {"tlsConfig": {"caFile": "/nowhere"}}]}, "tlsConfig can't be used: "),
     ],
 )
@@ -53,7 +71,7 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, rest: Any, words:
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize("text", [b"", b"[", b"\xff", b"- 1"])
+@pytest.mark.parametrize("text", [b"", b"[", b"\xff", b"- 1", b"? [a]\n: b", b"1: 2"])
 def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_bytes(text)
@@ -64,6 +82,67 @@ def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: bytes)
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"nowhere\.yaml: No such file"):
         load_config(tmp_path / "nowhere.yaml")
+
+
+def test_a_field_that_is_given_twice_is_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nprofiles: []\nprofiles: []\n")
+    with pytest.raises(ConfigError, match=r"scheduler\.yaml: line 3, column 1: profiles is given twice"):
+        load_config(file)
+
+
+@pytest.mark.parametrize(
+    ("rest", "words"),
+    [
+        ({"parallelism": 16}, "parallelism: is 16, but poller looks at one node at a time; leave it out"),
+        (
+            {"clientConnection": {"kubeconfig": "/etc/srv/kubernetes/kube-scheduler/kubeconfig"}},
+            "run kubectl --kubeconfig=/etc/srv/kubernetes/kube-scheduler/kubeconfig proxy, and leave this",
+        ),
+        ({"clientConnection": {"qps": 50.0}}, "clientConnection.qps: poller has no limit of requests"),
+        ({"clientConnection": {"burst": 100}}, "clientConnection.burst: poller has no limit of requests"),
+        (
+            {"clientConnection": {"contentType": "application/vnd.kubernetes.protobuf"}},
+            "clientConnection.contentType: poller speaks application/json only",
+        ),
+        ({"enableProfiling": True}, "enableProfiling: poller serves no profiles of itself"),
+        ({"enableContentionProfiling": True}, "enableContentionProfiling: poller serves no profiles"),
+        ({"delayCacheUntilActive": True}, "delayCacheUntilActive: poller keeps no cache"),
+    ],
+)
+def test_what_poller_does_not_do_it_says(tmp_path: Path, rest: Any, words: str) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path, **rest)
+    assert words in str(error.value)
+
+
+def test_what_poller_does_anyway_may_be_said(tmp_path: Path) -> None:
+    nothing = {"kubeconfig": "", "acceptContentTypes": "", "contentType": "", "qps": 0, "burst": 0}
+    load(
+        tmp_path,
+        parallelism=1,
+        clientConnection=nothing,
+        enableProfiling=False,
+        enableContentionProfiling=False,
+        delayCacheUntilActive=False,
+    )
+
+
+def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as error:
+        load(tmp_path, parallelism=2, percentageOfNodesToScore=101, podInitialBackoffSeconds=-1)
+    assert str(error.value).splitlines() == [
+        f"{tmp_path}/scheduler.yaml: ",
+        "- parallelism: is 2, but poller looks at one node at a time; leave it out",
+        "- percentageOfNodesToScore: 101 is not between 0 and 100",
+        "- podInitialBackoffSeconds: -1 is not more than 0",
+    ]
+
+
+def test_what_is_not_said_of_leader_election_is_left_to_the_options(tmp_path: Path) -> None:
+    said = load(tmp_path, leaderElection={"leaseDuration": "30s", "resourceName": ""}).leader_election
+    assert said == LeaderElectionConfiguration(lease_duration=Duration(30))
+    assert load(tmp_path).leader_election == LeaderElectionConfiguration()
 
 
 def test_certificates_may_stand_in_the_file(tmp_path: Path) -> None:

@@ -12,7 +12,19 @@ from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.evaluation import enough_nodes
-from lib.scheduling.framework import SKIP, Profile, Status, unresolvable, unschedulable, wait
+from lib.scheduling.framework import (
+    SKIP,
+    FilterPlugin,
+    PermitPlugin,
+    Profile,
+    ReservePlugin,
+    Status,
+    UnreservePlugin,
+    unresolvable,
+    unschedulable,
+    wait,
+)
+from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.waiting import WaitingPods
@@ -78,9 +90,11 @@ class Everything(Plugin):
 
 def test_each_point_is_asked_in_its_turn() -> None:
     said: list[str] = []
-    decider, picture = scheduler(Everything(said), weights={"Plugin": 3}), cluster("n1", "n2", "n3")
+    decider = scheduler(Everything(said), DefaultBinder(), weights={"Plugin": 3})
+    picture = cluster("n1", "n2", "n3")
     decision = decider.schedule_one(pod(), picture)
-    assert not decider.bind(decision, picture)  # it skipped, so the pod is still to be bound
+    assert not decider.bind(decision, picture)  # it skipped, so poller is to POST the binding
+    assert decision.outcome == Outcome.SCHEDULED
     decider.post_bind(decision)
     assert said == [
         "pre_filter",
@@ -330,6 +344,37 @@ def test_permit_has_a_time_limit() -> None:
 
 def decide(profile: Profile) -> Decision:
     return Scheduler(profile, Random(1)).schedule_one(pod(), cluster())
+
+
+def test_a_pod_that_every_bind_plugin_leaves_to_another_is_not_bound() -> None:
+    decider, picture = scheduler(Everything([])), cluster()
+    decision = decider.schedule_one(pod(), picture)
+    assert not decider.bind(decision, picture)
+    assert decision.outcome == Outcome.UNSCHEDULABLE
+    assert decision.message == "every bind plugin left the pod to another"
+    assert not picture.assumed
+
+
+def test_a_plugin_may_be_asked_at_some_points_only_and_in_another_order_at_each() -> None:
+    said: list[str] = []
+    one, two, three = (Everything(said, name) for name in ("one", "two", "three"))
+    profile = Profile(
+        "my-scheduler", (one, two, three), {}, points={"filter": (three, one), "reserve": (two,)}
+    )
+    assert profile.with_point(FilterPlugin) == [three, one]
+    assert profile.with_point(ReservePlugin) == profile.with_point(UnreservePlugin) == [two]
+    assert profile.with_point(PermitPlugin) == [one, two, three]
+
+
+def test_the_first_filter_in_a_profiles_order_is_the_one_that_is_named() -> None:
+    class First(Everything):
+        def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status | None:
+            return unschedulable(f"{self.name} said no")
+
+    one, two = First([], "one"), First([], "two")
+    profile = Profile("my-scheduler", (one, two), {}, points={"filter": (two, one), "postFilter": ()})
+    decision = Scheduler(profile, Random(1)).schedule_one(pod(), cluster())
+    assert {each.plugin for each in decision.rejected.values()} == {"two"}
 
 
 def test_the_default_profile_has_kube_schedulers_weights() -> None:

@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from lib.service.options import run_with_options
 from scripts.servers.process import ROOT
 
 
@@ -29,6 +30,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--proxy", "127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "ftp://127.0.0.1"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "http://127.0.0.1:99999"], "is neither http://HOST:PORT nor unix:///PATH"),
+        (["--proxy", "me:secret@127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "unix://relative"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--scheduler-name", "a,b"], "spec.schedulerName"),
         (["--scheduler-name", ""], "spec.schedulerName"),
@@ -45,11 +47,18 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--leader-elect", "--leader-elect-resource-name", "a/b"], "no name that a Kubernetes object"),
     ],
 )
-def test_a_bad_option_is_refused(arguments: list[str], said: str) -> None:
-    done = poller(*arguments)
-    assert done.returncode == 2
-    assert "Usage: poller.py" in done.stderr
-    assert said in done.stderr
+def test_a_bad_option_is_refused(
+    arguments: list[str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["poller.py", *arguments])
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit) as exit_:
+        run_with_options(lambda _: pytest.fail("it ran"))
+    assert exit_.value.code == 2
+    complaint = capsys.readouterr().err
+    assert "Usage: poller.py" in complaint
+    assert said in complaint
+    assert "secret" not in complaint
 
 
 def test_a_bad_variable_is_refused_too() -> None:
@@ -60,6 +69,17 @@ def test_a_bad_variable_is_refused_too() -> None:
 
 def test_help_names_each_option_and_its_variable() -> None:
     said = poller("--help").stdout
-    for option in ("proxy", "start-proxy", "scheduler-name", "interval", "watch", "once", "dry-run", "seed"):
+    for option in (
+        "proxy",
+        "start-proxy",
+        "scheduler-name",
+        "config",
+        "check-config",
+        "interval",
+        "watch",
+        "once",
+        "dry-run",
+        "seed",
+    ):
         assert f"--{option}" in said
         assert f"POLLER_{option.upper().replace('-', '_')}" in said

@@ -22,6 +22,9 @@ from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework import Profile
+from lib.scheduling.plugins.default_preemption import DefaultPreemption
+from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -542,3 +545,32 @@ def test_the_search_goes_on_until_no_budget_is_violated() -> None:
     cluster = picture([*protected, on("last", a("x", 5, "4"))], [NO_DB_MAY_GO])
     decision = decide(new(), cluster)
     assert (decision.nominated, names(decision.victims)) == ("last", {"x"})
+
+
+# --- how many nodes are tried -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("percentage", "absolute", "nominated"),
+    [
+        (10, 100, "n9"),  # the default: all of ten nodes
+        (0, 1, "n0"),
+        (0, 4, "n3"),
+        (40, 1, "n3"),  # the larger of both counts
+        (19, 0, "n0"),  # cut off
+        (9, 0, "n0"),  # none of ten, but the first that will do is needed
+        (100, 0, "n9"),
+        (0, 1000, "n9"),
+    ],
+)
+def test_the_best_of_so_many_nodes_is_taken(percentage: int, absolute: int, nominated: str) -> None:
+    """Each node's victim is less important than that of the node before."""
+    places = [on(f"n{i}", a(f"victim-{i}", 9 - i, "4")) for i in range(10)]
+    preemption = DefaultPreemption(
+        min_candidate_nodes_percentage=percentage, min_candidate_nodes_absolute=absolute
+    )
+    plugins = (NodeResourcesFit(), preemption)
+    decision = Scheduler(Profile("my-scheduler", plugins, {}), Random(1)).schedule_one(
+        new("4"), picture(places)
+    )
+    assert decision.nominated == nominated

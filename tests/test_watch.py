@@ -120,9 +120,10 @@ def test_services_are_watched_too(ready: Cluster) -> None:
 def test_services_that_may_not_be_watched_are_listed(ready: Cluster) -> None:
     forbidden = {"kind": "Status", "status": "Failure", "code": 403, "message": "services is forbidden"}
     no = Fault("GET", r"/services\?.*watch=1", answer(403, json.dumps(forbidden)), ALWAYS)
-    with watching(ready, no) as (_, between):
+    with watching(ready, no) as (poller, between):
         ready.add_pod("next")
         bound_soon(ready, "next")
+        assert '{apiGroups: [""], resources: ["services"], verbs: ["watch"]}' in poller.said
         assert asked(between, r"/services\?.*watch=1") == 1
         assert asked(between, r"/namespaces/default/services\?") == 2
 

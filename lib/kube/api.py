@@ -28,6 +28,7 @@ from tenacity import (
 )
 from tenacity.nap import sleep_using_event
 
+from lib.kube.address import without_credentials
 from lib.kube.objects import Object, ObjectMeta, Status, decode_hook
 from lib.kube.transport import KeepAliveTransport, to_host, to_unix_socket
 
@@ -201,6 +202,23 @@ def always() -> bool:
     return True
 
 
+@dataclass
+class _Counted:
+    """A request, and with which code it was answered."""
+
+    code: int | None = None
+
+
+class Traffic:
+    """Is told of requests, by several threads. This one makes nothing of it."""
+
+    def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
+        """A request was answered after so many seconds; without a code, it wasn't."""
+
+    def retried(self) -> None:
+        """A request is made once more."""
+
+
 class Api:
     """A connection to the API server through `kubectl proxy`; a context manager.
 
@@ -216,11 +234,14 @@ class Api:
         *,
         may_write: Callable[[], bool] = always,
         timeout: httpx.Timeout = TIMEOUT,
+        traffic: Traffic | None = None,
     ) -> None:
-        self.address = address
+        self.address = without_credentials(address)
         self._may_write = may_write
         self._timeout = timeout
+        self._traffic = traffic or Traffic()
         url = urlsplit(address)
+        self._host = url.netloc.rpartition("@")[2] or "localhost"
         # A transport instead of a client: redirects, cookies, and proxies from the environment are for the
         # world outside, and all they do for kubectl proxy beside us is to cost a third of each request.
         if url.scheme == "unix":
@@ -251,9 +272,14 @@ class Api:
             wait=_retry_after_or_backoff,
             stop=stop_after_attempt(5) | stop_after_delay(30) | stop_when_event_set(self._stopping),
             sleep=sleep_using_event(self._stopping),
-            before_sleep=_log_retry,
+            before_sleep=self._note_retry,
             reraise=True,
         )
+
+    def _note_retry(self, state: RetryCallState) -> None:
+        self._traffic.retried()
+        if state.outcome and state.next_action:
+            log.debug("again in %.1f s: %s", state.next_action.sleep, state.outcome.exception())
 
     def list(self, path: str, kind: type[T], **selectors: str) -> Listing[T]:
         """All objects at a path, page by page: `list("/api/v1/pods", Pod, fieldSelector="…")`.
@@ -315,8 +341,9 @@ class Api:
 
     def _open_watch(self, path: str, kind: type[T], query: Mapping[str, str]) -> "Watch[T]":
         where = f"WATCH {path}"
-        with _in_words(where):
+        with _in_words(where), self._counted("GET") as request:
             answer = self._open("GET", path, query, None, ACCEPT)
+            request.code = answer.status_code
             if not answer.is_success:
                 with closing(answer):
                     raise _refusal(where, "WATCH", path, answer, read_all(answer, where))
@@ -379,13 +406,24 @@ class Api:
         where = f"{method} {path}"
         with (
             _in_words(where, self._timeout.read or 0),
+            self._counted(method) as request,
             closing(self._open(method, path, params, content, headers)) as answer,
         ):
             body = read_all(answer, where)
+            request.code = answer.status_code
         log.debug("%s %s, %d bytes", where, answer.status_code, len(body))
         if answer.is_success:
             return body
         raise _refusal(where, method, path, answer, body)
+
+    @contextmanager
+    def _counted(self, method: str) -> Iterator[_Counted]:
+        """Tell of the request that is made in this block."""
+        began, request = time.monotonic(), _Counted()
+        try:
+            yield request
+        finally:
+            self._traffic.answered(method, self._host, request.code, time.monotonic() - began)
 
     def _open(
         self,
@@ -512,11 +550,6 @@ def _retry_after_or_backoff(state: RetryCallState) -> float:
 
 
 _backoff = wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
-
-
-def _log_retry(state: RetryCallState) -> None:
-    if state.outcome and state.next_action:
-        log.debug("again in %.1f s: %s", state.next_action.sleep, state.outcome.exception())
 
 
 def _refusal(where: str, method: str, path: str, answer: httpx.Response, body: bytes) -> ApiError:

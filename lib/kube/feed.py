@@ -247,10 +247,11 @@ class PollingFeed(Feed):
 
     def _waiting_pods(self) -> Listing[Pod]:
         """The pods that name one of the schedulers and have no node yet; the server filters."""
-        # A selector can't name two schedulers, but it can leave out the crowd.
-        names = self._scheduler_names
-        which = f"={names[0]}" if len(names) == 1 else f"!={MAIN_SCHEDULER}"
-        selector = f"spec.nodeName=,spec.schedulerName{which}"
+        names, selector = self._scheduler_names, "spec.nodeName="
+        if len(names) == 1:
+            selector += f",spec.schedulerName={names[0]}"
+        elif MAIN_SCHEDULER not in names:  # two names can't be asked for, but the crowd can be left out
+            selector += f",spec.schedulerName!={MAIN_SCHEDULER}"
         found = self._api.list_each(paths_of("pods", self._namespaces), Pod, fieldSelector=selector)
         found.items = [pod for pod in found.items if self._waits_for_us(pod)]
         return found

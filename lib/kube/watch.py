@@ -32,6 +32,9 @@ LONGEST_DOZE = 0.5
 """Seconds to wait at a stretch: a signal that comes when the wait is about to begin, as another thread runs,
 is heard when it ends."""
 
+FORBIDDEN_PAUSE = 5.0
+"""Seconds until services that may not be watched are tried again: the right may be granted at any time."""
+
 _Heard = tuple["_Watched[Any]", Watch[Any], WatchEvent[Any] | ApiError | None]
 """An event of a watch, or why it was the last one; None when its time was up."""
 
@@ -73,6 +76,10 @@ class _Watched(Generic[Changed]):
     def pause(self) -> float | None:
         """The seconds until a watch is to be opened; None while one is open."""
         return None if self._watch else max(0.0, self._not_before - time.monotonic())
+
+    def put_off(self, seconds: float) -> None:
+        """Have the next watch opened so much later."""
+        self._not_before = time.monotonic() + seconds
 
     def look(self) -> Iterator[Change[Changed]]:
         """Look at all objects; what is different."""
@@ -163,7 +170,7 @@ class WatchingFeed(Feed):
         self._watched_nodes = self._nodes_watched()
         self._watched_pods = [self._pods_watched(ALL_PODS)]
         self._watched_services = [self._services_watched(path) for path in paths_of("services", namespaces)]
-        self._may_watch_services = True
+        self._why_listed = ""
 
     def _nodes_watched(self) -> _Watched[Node]:
         return _Watched(self._api, "/api/v1/nodes", Node, [(Known[Node](), _any)], self._heard)
@@ -258,10 +265,13 @@ class WatchingFeed(Feed):
         """The services of some namespaces; from the first time that they are asked for, they are watched."""
         try:
             for watched in self._watched_services:
-                if self._may_watch_services and watched.pause == 0:
+                if watched.pause == 0:
                     self._resume(watched)
-        except ForbiddenError:  # to watch all of them; to list some may be allowed
-            self._may_watch_services = False
+        except ForbiddenError as error:  # to watch all of them; to list some may be allowed
+            watched.put_off(FORBIDDEN_PAUSE)
+            if str(error) != self._why_listed:
+                self._why_listed = str(error)
+                log.warning("services are listed whenever they matter, as they can't be watched: %s", error)
         if any(watched.pause is not None for watched in self._watched_services):
             return super().services(namespaces)
         wanted = set(namespaces)

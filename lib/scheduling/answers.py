@@ -6,6 +6,7 @@ pods (spreading, pod affinity) say nothing that could be kept; they are asked ab
 """
 
 from collections.abc import Hashable, Mapping, Sequence, Set
+from reprlib import repr as short
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo, Touched
@@ -60,26 +61,24 @@ def skips_score(
 def in_range(score: int, node_name: str) -> int:
     """A score, if it is one. BadAnswerError when it isn't."""
     if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
-        raise BadAnswerError(f"score {score!r} of node {node_name}, not one from 0 to {MAX_NODE_SCORE}")
+        raise BadAnswerError(f"score {short(score)} of node {node_name}, not one from 0 to {MAX_NODE_SCORE}")
     return score
 
 
 class Tier:
-    """The plugins of a profile whose answers stand equally long, with their places among all of them."""
+    """The plugins of a profile whose answers stand equally long; filters with their places among all."""
 
     def __init__(self, profile: Profile, reads: Reads | None) -> None:
-        place = {plugin.name: i for i, plugin in enumerate(profile.plugins)}
+        placed = list(enumerate(profile.with_point(FilterPlugin)))
         names = {each.name for each in profile.plugins if _reads(each) == reads}
         self.signers = [each for each in profile.with_point(SignPlugin) if each.name in names]
         self.pre_filters = [each for each in profile.with_point(PreFilterPlugin) if each.name in names]
-        self.filters = [
-            (place[each.name], each) for each in profile.with_point(FilterPlugin) if each.name in names
-        ]
+        self.filters = [(i, each) for i, each in placed if each.name in names]
         self.pre_scorers = [each for each in profile.scoring(PreScorePlugin) if each.name in names]
         self.scorers = [each for each in profile.scoring(ScorePlugin) if each.name in names]
         self.normalizers = {each.name for each in self.scorers if isinstance(each, NormalizeScorePlugin)}
         self.weights = profile.weights
-        self.place: Mapping[str, int] = place
+        self.place: Mapping[str, int] = {each.name: i for i, each in placed}
 
     def sign(self, pod: Pod, asking: Asking) -> Hashable:
         """What these plugins can tell pods apart by."""

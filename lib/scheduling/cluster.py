@@ -199,6 +199,10 @@ class Cluster:
         key = "matching", namespace, labels, selector.match_expressions
         return self.remember(key, lambda: Matching(self, namespace, selector)).counts()
 
+    def counts(self) -> dict[str, int]:
+        """How many nodes, pods with a place, and pods that were only decided on."""
+        return {"nodes": len(self.nodes), "pods": len(self._places), "assumed_pods": len(self.assumed)}
+
     @cached_property
     def order(self) -> list[NodeInfo]:
         """The nodes in the order in which they are looked at."""

@@ -18,6 +18,7 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.evaluation import Evaluator
 from lib.scheduling.extender import ExtenderError, Extenders
 from lib.scheduling.framework import (
+    POST,
     SKIP,
     BadAnswerError,
     BindPlugin,
@@ -35,26 +36,37 @@ from lib.scheduling.framework import (
     checked,
     unschedulable,
 )
+from lib.scheduling.observer import ERROR, CycleObserver
 from lib.scheduling.policy import FilterFunction, ScoreFunction
 
 log = logging.getLogger(__name__)
+
+NOT_BOUND = unschedulable("every bind plugin left the pod to another")
 
 
 class Scheduler:
     """Decides by one profile, and by what extenders say. `random` breaks ties.
 
-    in_full: note in each decision what was said of every node, also where a node was picked.
+    in_full: note in each decision what was said of every node, also where a node was picked. observer: is
+    told how far a cycle has come, and has the clock.
     """
 
     def __init__(
-        self, profile: Profile, random: Random, extenders: Extenders | None = None, *, in_full: bool = True
+        self,
+        profile: Profile,
+        random: Random,
+        extenders: Extenders | None = None,
+        *,
+        in_full: bool = True,
+        observer: CycleObserver | None = None,
     ) -> None:
         self.profile = profile
         self._random = random
         self._in_full = in_full
         self._extenders = extenders or Extenders()
         self._asking = Asking()
-        self._evaluator = Evaluator(profile, self._extenders, self._asking)
+        self._observer = observer or CycleObserver()
+        self._evaluator = Evaluator(profile, self._extenders, self._asking, self._observer)
         self._post_filters = profile.with_point(PostFilterPlugin)
         self._reservers = profile.with_point(ReservePlugin)
         self._unreservers = profile.with_point(UnreservePlugin)
@@ -68,9 +80,12 @@ class Scheduler:
 
         A plugin that raises fails this cycle only: outcome `error`, with the place in its source.
         """
-        decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(cluster.nodes))
+        decision = Decision(
+            pod, Outcome.UNSCHEDULABLE, all_nodes=len(cluster.nodes), began=self._observer.began()
+        )
         with self._answering_for(decision, cluster):
             self._decide(decision, cluster)
+        decision.ended = self._observer.ended()
         return decision
 
     def ask_again(self, decision: Decision, cluster: Cluster, waited: float) -> None:
@@ -81,40 +96,53 @@ class Scheduler:
             else:
                 self._asking.plugin = None
                 self._reject(decision, cluster, unschedulable(f"node {decision.node_name} has gone"))
+        decision.ended = self._observer.ended()
 
     def bind(self, decision: Decision, cluster: Cluster) -> bool:
         """Ask the PreBind plugins, extenders and Bind plugins; whether one of them bound the pod.
 
-        If none did, and the decision's outcome still is `scheduled`, the pod is to be bound as usual.
+        If none did, and the decision's outcome still is `scheduled`, poller is to POST the binding.
         """
         assert decision.node_name
         arguments = decision.state, decision.pod, decision.node_name
         with self._answering_for(decision, cluster):
+            self._observer.entering("PreBind")
             for plugin in self._pre_binders:
                 self._asking.plugin = plugin
                 if status := checked(plugin.pre_bind(*arguments)):
                     self._reject(decision, cluster, status)
                     return False
+            self._observer.left()
             if self._extenders.bind(decision.pod, decision.node_name):
                 return True
             for binder in self._binders:
+                self._observer.entering("Bind")
                 self._asking.plugin = binder
                 status = checked(binder.bind(*arguments))
                 if status is None:
+                    self._observer.left()
                     return True
+                if status == POST:
+                    self._observer.passed_on()
+                    return False
                 if status != SKIP:
                     self._reject(decision, cluster, status)
                     return False
+                self._observer.left(SKIP.code.value)
+            self._reject(decision, cluster, NOT_BOUND)
         return False
 
     def post_bind(self, decision: Decision) -> None:
         """Tell the plugins that a pod is bound; nothing they do can change that."""
         assert decision.node_name
+        self._observer.entering("PostBind")
         for plugin in self._post_binders:
             try:
                 plugin.post_bind(decision.state, decision.pod, decision.node_name)
             except Exception:
-                log.exception("plugin %s failed after %s was bound", plugin.name, decision.pod)
+                about = {"pod": str(decision.pod), "node": decision.node_name}
+                log.exception("plugin %s failed after %s was bound", plugin.name, decision.pod, extra=about)
+        self._observer.left()
 
     @contextmanager
     def _answering_for(self, decision: Decision, cluster: Cluster) -> Iterator[None]:
@@ -122,6 +150,7 @@ class Scheduler:
         try:
             yield
         except (Exception, SystemExit) as error:  # a policy that calls sys.exit() ends no one else
+            self._observer.left(ERROR)
             if decision.node_name:
                 self.give_up(decision, cluster)
             decision.outcome, decision.reason = Outcome.ERROR, self._blame(error)
@@ -159,6 +188,9 @@ class Scheduler:
             rejection = self._evaluator.rejection_afresh(decision.pod, cluster, cluster.nodes[name])
             return rejection.status if rejection else None
 
+        if not self._post_filters:
+            return
+        self._observer.entering("PostFilter")
         for plugin in self._post_filters:
             self._asking.plugin = plugin
             answer = plugin.post_filter(decision.state, decision.pod, cluster, rejected, why_not)
@@ -171,12 +203,14 @@ class Scheduler:
             if status is None:
                 return
             decision.afterword = " ".join([decision.afterword, *status.reasons]).strip()
+        self._observer.left(Code.UNSCHEDULABLE.value)
 
     # --- holding it -------------------------------------------------------------------------------------
 
     def _reserve(self, decision: Decision, cluster: Cluster) -> bool:
         """Tell the plugins that keep accounts; whether all agree."""
         assert decision.node_name
+        self._observer.entering("Reserve")
         for plugin in self._reservers:
             self._asking.plugin = plugin
             if status := checked(plugin.reserve(decision.state, decision.pod, decision.node_name)):
@@ -188,6 +222,7 @@ class Scheduler:
         """Ask for the last word on a decision."""
         assert decision.node_name
         decision.outcome, decision.reason = Outcome.SCHEDULED, ""
+        self._observer.entering("Permit")
         for plugin in self._permitters:
             self._asking.plugin = plugin
             status = checked(plugin.permit(decision.state, decision.pod, decision.node_name, waited))
@@ -200,9 +235,12 @@ class Scheduler:
             elif status:
                 self._reject(decision, cluster, status)
                 return
+        if decision.outcome == Outcome.WAITING:
+            self._observer.left(Code.WAIT.value)
 
     def _reject(self, decision: Decision, cluster: Cluster, status: Status) -> None:
         """A plugin rejected the node that was picked."""
+        self._observer.left(status.code.value)
         self.give_up(decision, cluster)
         decision.outcome, decision.reason = Outcome.UNSCHEDULABLE, ", ".join(status.reasons)
         decision.rejecting = self._asking.plugin.name if self._asking.plugin else ""
@@ -210,11 +248,14 @@ class Scheduler:
     def give_up(self, decision: Decision, cluster: Cluster) -> None:
         """Undo a decision: unreserve, in reverse order, and count the pod in the picture no longer."""
         assert decision.node_name
+        self._observer.entering("Unreserve")
         for plugin in reversed(self._unreservers):
             try:
                 plugin.unreserve(decision.state, decision.pod, decision.node_name)
             except Exception:  # the others must hear of it all the same
-                log.exception("plugin %s failed to unreserve %s", plugin.name, decision.pod)
+                about = {"pod": str(decision.pod), "node": decision.node_name}
+                log.exception("plugin %s failed to unreserve %s", plugin.name, decision.pod, extra=about)
+        self._observer.left()
         cluster.forget(decision.pod)
 
     def _blame(self, error: BaseException) -> str:

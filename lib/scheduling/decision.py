@@ -42,6 +42,8 @@ class Decision:
     reason: why the pod as a whole was rejected, or what went wrong; rejecting: the plugin that did it.
     afterword: what PostFilter plugins said.
     nominated: the node that will have room when the victims have left it. state: what plugins kept.
+    began, ended: when this attempt did, its binding included; binding: how long that took to write; all in
+    seconds. attempt: which one of this pod it is. queued: when the pod was.
     """
 
     pod: Pod
@@ -57,6 +59,16 @@ class Decision:
     nominated: str = ""
     victims: tuple[Pod, ...] = ()
     state: CycleState = field(default_factory=dict, repr=False)
+    began: float = 0.0
+    ended: float = 0.0
+    binding: float = 0.0
+    attempt: int = 1
+    queued: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long this attempt took."""
+        return self.ended - self.began
 
     @property
     def rejected_by(self) -> set[str]:

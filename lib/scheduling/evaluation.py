@@ -36,6 +36,7 @@ from lib.scheduling.framework import (
     SignPlugin,
     unresolvable,
 )
+from lib.scheduling.observer import CycleObserver
 
 T = TypeVar("T")
 
@@ -110,10 +111,13 @@ class Scores:
 class Evaluator:
     """Asks the plugins of a profile, and extenders, about nodes; what was answered is kept for pods alike."""
 
-    def __init__(self, profile: Profile, extenders: Extenders, asking: Asking) -> None:
+    def __init__(
+        self, profile: Profile, extenders: Extenders, asking: Asking, observer: CycleObserver
+    ) -> None:
         self._profile = profile
         self._extenders = extenders
         self._asking = asking
+        self._observer = observer
         self._next_start = 0  # where the next search begins, so that every node has its turn
         self._pre_filters = profile.with_point(PreFilterPlugin)
         self._scorers = [
@@ -147,7 +151,10 @@ class Evaluator:
         if isinstance(known, Rejection):
             decision.reason, decision.rejecting = ", ".join(known.status.reasons), known.plugin
             decision.rejected = dict.fromkeys(cluster.nodes, known)
+            self._observer.left(known.status.code.value)
             return Feasible()
+        self._observer.entering("Filter")
+        answers.catch_up()
         skipped, among = known
         places: Sequence[int] = range(len(cluster.order))
         if among:
@@ -252,8 +259,9 @@ class Evaluator:
 
     def _without_refused(self, decision: Decision, feasible: Feasible, cluster: Cluster) -> Feasible:
         """The nodes that extenders don't rule out."""
-        if not feasible:
+        if not feasible or not self._extenders:
             return feasible
+        self._observer.left()
         nodes = feasible.of(cluster.order)
         refused = self._extenders.filter(decision.pod, nodes)
         if not refused:
@@ -268,17 +276,19 @@ class Evaluator:
         if len(feasible) == 1:
             return Scores([0])
         pod, nodes = decision.pod, feasible.of(cluster.order)
+        self._observer.entering("PreScore")
         answers.prepare_scores(nodes)
         decision.state = state = {**answers.state, **decision.state}
-        totals = feasible.of(answers.totals)
-        if UNSCORED in totals:
-            totals = [answers.total(i) for i in feasible.places(len(cluster.order))]
-        scores = Scores(totals)
         skipped = set()
         for pre in self._fresh.pre_scorers:
             self._asking.plugin = pre
             if skips_score(pre, state, pod, cluster, nodes):
                 skipped.add(pre.name)
+        self._observer.entering("Score")
+        totals = feasible.of(answers.totals)
+        if UNSCORED in totals:
+            totals = [answers.total(i) for i in feasible.places(len(cluster.order))]
+        scores = Scores(totals)
         for plugin, weight, kept, normalizer in self._scorers:
             column = answers.columns.get(plugin.name)
             if plugin.name in skipped or (kept and column is None):
@@ -300,6 +310,8 @@ class Evaluator:
                 scores.add_alike(plugin.name, found[0] * weight)
             else:
                 scores.add(plugin.name, found, weight)
+        if self._extenders:
+            self._observer.left()
         for extender, by_node in self._extenders.prioritize(pod, nodes).items():
             scores.add(extender, [by_node.get(node.name, 0) for node in nodes])
         return scores
@@ -307,17 +319,16 @@ class Evaluator:
     # --- what is kept -----------------------------------------------------------------------------------
 
     def answers_for(self, pod: Pod, cluster: Cluster) -> Answers:
-        """What is known of pods like this one, as the picture is now."""
+        """What is known of pods like this one; it is to catch up with the picture yet."""
+        self._observer.entering("PreFilter")
         if self._of != (cluster, cluster.version):
             self._of = cluster, cluster.version
             self._kept.clear()
         of_nodes = self._of_nodes.sign(pod, self._asking)
         below = self._keep(of_nodes, self._of_nodes, pod, cluster, None)
-        answers = self._keep(
+        return self._keep(
             (of_nodes, self._of_pods.sign(pod, self._asking)), self._of_pods, pod, cluster, below
         )
-        answers.catch_up()
-        return answers
 
     def _keep(self, sort: Hashable, tier: Tier, pod: Pod, cluster: Cluster, below: Answers | None) -> Answers:
         """The answers of a tier for a sort of pods; those for sorts not seen for long are dropped."""

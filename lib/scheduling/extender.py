@@ -278,6 +278,9 @@ class Extenders:
         self._extenders = sorted(extenders, key=lambda each: each.ignorable)
         self._warn = warn
 
+    def __bool__(self) -> bool:
+        return bool(self._extenders)
+
     @property
     def ignored_resources(self) -> frozenset[str]:
         """What NodeResourcesFit leaves to extenders."""

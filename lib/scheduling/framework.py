@@ -10,8 +10,9 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/scheduling-framework/
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
+from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from lib.kube.changes import AnyChange
@@ -28,16 +29,18 @@ MAX_NODE_SCORE = 100
 
 
 class Code(Enum):
-    """How a plugin answers when it doesn't just agree."""
+    """How a plugin answers when it doesn't just agree; in kube-scheduler's words."""
 
-    UNSCHEDULABLE = "unschedulable"
+    UNSCHEDULABLE = "Unschedulable"
     """Not now: something in the cluster may change, or be made to."""
-    UNSCHEDULABLE_AND_UNRESOLVABLE = "unschedulable and unresolvable"
+    UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """Not here, and removing other pods would not help."""
-    WAIT = "wait"
+    WAIT = "Wait"
     """Permit: not yet, ask again at the next tick."""
-    SKIP = "skip"
+    SKIP = "Skip"
     """Nothing to do for this pod: don't ask again in this cycle. Of Bind: another plugin shall."""
+    POST = "post"
+    """Of Bind: poller shall, by a POST of the binding."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ def wait(*reasons: str, limit: float = 900.0) -> Status:
 
 
 SKIP = Status(Code.SKIP)
+POST = Status(Code.POST)
 
 
 class BadAnswerError(Exception):
@@ -78,7 +82,7 @@ def checked(answer: Status | None) -> Status | None:
     """A plugin's answer, if it is one. BadAnswerError when it is anything else."""
     if answer is None or isinstance(answer, Status):
         return answer
-    raise BadAnswerError(f"{answer!r} is neither None nor a Status")
+    raise BadAnswerError(f"{short(answer)} is neither None nor a Status")
 
 
 @runtime_checkable
@@ -238,10 +242,10 @@ class PreBindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class BindPlugin(Plugin, Protocol):
-    """Binds a pod, in place of poller."""
+    """Binds a pod, or leaves that to poller."""
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """SKIP leaves it to the next one; after the last, poller POSTs the binding itself."""
+        """SKIP leaves it to the next one, POST to poller."""
 
 
 @runtime_checkable
@@ -254,6 +258,25 @@ class PostBindPlugin(Plugin, Protocol):
 
 P = TypeVar("P", bound=Plugin)
 
+EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
+    "preEnqueue": (PreEnqueuePlugin,),
+    "queueSort": (QueueSortPlugin,),
+    "preFilter": (PreFilterPlugin,),
+    "filter": (FilterPlugin,),
+    "postFilter": (PostFilterPlugin,),
+    "preScore": (PreScorePlugin,),
+    "score": (ScorePlugin, NormalizeScorePlugin),
+    "reserve": (ReservePlugin, UnreservePlugin),
+    "permit": (PermitPlugin,),
+    "preBind": (PreBindPlugin,),
+    "bind": (BindPlugin,),
+    "postBind": (PostBindPlugin,),
+}
+"""What is asked in each part of a pod's way, under the name that a configuration has for it.
+
+SignPlugin and QueueingHintPlugin are in none: they speak for a plugin wherever else it is asked.
+"""
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -261,17 +284,21 @@ class Profile:
 
     plugins: in the order in which they are asked. weights: what scores are multiplied by, by plugin name; a
     plugin without a weight isn't asked to score. percentage_of_nodes_to_score: how many feasible nodes are
-    enough; 0 lets the size of the cluster decide.
+    enough; 0 lets the size of the cluster decide. points: who is asked at an extension point, and in which
+    order, where that isn't everyone who has it, in the order of `plugins`.
     """
 
     scheduler_name: str
     plugins: tuple[Plugin, ...]
     weights: Mapping[str, int]
     percentage_of_nodes_to_score: int = 0
+    points: Mapping[str, tuple[Plugin, ...]] = field(default_factory=dict)
 
     def with_point(self, kind: type[P]) -> list[P]:
-        """The plugins that have an extension point, such as FilterPlugin."""
-        return [plugin for plugin in self.plugins if isinstance(plugin, kind)]
+        """The plugins that are asked at an extension point, such as FilterPlugin, in order."""
+        names = [name for name, kinds in EXTENSION_POINTS.items() if kind in kinds]
+        asked = self.points.get(names[0], self.plugins) if names else self.plugins
+        return [plugin for plugin in asked if isinstance(plugin, kind)]
 
     def scoring(self, kind: type[P]) -> list[P]:
         """The plugins with an extension point that serves scoring."""

@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as short
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import NodeInfo
@@ -23,7 +24,7 @@ class _Function:
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         where = f" at {Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
         name = getattr(self.function, "__name__", "the function")
-        said = f"{name}{where} returned {answer!r} for node {node.name}"
+        said = f"{name}{where} returned {short(answer)} for node {node.name}"
         return BadAnswerError(f"{said}, not {wanted}")
 
 

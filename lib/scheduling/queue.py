@@ -7,9 +7,11 @@ Source: pkg/scheduler/backend/queue/scheduling_queue.go
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import chain
 from math import inf
 
 from lib.kube.changes import AnyChange, Kind, waiting_pod
@@ -60,12 +62,26 @@ class Times:
     unschedulable: float = 300.0
 
 
+EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
+"""How the name of an event ends; it begins with what it happened to (framework/events.go)."""
+
+Incoming = Callable[[str, str], None]
+"""Is told in which part a pod comes to be, and of which event; in kube-scheduler's words."""
+
+
 class SchedulingQueue:
     """The pods that wait for some profiles, by scheduler name. `now` is in seconds, and only grows."""
 
-    def __init__(self, profiles: Mapping[str, Profile], times: Times | None = None) -> None:
+    def __init__(
+        self,
+        profiles: Mapping[str, Profile],
+        times: Times | None = None,
+        incoming: Incoming = lambda _where, _event: None,
+    ) -> None:
         self._times = times or Times()
+        self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
+        self._gated: dict[str, tuple[str, str]] = {}  # by uid: which plugin keeps it out of which profile
         first = next(iter(profiles.values()))  # all order the queue alike
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._pre_enqueuers = {
@@ -87,13 +103,18 @@ class SchedulingQueue:
             return "is being deleted"
         if pod.status.phase in ("Succeeded", "Failed"):
             return "has finished"
+        _, why = self._gate(pod)
+        return why
+
+    def _gate(self, pod: Pod) -> tuple[str, str | None]:
+        """The plugin that keeps a pod out of the queue, if one does, and why."""
         for plugin in self._pre_enqueuers[pod.spec.scheduler_name]:
             try:
                 if status := plugin.pre_enqueue(pod):
-                    return ", ".join(status.reasons)
+                    return plugin.name, ", ".join(status.reasons)
             except Exception as error:
-                return f"plugin {plugin.name} failed: {type(error).__name__}: {error}"
-        return None
+                return plugin.name, f"plugin {plugin.name} failed: {type(error).__name__}: {error}"
+        return "", None
 
     def apply(self, change: AnyChange, now: float) -> None:
         """Hear of a change: of a pod that waits, or of something that may help one."""
@@ -107,21 +128,30 @@ class SchedulingQueue:
     def _apply_to_waiting(self, pod: Pod, kind: Kind, now: float) -> None:
         uid = pod.metadata.uid
         queued = self._pods.get(uid)
+        event = "UnschedulablePod" + EVENTS[kind]
         if kind == Kind.DELETED or self.why_passed_over(pod):
+            was_gated = uid in self._gated
             self.drop(uid)
+            if kind != Kind.DELETED and not pod.metadata.deletion_timestamp and (gate := self._gate(pod)[0]):
+                self._gated[uid] = gate, pod.spec.scheduler_name
+                if not was_gated:
+                    self._incoming(Where.UNSCHEDULABLE.value, event)
         elif queued is None:
+            self._gated.pop(uid, None)
             self._pods[uid] = QueuedPod(pod, since=now)
+            self._incoming(Where.ACTIVE.value, event)
         else:
             changed = _asks_for(queued.pod) != _asks_for(pod)
             queued.pod = pod
             if changed and queued.where == Where.UNSCHEDULABLE:
-                self._move(queued, now)
+                self._move(queued, now, event)
 
     def _wake(self, change: AnyChange, now: float) -> None:
         """Move the unschedulable pods that a change could help."""
+        what = "AssignedPod" if isinstance(change.object, Pod) else type(change.object).__name__
         for queued in self._pods.values():
             if queued.where == Where.UNSCHEDULABLE and self._may_help(change, queued):
-                self._move(queued, now)
+                self._move(queued, now, what + EVENTS[change.kind])
 
     def _may_help(self, change: AnyChange, queued: QueuedPod) -> bool:
         """Ask the plugins that rejected a pod; one that has no opinion takes every change for help."""
@@ -131,13 +161,15 @@ class SchedulingQueue:
                 if name not in hints or hints[name].queueing_hint(queued.pod, change):
                     return True
             except Exception:  # one that doesn't know is like one that doesn't say
-                log.exception("plugin %s failed to say what could help %s", name, queued.pod)
+                about = {"pod": str(queued.pod)}
+                log.exception("plugin %s failed to say what could help %s", name, queued.pod, extra=about)
                 return True
         return False
 
     def drop(self, uid: str) -> None:
         """A pod waits no longer."""
         self._pods.pop(uid, None)
+        self._gated.pop(uid, None)
 
     # --- what is tried ----------------------------------------------------------------------------------
 
@@ -146,9 +178,10 @@ class SchedulingQueue:
         for queued in self._pods.values():
             overdue = now - queued.tried >= self._times.unschedulable
             if queued.where == Where.UNSCHEDULABLE and overdue:
-                self._move(queued, now)
+                self._move(queued, now, "UnschedulableTimeout")
             if queued.where == Where.BACKOFF and now >= self._backs_off_until(queued):
                 queued.where = Where.ACTIVE
+                self._incoming(Where.ACTIVE.value, "BackoffComplete")
         self._gather_groups()
         active = [queued.pod for queued in self._pods.values() if queued.where == Where.ACTIVE]
         return sorted(active, key=self._sort.queue_sort)
@@ -158,8 +191,9 @@ class SchedulingQueue:
         groups = {group_of(queued.pod) for queued in self._pods.values() if queued.where == Where.ACTIVE}
         for queued in self._pods.values():
             group = group_of(queued.pod)
-            if group and group in groups and queued.where != Where.WAITING:
+            if group and group in groups and queued.where in (Where.BACKOFF, Where.UNSCHEDULABLE):
                 queued.where = Where.ACTIVE
+                self._incoming(Where.ACTIVE.value, "ForceActivate")
 
     def next_in(self, now: float) -> float:
         """The seconds until the first of the pods that back off is ready; infinitely many if none does."""
@@ -173,6 +207,7 @@ class SchedulingQueue:
             queued.tried = now
             queued.rejected_by, queued.reason = frozenset(rejected_by), reason
             queued.where = Where.UNSCHEDULABLE if queued.rejected_by else Where.BACKOFF
+            self._incoming(queued.where.value, "ScheduleAttemptFailure")
 
     def hold(self, uid: str, reason: str) -> None:
         """A pod has a node, but must wait for it."""
@@ -183,9 +218,10 @@ class SchedulingQueue:
         """The uids of all pods that wait, wherever they are."""
         return self._pods.keys()
 
-    def _move(self, queued: QueuedPod, now: float) -> None:
+    def _move(self, queued: QueuedPod, now: float, event: str) -> None:
         """Have a pod tried again, as soon as it has backed off."""
         queued.where = Where.BACKOFF if now < self._backs_off_until(queued) else Where.ACTIVE
+        self._incoming(queued.where.value, event)
 
     def _backs_off_until(self, queued: QueuedPod) -> float:
         if not queued.attempts:
@@ -196,9 +232,28 @@ class SchedulingQueue:
 
     # --- what is shown ----------------------------------------------------------------------------------
 
+    def attempt(self, uid: str) -> tuple[int, float]:
+        """Which attempt at a pod this is, and when the pod was queued."""
+        queued = self._pods[uid]
+        return queued.attempts + 1, queued.since
+
     def counts(self) -> dict[str, int]:
         """How many pods are where."""
         return {where.value: sum(queued.where == where for queued in self._pods.values()) for where in Where}
+
+    def gated(self) -> int:
+        """How many pods are kept out of the queue by a plugin."""
+        return len(self._gated)
+
+    def in_the_way(self) -> Counter[tuple[str, str]]:
+        """How many pods each plugin stands in the way of, by plugin and scheduler name."""
+        rejections = (
+            (plugin, queued.pod.spec.scheduler_name)
+            for queued in self._pods.values()
+            for plugin in queued.rejected_by
+            if queued.where != Where.WAITING
+        )
+        return Counter(chain(self._gated.values(), rejections))
 
     def oldest(self) -> QueuedPod | None:
         """The pod that has waited longest."""

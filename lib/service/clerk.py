@@ -1,5 +1,6 @@
 """Carries decisions out: writes them to the API server, and reports what came of it."""
 
+import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -103,16 +104,28 @@ class Clerk:
         """What becomes of a decision without a binding of ours; None if there is to be one."""
         if decision.outcome != Outcome.SCHEDULED:
             return BindResult.WAITING
-        if self._dry_run or scheduler.bind(decision, cluster):
+        if self._dry_run:
+            return BindResult.BOUND
+        bound = scheduler.bind(decision, cluster)
+        decision.ended = time.monotonic()
+        if bound:
             return BindResult.BOUND
         if decision.outcome == Outcome.SCHEDULED:
             return None
-        self._report.decided(decision)  # a plugin said no at the last moment
+        self._report.rejected(decision)
         return BindResult.WAITING
 
     def _write_binding(self, decision: Decision) -> BindResult | ApiError:
         if self._at_an_end:
             return BindResult.UNTRIED
+        began = time.monotonic()
+        try:
+            return self._try_to_write_binding(decision)
+        finally:
+            decision.ended = time.monotonic()
+            decision.binding = decision.ended - began
+
+    def _try_to_write_binding(self, decision: Decision) -> BindResult | ApiError:
         assert decision.node_name
         annotations = {ANNOTATION: decision.as_annotation()} if self._annotate else {}
         try:
@@ -128,7 +141,7 @@ class Clerk:
     ) -> BindResult:
         """Tell whom it concerns how a binding went."""
         if isinstance(result, ApiError):
-            self._report.failed(decision.pod, "binding", result)
+            self._report.not_bound(decision, result)
             return BindResult.WAITING
         if decision.outcome == Outcome.SCHEDULED and result != BindResult.UNTRIED and not self._dry_run:
             if result == BindResult.BOUND:

@@ -10,7 +10,7 @@ import msgspec
 from lib.kube.api import Api, ApiError, read_all
 from lib.kube.objects import Node, ObjectMeta, Pod
 from lib.scheduling.extender import Extender, ExtenderError, Extenders
-from lib.service.config import ExtenderConfig
+from lib.service.config.extenders import ExtenderConfig
 
 
 @contextmanager
@@ -37,14 +37,17 @@ def _extender(
     originals: "Originals",
     check: Callable[[httpx.Request], None],
 ) -> Extender:
+    url = httpx.URL(config.url_prefix)
     client = httpx.Client(
+        auth=(url.username, url.password) if url.userinfo else None,
         verify=config.ssl_context(),
         timeout=config.http_timeout,
         trust_env=False,
         event_hooks={"request": [check]},
     )
     return Extender(
-        config.url_prefix,
+        # It is what the extender is called, in events, too.
+        str(url.copy_with(userinfo=b"")) if url.userinfo else config.url_prefix,
         OverHttp(stack.enter_context(client), config, originals),
         filter_verb=config.filter_verb,
         prioritize_verb=config.prioritize_verb,

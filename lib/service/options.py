@@ -1,38 +1,47 @@
 """The command line. Each option may also come from the environment: `--proxy` from POLLER_PROXY."""
 
-import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from threading import TIMEOUT_MAX
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
+import msgspec
 import typer
 
 from lib.kube.lease import LeaderElection
+from lib.scheduling.framework import Profile
+from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.queue import Times
+from lib.service import values
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
 from lib.service.explain import Explain, as_json, as_table
 from lib.service.policies import Policy, PolicyError, load_policies
+from lib.service.profiles import Asked, PolicyName, profiles_for
+from lib.service.served import show
+from lib.service.values import Address
 
 DEFAULT_PROXY = "http://127.0.0.1:8001"
 """Where `kubectl proxy` listens unless told otherwise."""
 
 
-class PolicyName(StrEnum):
-    """The policies that come with poller."""
-
-    DEFAULT = "default"
-    RANDOM = "random"
+CLUSTER, PODS, LOOP = "Where the cluster is", "Which pods are placed, and how", "The loop"
+ELECTION, TOLD = "Several pollers, of which one leads", "What poller tells"
+"""The parts of --help."""
 
 
 class ExplainName(StrEnum):
     """How decisions can be shown."""
 
     TABLE = "table"
+    JSON = "json"
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
     JSON = "json"
 
 
@@ -45,15 +54,12 @@ class Options:
 
     proxy: str
     start_proxy: bool
-    scheduler_name: str | None
-    policy: PolicyName
     namespaces: tuple[str, ...]
-    plugins: tuple[Policy, ...]
     config: KubeSchedulerConfiguration
+    profiles: Asked
     bind_workers: int
     annotate: bool
     explain: Explain | None
-    preemption: bool
     times: Times
     interval: float
     watch: bool
@@ -61,57 +67,22 @@ class Options:
     once: bool
     dry_run: bool
     seed: int | None
+    listen: Address | None
+    log_format: LogFormat
     verbose: bool
 
 
-def _address(text: str | None) -> str | None:
-    if text is None:
-        return None
-    try:
-        url = urlsplit(text)
-        good = url.path.startswith("/") if url.scheme == "unix" else bool(url.hostname) and url.port != 0
-        (url.hostname or "").encode("idna")
-    except ValueError:
-        good = False
-    if not good or url.scheme not in ("http", "https", "unix"):
-        raise typer.BadParameter(f"{text!r} is neither http://HOST:PORT nor unix:///PATH")
-    return text
+def _duration(panel: str, what: str, default: float | None = None) -> Any:
+    """An option that takes seconds; `default` holds where neither it nor the file says anything."""
+    shown = True if default is None else f"{default:g}"
+    return typer.Option(
+        callback=values.seconds, metavar="SECONDS", help=what, show_default=shown, rich_help_panel=panel
+    )
 
 
-def _name(text: str | None) -> str | None:
-    if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
-        raise typer.BadParameter(f"{text!r} is no name that a pod's spec.schedulerName can have")
-    return text
-
-
-def _resource_name(text: str | None) -> str | None:
-    if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
-        raise typer.BadParameter(f"{text!r} is no name that a Kubernetes object can have")
-    return text
-
-
-def _namespaces(names: list[str] | None) -> list[str] | None:
-    for name in names or ():
-        if not re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
-            raise typer.BadParameter(f"{name!r} is no name that a namespace can have")
-    return names
-
-
-def _seconds(number: float | None) -> float | None:
-    if number is not None and not 0 < number <= TIMEOUT_MAX:
-        raise typer.BadParameter(f"{number} is no number of seconds to wait")
-    return number
-
-
-def _duration(what: str, default: float | None = None) -> Any:
-    """An option that takes seconds; `default` is what comes of leaving it out, if its own default is None."""
-    shown = default is None or f"{default:g}"
-    return typer.Option(callback=_seconds, metavar="SECONDS", show_default=shown, help=what)
-
-
-def _flag(what: str, *names: str) -> Any:
+def _flag(panel: str, what: str, *names: str) -> Any:
     """An option that is given or not, and has no "--no-" beside it."""
-    return typer.Option(*names, metavar="", help=what)
+    return typer.Option(*names, metavar="", help=what, rich_help_panel=panel)
 
 
 def _policies(files: list[Path]) -> tuple[Policy, ...]:
@@ -128,17 +99,48 @@ def _config(file: Path | None) -> KubeSchedulerConfiguration:
         raise typer.BadParameter(str(error), param_hint="--config") from error
 
 
-def _leader_election(*, asked_for: bool | None, **settings: float | str | None) -> LeaderElection | None:
-    """How to elect a leader; None if that isn't asked for. What is None has kube-scheduler's default."""
-    given: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
-    if not asked_for:
+def _leader_election(
+    config: KubeSchedulerConfiguration, asked_for: bool, **settings: float | str | None
+) -> LeaderElection | None:
+    """How to elect a leader; None if that isn't asked for. The options win over the file.
+
+    A file that has a word on it asks for it, unless it says that it doesn't: so kube-scheduler reads it.
+    """
+    given = _said(settings)
+    file = _said(msgspec.structs.asdict(config.leader_election))
+    file.pop("resource_lock", None)
+    if not (asked_for or file.pop("leader_elect", bool(file))):
         if given:
             raise typer.BadParameter("--leader-elect-… say how to elect a leader: give --leader-elect, too")
         return None
+    file.pop("leader_elect", None)
     try:
-        return LeaderElection(**given)
+        return LeaderElection(**{**file, **given})
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--leader-elect") from error
+
+
+def _said(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if value is not None}
+
+
+def _times(
+    config: KubeSchedulerConfiguration, first: float | None, longest: float | None, last: float
+) -> Times:
+    """What the options say wins over the file."""
+    return Times(
+        first or config.pod_initial_backoff_seconds or Times.initial_backoff,
+        longest or config.pod_max_backoff_seconds or Times.max_backoff,
+        last,
+    )
+
+
+def _profiles(options: Options, file: Path | None) -> list[Profile]:
+    """What would be served. Once connected it is made again, with extenders."""
+    try:
+        return profiles_for(options.config, options.profiles, Handle())
+    except ConfigError as error:
+        raise typer.BadParameter(str(ConfigError(error.problems, file)), param_hint="--config") from error
 
 
 def run_with_options(run: Callable[[Options], int]) -> None:
@@ -154,7 +156,8 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         proxy: Annotated[
             str | None,
             typer.Option(
-                callback=_address,
+                rich_help_panel=CLUSTER,
+                callback=values.proxy_address,
                 metavar="URL",
                 show_default=DEFAULT_PROXY,
                 help="Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
@@ -163,13 +166,16 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         start_proxy: Annotated[
             bool,
             _flag(
-                "Start a kubectl proxy of our own, on a private socket, and end it with us.", "--start-proxy"
+                CLUSTER,
+                "Start a kubectl proxy of our own, on a private socket, and end it with us.",
+                "--start-proxy",
             ),
         ] = False,
         scheduler_name: Annotated[
             str | None,
             typer.Option(
-                callback=_name,
+                rich_help_panel=PODS,
+                callback=values.scheduler_name,
                 metavar="NAME",
                 show_default="my-scheduler and random-scheduler",
                 help="Serve pods with this spec.schedulerName, and no others.",
@@ -178,7 +184,8 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         namespace: Annotated[
             list[str] | None,
             typer.Option(
-                callback=_namespaces,
+                rich_help_panel=PODS,
+                callback=values.namespaces,
                 metavar="NAMESPACE",
                 show_default="all",
                 help="Serve pods of this namespace, and evict no others. May be given more than once.",
@@ -187,6 +194,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         policy: Annotated[
             PolicyName | None,
             typer.Option(
+                rich_help_panel=PODS,
                 show_default="default",
                 help="How pods of --scheduler-name NAME are placed: as kube-scheduler does, or by chance.",
             ),
@@ -194,59 +202,99 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         plugin: Annotated[
             list[Path] | None,
             typer.Option(
+                rich_help_panel=PODS,
                 metavar="FILE.py",
-                help="A policy of your own, added to the default one: filter(pod, node), score(pod, node). "
+                help="A policy of your own, added to the default ones: filter(pod, node), score(pod, node). "
                 "May be given more than once.",
             ),
         ] = None,
         config: Annotated[
             Path | None,
             typer.Option(
+                rich_help_panel=PODS,
                 metavar="FILE.yaml",
-                help="A KubeSchedulerConfiguration; of what may stand in one, poller reads the extenders.",
+                help="A KubeSchedulerConfiguration: profiles, extenders and more, as kube-scheduler has it.",
             ),
         ] = None,
-        explain: Annotated[
-            ExplainName | None,
-            typer.Option(help="Show each decision, node by node, on standard output."),
-        ] = None,
-        no_annotate: Annotated[
+        check_config: Annotated[
             bool,
-            _flag("Leave the annotation poller/decision off the pods bound.", "--no-annotate"),
+            _flag(PODS, "Say which plugins would be asked where, start nothing, and exit.", "--check-config"),
         ] = False,
+        no_preemption: Annotated[
+            bool,
+            _flag(PODS, "Let no pod leave for a more important one.", "--no-preemption"),
+        ] = False,
+        seed: Annotated[
+            int | None,
+            typer.Option(rich_help_panel=PODS, metavar="NUMBER", help="Make the random choices repeatable."),
+        ] = None,
         bind_workers: Annotated[
             int,
             typer.Option(
-                min=1, max=64, metavar="NUMBER", help="Write so many bindings, or events, at a time."
+                rich_help_panel=LOOP,
+                min=1,
+                max=64,
+                metavar="NUMBER",
+                help="Write so many bindings, or events, at a time.",
             ),
         ] = 8,
-        interval: Annotated[float, _duration("Wait so long between two polls.")] = 1.0,
+        interval: Annotated[float, _duration(LOOP, "Wait so long between two polls.")] = 1.0,
         watch: Annotated[
             bool,
-            _flag("Hear of changes when they happen, and don't wait for the next poll.", "--watch"),
+            _flag(LOOP, "Hear of changes when they happen, and don't wait for the next poll.", "--watch"),
+        ] = False,
+        pod_initial_backoff: Annotated[
+            float | None,
+            _duration(LOOP, "Try a pod again no sooner; twice that each time.", Times.initial_backoff),
+        ] = None,
+        pod_max_backoff: Annotated[
+            float | None, _duration(LOOP, "But never let it wait longer.", Times.max_backoff)
+        ] = None,
+        pod_max_in_unschedulable_pods_duration: Annotated[
+            float,
+            _duration(LOOP, "Try one that fits nowhere again anyway."),
+        ] = Times.unschedulable,
+        once: Annotated[
+            bool,
+            _flag(
+                LOOP,
+                "One pass. Exit 0: all that waited was placed; 3: something was not; 1: no API there.",
+                "--once",
+            ),
+        ] = False,
+        dry_run: Annotated[
+            bool,
+            _flag(LOOP, "Decide and say so, but write nothing to the cluster.", "--dry-run"),
         ] = False,
         leader_elect: Annotated[
-            bool | None,
-            _flag("Write only while we hold the lease; another poller may stand by.", "--leader-elect"),
-        ] = None,
+            bool,
+            _flag(
+                ELECTION, "Write only while we hold the lease; another poller may stand by.", "--leader-elect"
+            ),
+        ] = False,
         leader_elect_lease_duration: Annotated[
             float | None,
             _duration(
-                "Stand by until the lease hasn't been renewed for so long.", LeaderElection.lease_duration
+                ELECTION,
+                "Stand by until the lease hasn't been renewed for so long.",
+                LeaderElection.lease_duration,
             ),
         ] = None,
         leader_elect_renew_deadline: Annotated[
             float | None,
-            _duration("End if the lease can't be renewed for so long.", LeaderElection.renew_deadline),
+            _duration(
+                ELECTION, "End if the lease can't be renewed for so long.", LeaderElection.renew_deadline
+            ),
         ] = None,
         leader_elect_retry_period: Annotated[
             float | None,
-            _duration("Try to acquire or renew the lease so often.", LeaderElection.retry_period),
+            _duration(ELECTION, "Try to acquire or renew the lease so often.", LeaderElection.retry_period),
         ] = None,
         leader_elect_resource_name: Annotated[
             str | None,
             typer.Option(
-                callback=_resource_name,
+                rich_help_panel=ELECTION,
+                callback=values.resource_name,
                 metavar="NAME",
                 show_default=LeaderElection.resource_name,
                 help="The lease's name: one for all pollers that serve the same pods.",
@@ -255,42 +303,36 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         leader_elect_resource_namespace: Annotated[
             str | None,
             typer.Option(
-                callback=_resource_name,
+                rich_help_panel=ELECTION,
+                callback=values.resource_name,
                 metavar="NAMESPACE",
                 show_default=LeaderElection.resource_namespace,
                 help="The lease's namespace.",
             ),
         ] = None,
-        no_preemption: Annotated[
-            bool,
-            _flag("Let no pod leave for a more important one.", "--no-preemption"),
-        ] = False,
-        pod_initial_backoff: Annotated[
-            float,
-            _duration("Try a pod again no sooner; twice that each time."),
-        ] = Times.initial_backoff,
-        pod_max_backoff: Annotated[float, _duration("But never let it wait longer.")] = Times.max_backoff,
-        pod_max_in_unschedulable_pods_duration: Annotated[
-            float,
-            _duration("Try one that fits nowhere again anyway."),
-        ] = Times.unschedulable,
-        once: Annotated[
-            bool,
-            _flag(
-                "One pass. Exit 0: all that waited was placed; 3: something was not; 1: no API there.",
-                "--once",
-            ),
-        ] = False,
-        dry_run: Annotated[
-            bool,
-            _flag("Decide and say so, but write nothing to the cluster.", "--dry-run"),
-        ] = False,
-        seed: Annotated[
-            int | None, typer.Option(metavar="NUMBER", help="Make the random choices repeatable.")
+        explain: Annotated[
+            ExplainName | None,
+            typer.Option(rich_help_panel=TOLD, help="Show each decision, node by node, on standard output."),
         ] = None,
+        no_annotate: Annotated[
+            bool,
+            _flag(TOLD, "Leave the annotation poller/decision off the pods bound.", "--no-annotate"),
+        ] = False,
+        listen: Annotated[
+            str | None,
+            typer.Option(
+                rich_help_panel=TOLD,
+                metavar="HOST:PORT",
+                help="Answer /healthz, /livez, /readyz and /metrics there; with a PORT only, on 127.0.0.1.",
+            ),
+        ] = None,
+        log_format: Annotated[
+            LogFormat,
+            typer.Option(rich_help_panel=TOLD, help="Log lines for people, or an object of JSON on each."),
+        ] = LogFormat.TEXT,
         verbose: Annotated[
             bool,
-            _flag("Say why, node by node, and name each request.", "--verbose", "-v"),
+            _flag(TOLD, "Say why, node by node, and name each request.", "--verbose", "-v"),
         ] = False,
     ) -> None:
         """A Kubernetes scheduler in one small loop, beside kubectl proxy.
@@ -300,6 +342,11 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         if start_proxy and proxy:
             raise typer.BadParameter(
                 "a proxy of our own has an address of its own: leave out --proxy, and POLLER_PROXY"
+            )
+        read = _config(config)
+        if policy and read.profiles:
+            raise typer.BadParameter(
+                "--policy has no say where --config has profiles: leave it out, and POLLER_POLICY"
             )
         if policy and not scheduler_name:
             raise typer.BadParameter("--policy says how to serve --scheduler-name NAME: give that, too")
@@ -315,19 +362,22 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         options = Options(
             proxy=proxy or DEFAULT_PROXY,
             start_proxy=start_proxy,
-            scheduler_name=scheduler_name,
-            policy=policy or PolicyName.DEFAULT,
             namespaces=tuple(dict.fromkeys(namespace or ())),
-            plugins=_policies(plugin or []),
-            config=_config(config),
+            config=read,
+            profiles=Asked(
+                scheduler_name, policy or PolicyName.DEFAULT, _policies(plugin or []), not no_preemption
+            ),
             bind_workers=bind_workers,
             annotate=not no_annotate,
             explain=EXPLAIN[explain] if explain else None,
-            preemption=not no_preemption,
-            times=Times(pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
+            times=_times(read, pod_initial_backoff, pod_max_backoff, pod_max_in_unschedulable_pods_duration),
             interval=interval,
             watch=watch,
-            leader_election=_leader_election(
+            # One look, or one that writes nothing, is nobody's rival, whatever the file says.
+            leader_election=None
+            if once or dry_run
+            else _leader_election(
+                read,
                 asked_for=leader_elect,
                 lease_duration=leader_elect_lease_duration,
                 renew_deadline=leader_elect_renew_deadline,
@@ -338,8 +388,14 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             once=once,
             dry_run=dry_run,
             seed=seed,
+            listen=values.listen_address(listen) if listen else None,
+            log_format=log_format,
             verbose=verbose,
         )
+        profiles = _profiles(options, config)
+        if check_config:
+            show(profiles, options.config, options.times, options.leader_election)
+            sys.exit(0)
         sys.exit(run(options))
 
     app()

@@ -1,24 +1,119 @@
-"""Which profiles the options ask for."""
+"""Which profiles are to be served: those of the configuration file, or those that come with poller."""
 
-from random import Random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
 
-from lib.scheduling.extender import Extenders
+from lib.kube.feed import MAIN_SCHEDULER
 from lib.scheduling.framework import Profile
-from lib.scheduling.plugins.registry import default_profile, random_profile
-from lib.service.options import Options, PolicyName
+from lib.scheduling.plugins.default_preemption import DefaultPreemption
+from lib.scheduling.plugins.registry import Handle, default_profile, random_profile
+from lib.service.config import KubeSchedulerConfiguration
+from lib.service.config.enabling import Reading
+from lib.service.config.fields import ConfigError, not_between
+from lib.service.config.profiles import KubeSchedulerProfile
+from lib.service.policies import Policy
 
 DEFAULT_NAME, RANDOM_NAME = "my-scheduler", "random-scheduler"
 
 
-def profiles_for(options: Options, random: Random, extenders: Extenders) -> list[Profile]:
-    """The profiles to serve: the two that come with poller, or one with a name of the user's choice."""
-    preemption = options.preemption
-    more = [plugin for policy in options.plugins for plugin in policy.plugins]
-    weights = {name: weight for policy in options.plugins for name, weight in policy.weights.items()}
-    if options.policy == PolicyName.RANDOM and options.scheduler_name:
-        return [random_profile(options.scheduler_name, random, preemption=preemption, extenders=extenders)]
-    name = options.scheduler_name or DEFAULT_NAME
+class PolicyName(StrEnum):
+    """The policies that come with poller."""
+
+    DEFAULT = "default"
+    RANDOM = "random"
+
+
+def is_scheduler_name(text: str) -> bool:
+    """Whether a pod's spec.schedulerName can be this."""
+    return bool(re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text))
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the options say of the profiles to serve.
+
+    scheduler_name, policy: that of the one that is served, in place of the two that come with poller.
+    policies: what is added to the default plugins. preemption: whether pods may have others leave.
+    """
+
+    scheduler_name: str | None = None
+    policy: PolicyName = PolicyName.DEFAULT
+    policies: tuple[Policy, ...] = ()
+    preemption: bool = True
+
+
+def profiles_for(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
+    """The profiles to serve: those of the file; else the two that come with poller, or one of them by name.
+
+    ConfigError when the file's can't be served.
+    """
+    if config.profiles:
+        return _configured(config, asked, handle)
+    percentage = config.percentage_of_nodes_to_score
+    return [replace(each, percentage_of_nodes_to_score=percentage) for each in _own(asked, handle)]
+
+
+def _own(asked: Asked, handle: Handle) -> list[Profile]:
+    preemption, extenders = asked.preemption, handle.extenders
+    if asked.policy == PolicyName.RANDOM and asked.scheduler_name:
+        return [
+            random_profile(asked.scheduler_name, handle.random, preemption=preemption, extenders=extenders)
+        ]
+    more = [plugin for policy in asked.policies for plugin in policy.plugins]
+    weights = {name: weight for policy in asked.policies for name, weight in policy.weights.items()}
+    name = asked.scheduler_name or DEFAULT_NAME
     profile = default_profile(name, *more, weights=weights, preemption=preemption, extenders=extenders)
-    if options.scheduler_name:
+    if asked.scheduler_name:
         return [profile]
-    return [profile, random_profile(RANDOM_NAME, random, preemption=preemption, extenders=extenders)]
+    return [profile, random_profile(RANDOM_NAME, handle.random, preemption=preemption, extenders=extenders)]
+
+
+def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
+    specs = config.profiles
+    readings = [Reading(each, f"profiles[{i}]", asked.policies, handle) for i, each in enumerate(specs)]
+    without = () if asked.preemption else (DefaultPreemption.name,)
+    own_names = [each.scheduler_name for each in specs]
+    names = list(own_names)
+    if names.count(None) == 1 and (asked.scheduler_name or len(names) == 1):
+        names[names.index(None)] = asked.scheduler_name or MAIN_SCHEDULER
+    percentages = [each.percentage_of_nodes_to_score for each in specs]
+    common = config.percentage_of_nodes_to_score
+    profiles = [
+        reading.profile(name or "", common if own is None else own, without)
+        for reading, name, own in zip(readings, names, percentages, strict=True)
+    ]
+    problems = [problem for reading in readings for problem in reading.problems]
+    problems += [*_wrong_names(names), *_wrong_percentages(percentages), *_wrong_queue_sorts(specs)]
+    if asked.scheduler_name and None not in own_names:
+        problems.append(
+            "profiles: have names of their own; leave out --scheduler-name, and POLLER_SCHEDULER_NAME"
+        )
+    if problems:
+        raise ConfigError(problems)
+    return profiles
+
+
+def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:
+    for i, name in enumerate(names):
+        place = f"profiles[{i}].schedulerName"
+        if name is None:
+            yield f"{place}: is missing; of several profiles only one may have its name from --scheduler-name"
+        elif not is_scheduler_name(name):
+            yield f"{place}: {name!r} is no name that a pod's spec.schedulerName can have"
+        elif name in names[:i]:
+            yield f"{place}: {name} is that of profiles[{names.index(name)}], too"
+
+
+def _wrong_percentages(percentages: Sequence[int | None]) -> Iterator[str]:
+    for i, each in enumerate(percentages):
+        yield from not_between(f"profiles[{i}].percentageOfNodesToScore", each or 0, 0, 100)
+
+
+def _wrong_queue_sorts(specs: Sequence[KubeSchedulerProfile]) -> Iterator[str]:
+    """All profiles have one queue, and so must say the same of its order."""
+    sorting = [each.plugins.queue_sort for each in specs]
+    for i, each in enumerate(sorting):
+        if each != sorting[0]:
+            yield f"profiles[{i}].plugins.queueSort: must be as in profiles[0], for all have one queue"

@@ -5,36 +5,35 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from ipaddress import ip_address
 from typing import TypeVar
+from urllib.parse import urlsplit
 
+from lib.kube.address import without_credentials
 from lib.kube.api import ApiError, Listing
 from lib.kube.objects import Object, Pod
 from lib.kube.writer import BindResult
+from lib.scheduling.cluster import Cluster
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.explain import Explain
+from lib.service.logs import Fields, of_attempt, of_pod
+from lib.service.observer import Observer
 
 log = logging.getLogger("poller")
 
 T = TypeVar("T", bound=Object)
 
 
-def set_up_logging(*, verbose: bool) -> None:
-    """Log lines with their time; `verbose` adds each request, retry and rejection."""
-    logging.basicConfig(
-        level=logging.DEBUG if verbose else logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S"
-    )
-    for noisy in ("httpx", "httpcore"):  # lib.kube.api names each request in one line of its own
-        logging.getLogger(noisy).setLevel(logging.WARNING)
-
-
 class Report:
     """Says what happens, counts it, and doesn't repeat from tick to tick what has been said.
 
-    dry_run: decisions are all there is, nothing comes of them. explain: shows each that is news.
+    dry_run: decisions are all there is, nothing comes of them. explain: shows each that is news. observer:
+    is told all of it.
     """
 
     def __init__(self, *, dry_run: bool, explain: Explain | None) -> None:
+        self.observer = Observer()
         self._dry_run = dry_run
         self._explain = explain
         self.done: Counter[str] = Counter()
@@ -45,7 +44,13 @@ class Report:
         self._trouble_since: float | None = None
 
     def _say_once(
-        self, subject: str, text: str, level: int = logging.INFO, gist: str = "", topic: str = ""
+        self,
+        subject: str,
+        text: str,
+        level: int = logging.INFO,
+        gist: str = "",
+        topic: str = "",
+        about: Fields | None = None,
     ) -> bool:
         """Say what isn't the last thing that was said of a subject, on this topic; whether it was news.
 
@@ -57,13 +62,20 @@ class Report:
         news = said.get(topic) != gist
         said[topic] = gist
         if news:
-            log.log(level, "%s", text)
+            log.log(level, "%s", text, extra=about)
         return news
 
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """poller begins."""
+        shown = without_credentials(address)
         where = f" in {' and '.join(namespaces)}" if namespaces else ""
-        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, address)
+        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, shown)
+        if not _stays_here(address):
+            how = "in the clear and without" if address.startswith("http:") else "without"
+            self.warning(
+                f"{shown} isn't on this machine alone: a proxy there lends someone's credentials to whoever"
+                f" reaches it, {how} authentication; a unix socket or loopback doesn't"
+            )
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be read get a line instead."""
@@ -73,31 +85,42 @@ class Report:
     def passed_over(self, pod: Pod, why: str) -> None:
         """A pod names us, but must not be placed."""
         level = logging.INFO if pod.metadata.deletion_timestamp else logging.DEBUG
-        self._say_once(pod.metadata.uid, f"{pod} {why}: passed over", level)
+        self._say_once(pod.metadata.uid, f"{pod} {why}: passed over", level, about=of_pod(pod))
 
     def decided(self, decision: Decision) -> None:
         """A decision was made, and nothing of it is written yet; in a dry run nothing will be."""
-        pod, uid = decision.pod, decision.pod.metadata.uid
+        self.observer.decided(decision)
+        self._tell(decision)
+
+    def rejected(self, decision: Decision) -> None:
+        """A plugin said no at the last moment."""
+        self.observer.rejected(decision)
+        self._tell(decision)
+
+    def _tell(self, decision: Decision) -> None:
+        pod, uid, about = decision.pod, decision.pod.metadata.uid, of_attempt(decision)
         if log.isEnabledFor(logging.DEBUG):
             _tell_each_node(decision)
         if decision.victims:
             names = ", ".join(str(victim) for victim in decision.victims)
             takes = "would take" if self._dry_run else "takes"
-            log.info("%s %s the place of %s on %s", pod, takes, names, decision.nominated)
+            where = {**about, "node": decision.nominated}
+            log.info("%s %s the place of %s on %s", pod, takes, names, decision.nominated, extra=where)
             self.done["preempted"] += len(decision.victims)
         news = True
         match decision.outcome:
             case Outcome.UNSCHEDULABLE:
-                news = self._say_once(uid, f"{pod} fits nowhere: {decision.message}")
+                news = self._say_once(uid, f"{pod} fits nowhere: {decision.message}", about=about)
                 self._unplaced.add(uid)
             case Outcome.ERROR:
-                news = self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR)
+                news = self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR, about=about)
                 self._unplaced.add(uid)
             case Outcome.WAITING:
-                news = self._say_once(uid, f"{pod} has {decision.node_name} held for it: {decision.message}")
+                words = f"{pod} has {decision.node_name} held for it: {decision.message}"
+                news = self._say_once(uid, words, about=about)
             case Outcome.SCHEDULED if self._dry_run:
                 words = f"{pod} would be bound to {decision.node_name}"
-                if news := self._say_once(uid, words, gist="would be bound"):
+                if news := self._say_once(uid, words, gist="would be bound", about=about):
                     self.done["would be bound"] += 1
         if news and self._explain:
             try:
@@ -108,18 +131,26 @@ class Report:
 
     def settled(self, decision: Decision, result: BindResult) -> None:
         """A pod was bound, or something else happened to it before it could be."""
+        self.observer.settled(decision, bound=result == BindResult.BOUND)
         self._unplaced.discard(decision.pod.metadata.uid)
+        about = of_attempt(decision)
         if result == BindResult.BOUND:
-            log.info("%s is bound to %s", decision.pod, decision.node_name)
+            log.info("%s is bound to %s", decision.pod, decision.node_name, extra=about)
             self.done["bound"] += 1
         else:
-            log.info("%s %s before it could be bound", decision.pod, result.value)
+            log.info("%s %s before it could be bound", decision.pod, result.value, extra=about)
             self.done["taken or gone before that"] += 1
 
-    def failed(self, pod: Pod, what: str, error: ApiError) -> None:
-        """A write did not succeed; the pod is tried again in the next tick."""
+    def not_bound(self, decision: Decision, error: ApiError) -> None:
+        """A binding did not succeed; the pod is tried again, after a backoff."""
+        self.observer.settled(decision, bound=False)
+        self.failed(decision.pod, "binding", error, of_attempt(decision))
+
+    def failed(self, pod: Pod, what: str, error: ApiError, about: Fields | None = None) -> None:
+        """A write did not succeed."""
         text = f"{pod}: {what} failed: {error}"
-        if self._say_once(pod.metadata.uid, text, logging.WARNING, topic=what):
+        about = about or of_pod(pod)
+        if self._say_once(pod.metadata.uid, text, logging.WARNING, topic=what, about=about):
             self.done["with a failed write"] += 1
 
     def without(self, what: str, error: ApiError) -> None:
@@ -135,8 +166,21 @@ class Report:
         for line in lines:
             self.warning(line)
 
-    def tick_done(self, queue: SchedulingQueue) -> None:
+    def rests(self, seconds: float) -> None:
+        """Nothing is to happen for so long."""
+        self.observer.rests(seconds)
+
+    def tick_began(self) -> None:
+        """A tick begins."""
+        self.observer.tick_began()
+
+    def looked(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+        """The API server was asked, and has answered."""
+        self.observer.looked(queue, cluster)
+
+    def tick_done(self, queue: SchedulingQueue, cluster: Cluster) -> None:
         """A tick went through; if the one before did not, say that it is over."""
+        self.observer.tick_ended(queue, cluster)
         self._unplaced &= queue.uids()
         remembered = self._subjects | queue.uids()
         self._said = {subject: said for subject, said in self._said.items() if subject in remembered}
@@ -160,10 +204,12 @@ class Report:
                 oldest.pod,
                 oldest.where.value,
                 f": {oldest.reason}" if oldest.reason else "",
+                extra={**of_pod(oldest.pod), "attempt": oldest.attempts},
             )
 
-    def trouble(self, error: ApiError) -> None:
+    def trouble(self, error: Exception) -> None:
         """A tick could not be done. Said once for as long as it stays the same."""
+        self.observer.tick_failed(error)
         self._say_once("trouble", str(error), logging.ERROR)
         if self._trouble_since is None:
             self._trouble_since = time.monotonic()
@@ -177,9 +223,22 @@ class Report:
         log.info("%s after %.1f s; pods: %s", ended, time.monotonic() - self._began, counts)
 
 
+def _stays_here(address: str) -> bool:
+    """Whether what is sent to an address, http://HOST:PORT or unix:///PATH, can't leave this machine."""
+    url = urlsplit(address)
+    if url.scheme == "unix" or url.hostname == "localhost":
+        return True
+    try:
+        return ip_address(url.hostname or "").is_loopback
+    except ValueError:  # a name, and nobody knows where it leads
+        return False
+
+
 def _tell_each_node(decision: Decision) -> None:
+    pod = decision.pod
     for node, rejection in decision.rejected.items():
-        reasons = ", ".join(rejection.status.reasons)
-        log.debug("%s: not %s: %s (%s)", decision.pod, node, reasons, rejection.plugin)
+        reasons, about = ", ".join(rejection.status.reasons), {**of_pod(pod), "node": node}
+        log.debug("%s: not %s: %s (%s)", pod, node, reasons, rejection.plugin, extra=about)
     for node, total in decision.totals.items():
-        log.debug("%s: %s scores %s: %s", decision.pod, node, total, decision.scores[node])
+        about = {**of_pod(pod), "node": node}
+        log.debug("%s: %s scores %s: %s", pod, node, total, decision.scores[node], extra=about)

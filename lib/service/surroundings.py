@@ -8,6 +8,7 @@ from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
+from lib.scheduling.framework import Profile
 from lib.scheduling.groups import POD_GROUP, group_of
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import Workloads, controller_of
@@ -23,7 +24,12 @@ def look_around(
         cluster.namespaces = {each.metadata.name: each.metadata.labels for each in found}
     if _may_preempt(pods, cluster):
         cluster.budgets = _budgets(feed, report)
-    spread = [pod for pod in pods if _is_spread_by_default(pod, schedulers[pod.spec.scheduler_name])]
+    spreading = {name for name, each in schedulers.items() if _spreads_by_default(each.profile)}
+    spread = [
+        pod
+        for pod in pods
+        if pod.spec.scheduler_name in spreading and not pod.spec.topology_spread_constraints
+    ]
     cluster.workloads = _workloads(feed, spread, report)
     groups = {group for pod in pods if (group := group_of(pod)) and group.label == POD_GROUP}
     sizes = {(each.namespace, each.name): feed.min_member(each.namespace, each.name) for each in groups}
@@ -47,9 +53,14 @@ def _budgets(feed: Feed, report: Report) -> list[PodDisruptionBudget] | None:
         return None
 
 
-def _is_spread_by_default(pod: Pod, scheduler: Scheduler) -> bool:
-    own = pod.spec.topology_spread_constraints
-    return not own and PodTopologySpread.name in scheduler.profile.weights
+def _spreads_by_default(profile: Profile) -> bool:
+    """Whether a pod's service and controller matter where it has no constraints of its own."""
+    return any(
+        each.when_unsatisfiable == "DoNotSchedule" or plugin.name in profile.weights
+        for plugin in profile.plugins
+        if isinstance(plugin, PodTopologySpread)
+        for each in plugin.default_constraints
+    )
 
 
 def _workloads(feed: Feed, pods: Sequence[Pod], report: Report) -> Workloads:

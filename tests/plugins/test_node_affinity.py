@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 from asking import NOT_ASKED, fitting, raw_scores, reasons, scores
-from objects import node, pod
+from objects import node, pod, read
 
+from lib.kube import objects
+from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.framework import SKIP, Status, unresolvable
@@ -179,3 +181,66 @@ def test_weights_of_preferred_terms_add_up(
     cluster = Cluster([node(name, labels) for name, labels in NODES.items()], [])
     assert raw_scores(NodeAffinity(), asking, cluster, candidates) == raw
     assert scores(NodeAffinity(), asking, cluster, candidates) == normalized
+
+
+# --- what is added for every pod --------------------------------------------------------------------------
+
+
+def adding(*required: dict[str, Any], preferred: Any = ()) -> NodeAffinity:
+    """A plugin whose configuration has these terms."""
+    terms: dict[str, Any] = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": required}
+    }
+    liked = [{"weight": weight, "preference": preference} for weight, preference in preferred]
+    terms[PREFERRED] = liked
+    return NodeAffinity(read(objects.NodeAffinity, terms if required else {PREFERRED: liked}))
+
+
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+ENFORCED = ["node(s) didn't match scheduler-enforced node affinity"]
+
+
+@pytest.mark.parametrize(
+    ("asking", "expected"),
+    [
+        (pod(), {"key": ENFORCED, "az": ENFORCED}),
+        # What the configuration enforces comes first.
+        (pod(nodeSelector={"key": "value"}), {"foo": UNWANTED, "key": ENFORCED, "az": ENFORCED}),
+        (requiring(VALUE), {"foo": UNWANTED, "key": ENFORCED, "az": ENFORCED}),
+    ],
+)
+def test_added_terms_must_match_besides_the_pods_own(asking: Pod, expected: Any) -> None:
+    cluster = Cluster([node(name, labels) for name, labels in NODES.items()], [])
+    assert reasons(adding(BAR), asking, cluster) == expected
+
+
+def test_a_pod_without_wishes_is_skipped_only_if_nothing_is_added() -> None:
+    cluster = Cluster([node("n1")], [])
+    assert adding(BAR).pre_filter({}, pod(), cluster) is None
+    assert adding(preferred=[(1, BAR)]).pre_filter({}, pod(), cluster) == SKIP
+    assert adding(BAR).pre_score({}, pod(), cluster, [*cluster.nodes.values()]) == SKIP
+
+
+@pytest.mark.parametrize(
+    ("asking", "raw"),
+    [(pod(), {"foo": 2, "key": 0, "all": 2}), (preferring((4, VALUE)), {"foo": 2, "key": 4, "all": 6})],
+)
+def test_added_preferences_count_besides_the_pods_own(asking: Pod, raw: dict[str, int]) -> None:
+    cluster = Cluster([node(name, labels) for name, labels in NODES.items()], [])
+    assert raw_scores(adding(preferred=[(2, BAR)]), asking, cluster, "foo key all") == raw
+
+
+@pytest.mark.parametrize(
+    ("now", "before", "helps"),
+    [
+        ("foo", None, True),
+        ("key", None, False),
+        ("foo", "key", True),
+        ("foo", "foo", False),
+        ("key", "foo", False),
+    ],
+)
+def test_only_a_node_that_the_added_terms_match_helps(now: str, before: str | None, helps: bool) -> None:
+    old = node("n1", NODES[before]) if before else None
+    change = Change(Kind.MODIFIED if old else Kind.ADDED, node("n1", NODES[now]), old)
+    assert adding(BAR).queueing_hint(pod(), change) == helps

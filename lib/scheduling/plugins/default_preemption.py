@@ -5,6 +5,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go 
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster
@@ -22,17 +23,20 @@ NO_CANDIDATE = "no candidate node for preemption"
 
 UNSEEN = "preemption: not possible as disruption budgets can't be seen."
 
-ENOUGH = 100
-"""So many nodes are tried; a tenth of all, in large clusters."""
 
-
+@dataclass(frozen=True)
 class DefaultPreemption:
-    """Finds the node where the fewest and least important victims make room, of those extenders agree to."""
+    """Finds the node where the fewest and least important victims make room, of those extenders agree to.
 
-    name = "DefaultPreemption"
+    min_candidate_nodes_percentage, min_candidate_nodes_absolute: of so many nodes where victims would make
+    room the best is taken; the larger of both counts. More are tried only as long as each of them would
+    violate a disruption budget.
+    """
 
-    def __init__(self, extenders: Extenders | None = None) -> None:
-        self._extenders = extenders or Extenders()
+    extenders: Extenders = field(default_factory=Extenders)
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+    name: str = "DefaultPreemption"
 
     def post_filter(
         self, state: CycleState, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status], why_not: WhyNot
@@ -48,7 +52,9 @@ class DefaultPreemption:
         hopeful = [name for name in cluster.nodes if _might_help(rejected.get(name))]
         reasons = Counter({NOT_HELPFUL: len(cluster.nodes) - len(hopeful)})
         found: dict[str, Victims] = {}
-        enough = max(ENOUGH, len(hopeful) // 10)
+        enough = max(
+            self.min_candidate_nodes_absolute, len(hopeful) * self.min_candidate_nodes_percentage // 100
+        )
         for name in hopeful:
             if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
@@ -61,7 +67,7 @@ class DefaultPreemption:
             else:
                 reasons.update(answer.reasons)
         if found:
-            agreed = self._extenders.process_preemption(pod, found, cluster)
+            agreed = self.extenders.process_preemption(pod, found, cluster)
             if not agreed:
                 return unschedulable(NO_CANDIDATE)
             best = pick_one(agreed.values())

@@ -6,9 +6,12 @@ Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 """
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+from lib.kube import objects
 from lib.kube.changes import AnyChange
-from lib.kube.objects import NodeSelectorTerm, Pod
+from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from lib.kube.selectors import matches_node, matches_term
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.framework import SKIP, CycleState, Reads, Status, unresolvable
@@ -16,48 +19,54 @@ from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.plugins.scores import normalize_to_largest
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")
+ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
 CONFLICT = unresolvable("pod affinity terms conflict")
 
 
+@dataclass(frozen=True)
 class NodeAffinity:
-    """Filters out nodes that the pod doesn't want, and prefers those it likes."""
+    """Filters out nodes that the pod doesn't want, and prefers those it likes.
 
-    name = "NodeAffinity"
-    reads = Reads.NODES
+    added_affinity: what every pod requires and prefers, besides what it says itself.
+    """
+
+    added_affinity: objects.NodeAffinity | None = None
+    name: str = "NodeAffinity"
+    reads: ClassVar = Reads.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """Its nodeSelector, and its node affinity."""
         affinity = pod.spec.affinity.node_affinity
-        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
-        return frozenset(pod.spec.node_selector.items()), required, tuple(preferred)
+        return frozenset(pod.spec.node_selector.items()), _required(affinity), tuple(_preferred(affinity))
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A node that the pod wants, and that came or was another before."""
+        """A node that will do, and that came or was another before."""
         node, before = new_node(change), old_node(change)
-        return node is not None and wants(pod, node) and (before is None or not wants(pod, before))
+        return (
+            node is not None
+            and self._rejection(pod, node) is None
+            and (before is None or self._rejection(pod, before) is not None)
+        )
 
     def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> set[str] | Status | None:
         """If every required term names its nodes, only those are worth a look."""
-        affinity = pod.spec.affinity.node_affinity
-        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        required = _required(pod.spec.affinity.node_affinity)
         if not required:
-            return None if pod.spec.node_selector else SKIP
+            return None if pod.spec.node_selector or self._enforced else SKIP
         named = [_named_nodes(term) for term in required.node_selector_terms]
         if not named or None in named:
             return None
         return set().union(*(names for names in named if names)) or CONFLICT
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that the nodeSelector or the required terms don't match."""
-        return None if wants(pod, node) else UNWANTED
+        """Reject a node that the added terms, the nodeSelector or the required terms don't match."""
+        return self._rejection(pod, node)
 
     def pre_score(
         self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """Nothing to score for a pod that prefers nothing."""
-        affinity = pod.spec.affinity.node_affinity
-        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
+        """Nothing to score for a pod that prefers nothing, if nothing is added."""
+        preferred = [*_preferred(self.added_affinity), *_preferred(pod.spec.affinity.node_affinity)]
         state[self.name] = preferred
         return None if preferred else SKIP
 
@@ -69,14 +78,30 @@ class NodeAffinity:
         """The more, the better."""
         normalize_to_largest(scores)
 
+    @property
+    def _enforced(self) -> NodeSelector | None:
+        return _required(self.added_affinity)
+
+    def _rejection(self, pod: Pod, node: NodeInfo) -> Status | None:
+        if self._enforced and not matches_node(self._enforced, node.node):
+            return ENFORCED
+        return None if wants(pod, node) else UNWANTED
+
 
 def wants(pod: Pod, node: NodeInfo) -> bool:
     """Whether a pod's nodeSelector and required node affinity match a node."""
     if any(node.labels.get(key) != value for key, value in pod.spec.node_selector.items()):
         return False
-    affinity = pod.spec.affinity.node_affinity
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    required = _required(pod.spec.affinity.node_affinity)
     return required is None or matches_node(required, node.node)
+
+
+def _required(affinity: objects.NodeAffinity | None) -> NodeSelector | None:
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else None
+
+
+def _preferred(affinity: objects.NodeAffinity | None) -> Sequence[PreferredSchedulingTerm]:
+    return affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
 
 
 def _named_nodes(term: NodeSelectorTerm) -> set[str] | None:

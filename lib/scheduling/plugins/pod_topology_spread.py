@@ -102,7 +102,7 @@ class PodTopologySpread:
     """Filters out nodes whose domain has too many pods alike, and prefers domains with few.
 
     default_constraints: for pods without constraints of their own; without a selector, as the pod's service
-    or controller gives that.
+    or controller gives that. Those of the system ask less of a node than any others: it may miss a label.
     """
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
@@ -156,7 +156,7 @@ class PodTopologySpread:
         if not constraints:
             return SKIP
         # A default is no reason to leave out nodes without a zone; a constraint of the pod's own is.
-        strict = bool(pod.spec.topology_spread_constraints) or self.default_constraints != SYSTEM_DEFAULTS
+        strict = bool(pod.spec.topology_spread_constraints) or self.default_constraints is not SYSTEM_DEFAULTS
         ignored = {node.name for node in nodes if strict and not _has_all_labels(node, constraints)}
         candidates = [node for node in nodes if node.name not in ignored]
         worth: list[tuple[str, Mapping[str, float]]] = []

@@ -1,35 +1,91 @@
-"""Which plugins there are, and the profiles made of them."""
+"""Which plugins there are, how each is made, and the profiles made of them."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from random import Random as Generator
+from typing import Any
 
 from lib.scheduling.extender import Extenders
 from lib.scheduling.framework import Plugin, Profile
+from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.image_locality import ImageLocality
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
 from lib.scheduling.plugins.node_name import NodeName
+from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.node_ports import NodePorts
 from lib.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.plugins.priority_sort import PrioritySort
-from lib.scheduling.plugins.random import Random
+from lib.scheduling.plugins.random import Random, RandomFilter
 from lib.scheduling.plugins.scheduling_gates import SchedulingGates
 from lib.scheduling.plugins.taint_toleration import TaintToleration
 
-WEIGHTS = {
+DEFAULT_PLUGINS: Mapping[str, int] = {
+    "SchedulingGates": 0,
+    "PrioritySort": 0,
+    "NodeUnschedulable": 0,
+    "NodeName": 0,
     "TaintToleration": 3,
     "NodeAffinity": 2,
+    "NodePorts": 0,
     "NodeResourcesFit": 1,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
+    "DefaultPreemption": 0,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
+    "DefaultBinder": 0,
 }
-"""kube-scheduler's (pkg/scheduler/apis/config/v1/default_plugins.go)."""
+"""kube-scheduler's, in its order, with their weights (pkg/scheduler/apis/config/v1/default_plugins.go)."""
+
+WEIGHTS = {name: weight for name, weight in DEFAULT_PLUGINS.items() if weight}
+
+
+@dataclass(frozen=True)
+class Handle:
+    """What plugins are given from outside, besides arguments of their own."""
+
+    random: Generator = field(default_factory=Generator)
+    extenders: Extenders = field(default_factory=Extenders)
+
+
+Maker = Callable[[Handle, Mapping[str, Any]], Plugin]
+"""Makes a plugin; arguments are named as its constructor has them."""
+
+
+def _by_itself(kind: Callable[..., Plugin]) -> Maker:
+    return lambda _, arguments: kind(**arguments)
+
+
+def _fit(handle: Handle, arguments: Mapping[str, Any]) -> Plugin:
+    ignored = arguments.get("ignored_resources", frozenset()) | handle.extenders.ignored_resources
+    return NodeResourcesFit(**{**arguments, "ignored_resources": ignored})
+
+
+PLUGINS: Mapping[str, Maker] = {
+    "SchedulingGates": _by_itself(SchedulingGates),
+    "PrioritySort": _by_itself(PrioritySort),
+    "NodeUnschedulable": _by_itself(NodeUnschedulable),
+    "NodeName": _by_itself(NodeName),
+    "TaintToleration": _by_itself(TaintToleration),
+    "NodeAffinity": _by_itself(NodeAffinity),
+    "NodePorts": _by_itself(NodePorts),
+    "NodeResourcesFit": _fit,
+    "PodTopologySpread": _by_itself(PodTopologySpread),
+    "InterPodAffinity": _by_itself(InterPodAffinity),
+    "DefaultPreemption": lambda handle, arguments: DefaultPreemption(handle.extenders, **arguments),
+    "NodeResourcesBalancedAllocation": _by_itself(NodeResourcesBalancedAllocation),
+    "ImageLocality": _by_itself(ImageLocality),
+    "DefaultBinder": _by_itself(DefaultBinder),
+    "NodeNumber": _by_itself(NodeNumber),
+    "Random": lambda handle, _: Random(handle.random),
+    "RandomFilter": lambda handle, _: RandomFilter(handle.random),
+}
+"""All plugins by name: kube-scheduler's, then poller's own."""
 
 
 def default_profile(
@@ -40,7 +96,7 @@ def default_profile(
     extenders: Extenders | None = None,
 ) -> Profile:
     """kube-scheduler's plugins, in its order and with its weights; then more, with theirs."""
-    plugins = (*_default_plugins(preemption, extenders), *more)
+    plugins = _default_plugins(Handle(extenders=extenders or Extenders()), preemption, *more)
     return Profile(scheduler_name, plugins, {**WEIGHTS, **(weights or {})})
 
 
@@ -53,24 +109,12 @@ def random_profile(
 ) -> Profile:
     """The default filters, and chance in place of scores."""
     chance = Random(generator)
-    plugins = (*_default_plugins(preemption, extenders), chance)
+    plugins = _default_plugins(Handle(generator, extenders or Extenders()), preemption, chance)
     return Profile(scheduler_name, plugins, {chance.name: 1})
 
 
-def _default_plugins(preemption: bool, extenders: Extenders | None) -> tuple[Plugin, ...]:
-    extenders = extenders or Extenders()
-    return (
-        SchedulingGates(),
-        PrioritySort(),
-        NodeUnschedulable(),
-        NodeName(),
-        TaintToleration(),
-        NodeAffinity(),
-        NodePorts(),
-        NodeResourcesFit(ignored_resources=extenders.ignored_resources),
-        PodTopologySpread(),
-        InterPodAffinity(),
-        *([DefaultPreemption(extenders)] if preemption else []),
-        NodeResourcesBalancedAllocation(),
-        ImageLocality(),
-    )
+def _default_plugins(handle: Handle, preemption: bool, *more: Plugin) -> tuple[Plugin, ...]:
+    """The default plugins, with more before the last, who binds what no one else has bound."""
+    names = [name for name in DEFAULT_PLUGINS if preemption or name != DefaultPreemption.name]
+    *most, binder = [PLUGINS[name](handle, {}) for name in names]
+    return (*most, *more, binder)

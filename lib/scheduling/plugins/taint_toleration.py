@@ -6,12 +6,12 @@ pod doesn't tolerate, the better the score.
 Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Toleration
 from lib.kube.selectors import tolerates, untolerated
-from lib.scheduling.cluster import NodeInfo
+from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.framework import CycleState, Reads, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.plugins.scores import normalize_to_largest
@@ -41,12 +41,14 @@ class TaintToleration:
         """Reject a node with an untolerated taint."""
         return TAINTED if _repels(node, pod) else None
 
+    def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
+        """Find the pod's tolerations that may concern an advising taint."""
+        state[self.name] = [each for each in pod.spec.tolerations if each.effect in ("", ADVISING)]
+
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The number of advising taints that the pod doesn't tolerate."""
         advising = [taint for taint in node.taints if taint.effect == ADVISING]
-        tolerations: list[Toleration] = [
-            each for each in pod.spec.tolerations if each.effect in ("", ADVISING)
-        ]
+        tolerations: list[Toleration] = state[self.name]
         return sum(not any(tolerates(each, taint) for each in tolerations) for taint in advising)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:

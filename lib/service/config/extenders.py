@@ -1,39 +1,28 @@
-"""The configuration file: a KubeSchedulerConfiguration, as kube-scheduler reads it.
+"""The extenders of a configuration file, which all profiles ask.
 
-Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/
+Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/#Extender
 """
 
 import ssl
 import tempfile
 from collections import Counter
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Sequence
+from typing import Annotated
 
-import durationpy
 import msgspec
 from msgspec import Meta
 
-
-class ConfigError(Exception):
-    """A configuration can't be used; the text names the file, the field, and what is wrong."""
+from lib.service.config.fields import Duration, Strict
 
 
-class Duration(float):
-    """Seconds, written as Go does: "5s", "1m30s", "100ms"."""
-
-
-class _Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Base of all parts: a field that isn't known is an error."""
-
-
-class ExtenderManagedResource(_Strict):
+class ExtenderManagedResource(Strict):
     """An extended resource that an extender looks after; poller's own filters may leave it alone."""
 
     name: Annotated[str, Meta(pattern="^[-A-Za-z0-9.]+/[-A-Za-z0-9_.]+$")]
     ignored_by_scheduler: bool = False
 
 
-class ExtenderTLSConfig(_Strict):
+class ExtenderTLSConfig(Strict):
     """Whom to trust, and who we are. Data is PEM, in base64; it takes precedence over files."""
 
     insecure: bool = False
@@ -46,7 +35,7 @@ class ExtenderTLSConfig(_Strict):
     ca_data: bytes = b""
 
 
-class ExtenderConfig(_Strict):
+class ExtenderConfig(Strict):
     """An extender, and what it does: it is asked only by the verbs that are given."""
 
     url_prefix: Annotated[str, Meta(pattern="^https?://[^/]+")]
@@ -90,39 +79,10 @@ class ExtenderConfig(_Strict):
         return context
 
 
-class KubeSchedulerConfiguration(_Strict):
-    """What poller knows of kubescheduler.config.k8s.io/v1: extenders, which all profiles ask."""
-
-    api_version: Literal["kubescheduler.config.k8s.io/v1"]
-    kind: Literal["KubeSchedulerConfiguration"]
-    extenders: tuple[ExtenderConfig, ...] = ()
-
-    def __post_init__(self) -> None:
-        if sum(bool(each.bind_verb) for each in self.extenders) > 1:
-            raise ValueError("extenders: only one may have a bindVerb")
-        managed = Counter(resource.name for each in self.extenders for resource in each.managed_resources)
-        if twice := [name for name, count in managed.items() if count > 1]:
-            raise ValueError(f"extenders: {', '.join(twice)} can't be managed twice")
-
-
-def default_config() -> KubeSchedulerConfiguration:
-    """What holds without a file."""
-    return KubeSchedulerConfiguration(
-        api_version="kubescheduler.config.k8s.io/v1", kind="KubeSchedulerConfiguration"
-    )
-
-
-def load_config(file: Path) -> KubeSchedulerConfiguration:
-    """Read a configuration file. ConfigError when it isn't there, or something in it is wrong."""
-    try:
-        return msgspec.yaml.decode(file.read_bytes(), type=KubeSchedulerConfiguration, dec_hook=_decode)
-    except OSError as error:
-        raise ConfigError(f"{file}: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
-        raise ConfigError(f"{file}: {error}") from error
-
-
-def _decode(kind: type, raw: Any) -> Any:
-    if kind is Duration and isinstance(raw, str):
-        return Duration(durationpy.from_str(raw).total_seconds())
-    raise ValueError(f"{raw!r} is no {kind.__name__}, such as 5s")
+def problems_of(extenders: Sequence[ExtenderConfig]) -> Iterator[str]:
+    """What is wrong with extenders that are each right."""
+    if sum(bool(each.bind_verb) for each in extenders) > 1:
+        yield "extenders: only one may have a bindVerb"
+    managed = Counter(resource.name for each in extenders for resource in each.managed_resources)
+    if twice := [name for name, count in managed.items() if count > 1]:
+        yield f"extenders: {', '.join(twice)} can't be managed twice"

@@ -1,0 +1,204 @@
+"""Which plugins a profile of a configuration file asks at each extension point, and in which order.
+
+Source: mergePlugins in pkg/scheduler/apis/config/v1/default_plugins.go, NewFramework, expandMultiPointPlugins
+and getValidScoreWeights in pkg/scheduler/framework/runtime/framework.go; which plugins there are,
+pkg/scheduler/framework/plugins/names/names.go
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from lib.scheduling.framework import EXTENSION_POINTS, Plugin, Profile
+from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, Handle
+from lib.service.config.arguments import arguments_for
+from lib.service.config.fields import ConfigError
+from lib.service.config.profiles import KubeSchedulerProfile, PluginConfig
+from lib.service.policies import Policy
+
+LACKING = {
+    "DynamicResources",
+    "GangScheduling",
+    "NodeDeclaredFeatures",
+    "NodeVolumeLimits",
+    "PodGroupPodsCount",
+    "TopologyPlacementGenerator",
+    "VolumeBinding",
+    "VolumeRestrictions",
+    "VolumeZone",
+}
+"""kube-scheduler's plugins that poller hasn't."""
+
+ALL = "*"
+
+LARGEST_WEIGHT = 2**31 - 1
+
+PREPARED_AT = {"filter": "preFilter", "score": "preScore"}
+"""What a plugin needs at the one point it finds out at the other: whoever is asked here is asked there."""
+
+Weights = dict[str, int]
+"""Names of plugins in the order in which they are asked, with weights; 0 where none is given."""
+
+
+class Reading:
+    """Makes a profile of what the file says of it; `problems` gathers what is wrong.
+
+    path: where it stands, as `profiles[0]`. policies: join the default plugins.
+    """
+
+    def __init__(
+        self, spec: KubeSchedulerProfile, path: str, policies: Iterable[Policy], handle: Handle
+    ) -> None:
+        self.problems: list[str] = []
+        self._path, self._handle = path, handle
+        self._policies: dict[str, list[Plugin]] = {}  # a file's functions are plugins of one name
+        self._policy_weights: Weights = {}
+        for policy in policies:
+            self._policy_weights |= policy.weights
+            for plugin in policy.plugins:
+                self._policies.setdefault(plugin.name, []).append(plugin)
+        self._arguments = self._read_arguments(spec.plugin_config)
+        self._made: dict[str, Mapping[str, Sequence[Plugin]]] = {}
+        self._sets = spec.plugins.by_name()
+
+    def profile(self, scheduler_name: str, percentage: int = 0, without: Collection[str] = ()) -> Profile:
+        """The profile, without some plugins; it is good for nothing if there are problems."""
+        self._check_sets()
+        own = {point: self._enabled_at(point) for point in EXTENSION_POINTS}
+        everywhere = self._multi_point()
+        names = {
+            point: [name for name in self._expand(point, own[point], everywhere) if name not in without]
+            for point in EXTENSION_POINTS
+        }
+        if len(names["queueSort"]) != 1:
+            found = " and ".join(names["queueSort"]) or "none"
+            self._wrong(f"{self._path}.plugins.queueSort", f"must be exactly one plugin, not {found}")
+        if not names["bind"]:
+            self._wrong(f"{self._path}.plugins.bind", "must be at least one plugin, such as DefaultBinder")
+        for point, before in PREPARED_AT.items():
+            listed = names[before]
+            names[before] += [name for name in names[point] if self._has(name, before) and name not in listed]
+        points = {
+            point: tuple(plugin for name in found for plugin in self._make(name)[point])
+            for point, found in names.items()
+        }
+        plugins = {id(plugin): plugin for found in points.values() for plugin in found}
+        weights = {**everywhere, **own["score"]}
+        scoring = [*names["score"], *names["preScore"]]
+        return Profile(
+            scheduler_name,
+            tuple(plugins.values()),
+            {name: weights.get(name) or 1 for name in scoring},
+            percentage,
+            points,
+        )
+
+    # --- which plugins are asked ------------------------------------------------------------------------
+
+    def _enabled_at(self, point: str) -> Weights:
+        """What the file enables at a point, of what there is."""
+        found: Weights = {}
+        for i, each in enumerate(self._sets[point].enabled):
+            place = f"{self._path}.plugins.{point}.enabled[{i}]"
+            if not 0 <= each.weight <= LARGEST_WEIGHT:
+                self._wrong(f"{place}.weight", f"{each.weight} is not between 0 and {LARGEST_WEIGHT}")
+            if not self._is_there(each.name, f"{place}.name"):
+                continue
+            if point in EXTENSION_POINTS and not self._has(each.name, point):
+                has = ", ".join(other for other in EXTENSION_POINTS if self._has(each.name, other))
+                self._wrong(f"{place}.name", f"{each.name} has no {point}; it has {has}")
+            elif each.name in found:
+                self._wrong(f"{place}.name", f"{each.name} is enabled twice")
+            else:
+                found[each.name] = each.weight
+        return found
+
+    def _disabled_at(self, point: str) -> set[str]:
+        return {each.name for each in self._sets[point].disabled}
+
+    def _multi_point(self) -> Weights:
+        """What is asked wherever it can: the default plugins that aren't disabled, then what else is enabled.
+
+        One that is enabled again keeps its place, but has the weight that is given there.
+        """
+        disabled = self._disabled_at("multiPoint")
+        *most, last = DEFAULT_PLUGINS.items()  # the last binds what no one else has bound
+        default = {} if ALL in disabled else {**dict(most), **self._policy_weights, **dict([last])}
+        kept = {name: weight for name, weight in default.items() if name not in disabled}
+        return {**kept, **self._enabled_at("multiPoint")}
+
+    def _expand(self, point: str, own: Collection[str], everywhere: Iterable[str]) -> list[str]:
+        """Who is asked at a point, in order.
+
+        First those that are enabled here and that multiPoint would have asked, too; then the others of
+        multiPoint that have the point and aren't disabled here; then the others that are enabled here.
+        """
+        disabled = self._disabled_at(point)
+        if ALL in disabled:
+            return [*own]
+        through_multi_point = [name for name in everywhere if self._has(name, point) and name not in disabled]
+        return [
+            *(name for name in own if name in through_multi_point),
+            *(name for name in through_multi_point if name not in own),
+            *(name for name in own if name not in through_multi_point),
+        ]
+
+    def _check_sets(self) -> None:
+        """What doesn't matter to what is asked, but is wrong."""
+        for point, found in self._sets.items():
+            if found.enabled and point in ("placementGenerate", "placementScore"):
+                self._wrong(
+                    f"{self._path}.plugins.{point}", "poller places no groups by topology; leave it out"
+                )
+            for i, each in enumerate(found.disabled):
+                if each.name != ALL and each.name not in LACKING:
+                    self._is_there(each.name, f"{self._path}.plugins.{point}.disabled[{i}].name")
+
+    # --- what there is ----------------------------------------------------------------------------------
+
+    def _is_there(self, name: str, place: str) -> bool:
+        if name in PLUGINS or name in self._policies:
+            return True
+        if name in LACKING:
+            self._wrong(place, f"poller hasn't kube-scheduler's {name}; leave it out")
+        elif name == ALL:
+            self._wrong(place, f"{ALL} can only be disabled")
+        else:
+            close = get_close_matches(name, [*PLUGINS, *self._policies], n=1)
+            hint = f"; did you mean {close[0]}?" if close else ", nor a --plugin of that name"
+            self._wrong(place, f"there is no plugin {name!r}{hint}")
+        return False
+
+    def _has(self, name: str, point: str) -> bool:
+        return bool(self._make(name)[point])
+
+    def _make(self, name: str) -> Mapping[str, Sequence[Plugin]]:
+        """A plugin, made once, by its extension points; what is one by name may be several."""
+        if name not in self._made:
+            arguments = self._arguments.get(name, {})
+            plugins = self._policies.get(name) or [PLUGINS[name](self._handle, arguments)]
+            self._made[name] = {
+                point: [plugin for plugin in plugins if any(isinstance(plugin, kind) for kind in kinds)]
+                for point, kinds in EXTENSION_POINTS.items()
+            }
+        return self._made[name]
+
+    def _read_arguments(self, configs: Sequence[PluginConfig]) -> dict[str, Mapping[str, Any]]:
+        """What plugins are told, by name."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for i, each in enumerate(configs):
+            place = f"{self._path}.pluginConfig[{i}]"
+            if not self._is_there(each.name, f"{place}.name"):
+                continue
+            if each.name in found:
+                self._wrong(f"{place}.name", f"{each.name} is configured twice")
+                continue
+            found[each.name] = {}
+            try:
+                found[each.name] = arguments_for(each.name, each.args, f"{place}.args")
+            except ConfigError as error:
+                self.problems += error.problems
+        return found
+
+    def _wrong(self, place: str, what: str) -> None:
+        self.problems.append(f"{place}: {what}")

@@ -1,0 +1,157 @@
+"""The configuration file as a whole.
+
+Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/; what may stand in it,
+pkg/scheduler/apis/config/validation/validation.go and component-base/config/validation/validation.go
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import field
+
+from lib.service.config.extenders import ExtenderConfig, problems_of
+from lib.service.config.fields import (
+    VERSION,
+    ConfigError,
+    Duration,
+    Strict,
+    not_between,
+    read,
+    without_nulls,
+    wrong_head,
+)
+from lib.service.config.profiles import KubeSchedulerProfile
+
+KIND = "KubeSchedulerConfiguration"
+
+LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = Duration(15), Duration(10), Duration(2)
+"""What is checked against where one of these isn't given."""
+
+
+class LeaderElectionConfiguration(Strict):
+    """Whether only one of several schedulers is to work, and how they agree; None where nothing is said."""
+
+    leader_elect: bool | None = None
+    lease_duration: Duration | None = None
+    renew_deadline: Duration | None = None
+    retry_period: Duration | None = None
+    resource_lock: str | None = None
+    resource_name: str | None = None
+    resource_namespace: str | None = None
+
+    def __post_init__(self) -> None:
+        """What is zero or empty is said by nobody: kube-scheduler takes its default for it."""
+        for name in self.__struct_fields__:
+            if name != "leader_elect":
+                setattr(self, name, getattr(self, name) or None)
+
+    def problems(self, path: str) -> Iterator[str]:
+        """What is wrong, unless there is to be no election."""
+        if self.leader_elect is False:
+            return
+        lease, renew = self.lease_duration or LEASE_DURATION, self.renew_deadline or RENEW_DEADLINE
+        times = {
+            "leaseDuration": lease,
+            "renewDeadline": renew,
+            "retryPeriod": self.retry_period or RETRY_PERIOD,
+        }
+        for name, seconds in times.items():
+            if seconds < 0:
+                yield f"{path}.{name}: must be more than {seconds:g} s"
+        if lease <= renew:
+            yield f"{path}.leaseDuration: {lease:g} s must be more than renewDeadline, which is {renew:g} s"
+        if self.resource_lock not in (None, "leases"):
+            yield f"{path}.resourceLock: is {self.resource_lock!r}; there are only leases"
+
+
+class ClientConnectionConfiguration(Strict):
+    """How kube-scheduler reaches the API server; poller has `kubectl proxy` for that."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = ""
+    qps: float = 0.0
+    burst: int = 0
+
+    def problems(self, path: str) -> Iterator[str]:
+        """What is asked for that poller doesn't do."""
+        if self.kubeconfig:
+            yield (
+                f"{path}.kubeconfig: kubectl proxy has that: "
+                f"run kubectl --kubeconfig={self.kubeconfig} proxy, and leave this out"
+            )
+        for name, content in (
+            ("acceptContentTypes", self.accept_content_types),
+            ("contentType", self.content_type),
+        ):
+            if content not in ("", "application/json"):
+                yield f"{path}.{name}: poller speaks application/json only; leave this out"
+        for name, limit in (("qps", self.qps), ("burst", self.burst)):
+            if limit:
+                yield f"{path}.{name}: poller has no limit of requests; leave this out"
+
+
+class KubeSchedulerConfiguration(Strict):
+    """The file. What isn't given is None where an option may say it instead."""
+
+    api_version: str
+    kind: str
+    parallelism: int = 1
+    leader_election: LeaderElectionConfiguration = field(default_factory=LeaderElectionConfiguration)
+    client_connection: ClientConnectionConfiguration = field(default_factory=ClientConnectionConfiguration)
+    enable_profiling: bool = False
+    enable_contention_profiling: bool = False
+    percentage_of_nodes_to_score: int = 0
+    pod_initial_backoff_seconds: int | None = None
+    pod_max_backoff_seconds: int | None = None
+    profiles: tuple[KubeSchedulerProfile, ...] = ()
+    extenders: tuple[ExtenderConfig, ...] = ()
+    delay_cache_until_active: bool = False
+
+    def problems(self) -> Iterator[str]:
+        """What is wrong, and what is asked for that poller doesn't do; plugins are looked at later."""
+        if self.parallelism != 1:
+            yield f"parallelism: is {self.parallelism}, but poller looks at one node at a time; leave it out"
+        yield from self.leader_election.problems("leaderElection")
+        yield from self.client_connection.problems("clientConnection")
+        for name, wanted in (
+            ("enableProfiling", self.enable_profiling),
+            ("enableContentionProfiling", self.enable_contention_profiling),
+        ):
+            if wanted:
+                yield f"{name}: poller serves no profiles of itself; leave it out, and see scripts/profile"
+        if self.delay_cache_until_active:
+            yield "delayCacheUntilActive: poller keeps no cache that could wait; leave it out"
+        yield from not_between("percentageOfNodesToScore", self.percentage_of_nodes_to_score, 0, 100)
+        first, longest = self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds
+        if first is not None and first <= 0:
+            yield f"podInitialBackoffSeconds: {first} is not more than 0"
+        if (10 if longest is None else longest) < (1 if first is None else first):
+            yield "podMaxBackoffSeconds: is less than podInitialBackoffSeconds; by default they are 10 and 1"
+        yield from problems_of(self.extenders)
+
+
+def default_config() -> KubeSchedulerConfiguration:
+    """What holds without a file."""
+    return KubeSchedulerConfiguration(api_version=VERSION, kind=KIND)
+
+
+def load_config(file: Path) -> KubeSchedulerConfiguration:
+    """Read a configuration file. ConfigError when it isn't there, or something in it is wrong.
+
+    Whether there are such plugins is asked later, when it is known which policies are loaded.
+    """
+    from lib.service.config.strict_yaml import parse  # here, as few runs need it
+
+    try:
+        raw = without_nulls(parse(file.read_bytes()))
+        if isinstance(raw, dict) and (wrong := [*wrong_head(raw, KIND)]):
+            raise ConfigError(wrong)
+        config = read(raw, KubeSchedulerConfiguration)
+        if problems := [*config.problems()]:
+            raise ConfigError(problems)
+        return config
+    except OSError as error:
+        raise ConfigError([error.strerror or str(error)], file) from error
+    except ConfigError as error:
+        raise ConfigError(error.problems, file) from error

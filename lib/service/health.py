@@ -1,0 +1,63 @@
+"""Whether poller's loop moves, and whether it reaches its API server."""
+
+import time
+from collections.abc import Mapping
+
+from lib.kube.api import LONGEST_ANSWER, LONGEST_WAIT
+
+LONGEST_SILENCE = 2 * (LONGEST_ANSWER + LONGEST_WAIT)
+"""Seconds without a sign of life after which the loop is taken for dead.
+
+Each request, each extension point of a pod's cycle and each binding is such a sign. A loop that is well waits
+for one at the most as long as a server asks to be left alone, and then as long as an answer may trickle in.
+It is given twice that, as machines may be slow.
+"""
+
+
+class Health:
+    """Keeps what there is to say about the loop, which tells it; other threads ask.
+
+    heard: when the loop moved last, or is to move next.
+    """
+
+    def __init__(self) -> None:
+        self.heard = time.monotonic()
+        self._reached: float | None = None
+        self._trouble: Exception | None = None
+
+    # --- what the loop tells ----------------------------------------------------------------------------
+
+    def moves(self) -> None:
+        """The loop shows a sign of life."""
+        self.heard = time.monotonic()
+
+    def rests(self, seconds: float) -> None:
+        """The loop shows its next sign of life in so many seconds."""
+        self.heard = time.monotonic() + seconds
+
+    def reached(self) -> None:
+        """The API server has said all that was asked."""
+        self._reached, self._trouble = time.monotonic(), None
+
+    def failed(self, error: Exception) -> None:
+        """A tick could not be done."""
+        self._trouble = error
+
+    # --- what others ask --------------------------------------------------------------------------------
+
+    def alive(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
+        """What is wrong with the loop if it hasn't moved for so many seconds; "" if nothing is."""
+        silent = time.monotonic() - self.heard
+        return {"loop": f"it hasn't moved for {silent:.0f} s" if silent > within else ""}
+
+    def ready(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
+        """What is wrong with the loop, and with the way to the API server."""
+        return {**self.alive(within), "api-server": self._why_unreached()}
+
+    def _why_unreached(self) -> str:
+        reached, trouble = self._reached, self._trouble
+        if reached is None:
+            return f"it was never reached: {trouble}" if trouble else "it has not answered yet"
+        if trouble:
+            return f"not since {time.monotonic() - reached:.0f} s: {trouble}"
+        return ""

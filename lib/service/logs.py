@@ -1,0 +1,88 @@
+"""Log lines on standard error: text for people, or JSON for programs, an object a line."""
+
+import io
+import logging
+import sys
+import threading
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import msgspec
+
+from lib.kube.objects import Pod
+from lib.scheduling.decision import Decision, Outcome
+from lib.service.options import LogFormat
+
+log = logging.getLogger("poller")
+
+FIELDS = ("pod", "node", "attempt", "duration", "scheduler")
+"""What a line may be about, and says so in JSON."""
+
+Fields = Mapping[str, Any]
+"""Some of them with their values: a log call's `extra`."""
+
+
+def of_pod(pod: Pod) -> Fields:
+    """Of a line about a pod."""
+    return {"pod": str(pod), "scheduler": pod.spec.scheduler_name}
+
+
+def of_attempt(decision: Decision) -> Fields:
+    """Of a line about an attempt to schedule a pod, which took so many seconds."""
+    fields = {**of_pod(decision.pod), "attempt": decision.attempt, "duration": round(decision.seconds, 6)}
+    if decision.node_name and decision.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
+        fields["node"] = decision.node_name
+    return fields
+
+
+def set_up_logging(log_format: LogFormat, *, verbose: bool) -> TextIO:
+    """Log to standard error; `verbose` adds each request, retry and rejection. Where prints are to go.
+
+    In JSON all that is said there is JSON: warnings, what policies print, an exception that nobody caught.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    if log_format == LogFormat.JSON:
+        handler.setFormatter(JsonFormatter())
+        logging.captureWarnings(True)
+        sys.excepthook = lambda *raised: _log_uncaught(raised[1])
+        threading.excepthook = lambda raised: _log_uncaught(raised.exc_value)
+    logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
+    for noisy in ("httpx", "httpcore"):  # lib.kube.api names each request in one line of its own
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+    return Printed() if log_format == LogFormat.JSON else sys.stderr
+
+
+def _log_uncaught(error: BaseException | None) -> None:
+    log.critical("ended by %s", type(error).__name__, exc_info=error)
+
+
+class Printed(io.StringIO):
+    """Logs what is printed, line by line."""
+
+    _rest = ""  # that no line break has followed yet
+
+    def write(self, text: str) -> int:
+        """Log each line that is complete."""
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            log.info("%s", line)
+        return len(text)
+
+
+class JsonFormatter(logging.Formatter):
+    """A line of JSON: when, how grave, what, and what it is about."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, without its end."""
+        when = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = {
+            "ts": when.replace("+00:00", "Z"),
+            "level": record.levelname.lower(),
+            "msg": record.getMessage(),
+            **{name: vars(record)[name] for name in FIELDS if name in vars(record)},
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line).decode()

@@ -1,0 +1,329 @@
+"""Counts and times what poller does, as kube-scheduler does: names, labels and buckets are the same.
+
+Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/restclient/metrics.go
+"""
+
+import time
+from collections import defaultdict
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
+
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.observer import ERROR, SUCCESS, CycleObserver
+from lib.scheduling.queue import SchedulingQueue, Where
+from lib.service.health import Health
+from lib.service.observer import Observer
+
+MOST_ATTEMPTS = 15
+"""A pod that was bound after so many, or more, has the label "15+"."""
+
+PENDING = (Where.ACTIVE.value, Where.BACKOFF.value, Where.UNSCHEDULABLE.value)
+"""Parts of the queue whose pods are pending; kube-scheduler's have no part for those whose node is held."""
+
+
+def _doubling(first: float, count: int) -> list[float]:
+    return [first * 2**i for i in range(count)]
+
+
+class Metrics(Observer):
+    """All that is counted, in a registry of its own; whatever is heard is a sign of life."""
+
+    def __init__(self, health: Health) -> None:
+        self._health = health
+        self.registry = CollectorRegistry()
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # Go's have none
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=self.registry)
+        self._laps: _Laps = defaultdict(list)
+        self._held: dict[str, float] = {}  # by uid, since when a node is held for a pod
+        self._standing: set[tuple[str, str]] = set()  # plugins, with profiles, that ever stood in the way
+        self._tick_began = 0.0
+        self._make_those_of_kube_scheduler()
+        self._make_our_own()
+
+    def _make_those_of_kube_scheduler(self) -> None:
+        self._attempts = Counter(
+            "scheduler_schedule_attempts_total",
+            "Attempts to schedule pods, by how they ended.",
+            ["result", "profile"],
+            registry=self.registry,
+        )
+        self._attempt_seconds = Histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "How long an attempt to schedule a pod took, its binding included.",
+            ["result", "profile"],
+            buckets=_doubling(0.001, 15),
+            registry=self.registry,
+        )
+        self._algorithm_seconds = Histogram(
+            "scheduler_scheduling_algorithm_duration_seconds",
+            "How long it took to decide on a pod.",
+            buckets=_doubling(0.001, 15),
+            registry=self.registry,
+        )
+        self._sli_seconds = Histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "How long a pod that was bound had been in the queue, over all attempts.",
+            ["attempts"],
+            buckets=_doubling(0.01, 20),
+            registry=self.registry,
+        )
+        self._pod_attempts = Histogram(
+            "scheduler_pod_scheduling_attempts",
+            "How many attempts it took to bind a pod.",
+            buckets=_doubling(1, 5),
+            registry=self.registry,
+        )
+        self._point_seconds = Histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "How long all plugins of an extension point took, for all nodes of a pod's cycle.",
+            ["extension_point", "status", "profile"],
+            buckets=_doubling(0.0001, 12),
+            registry=self.registry,
+        )
+        self._permit_seconds = Histogram(
+            "scheduler_permit_wait_duration_seconds",
+            "How long a pod whose node was held waited for Permit plugins.",
+            ["result"],
+            buckets=_doubling(0.001, 15),
+            registry=self.registry,
+        )
+        self._preemptions = Counter(
+            "scheduler_preemption_attempts_total",
+            "How often room was sought for a pod.",
+            registry=self.registry,
+        )
+        self._victims = Histogram(
+            "scheduler_preemption_victims",
+            "How many pods were to leave for another.",
+            buckets=_doubling(1, 7),
+            registry=self.registry,
+        )
+        self._incoming = Counter(
+            "scheduler_queue_incoming_pods_total",
+            "Pods that came to be in a part of the queue, by what had happened.",
+            ["queue", "event"],
+            registry=self.registry,
+        )
+        self._pending = Gauge(
+            "scheduler_pending_pods",
+            "Pods that wait: active and backoff; unschedulable, tried in vain; gated, not to be tried yet.",
+            ["queue"],
+            registry=self.registry,
+        )
+        self._unschedulable = Gauge(
+            "scheduler_unschedulable_pods",
+            "Pods that were tried in vain or are gated, by each plugin that stands in the way.",
+            ["plugin", "profile"],
+            registry=self.registry,
+        )
+        self._cache = Gauge(
+            "scheduler_cache_size",
+            "Nodes, pods on them, and of these pods that are not seen there yet, in poller's picture.",
+            ["type"],
+            registry=self.registry,
+        )
+        self._requests = Counter(
+            "rest_client_requests_total",
+            "Requests to the API server, by the code of the answer.",
+            ["code", "method", "host"],
+            registry=self.registry,
+        )
+        self._request_seconds = Histogram(
+            "rest_client_request_duration_seconds",
+            "How long requests to the API server took.",
+            ["verb", "host"],
+            buckets=[0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
+            registry=self.registry,
+        )
+
+    def _make_our_own(self) -> None:
+        self._ticks = Counter("poller_ticks_total", "Ticks of the loop.", ["result"], registry=self.registry)
+        self._tick_seconds = Histogram(
+            "poller_tick_duration_seconds",
+            "How long a tick of the loop took.",
+            buckets=_doubling(0.001, 17),
+            registry=self.registry,
+        )
+        self._retries = Counter("poller_retries_total", "Requests made once more.", registry=self.registry)
+
+    # --- requests ---------------------------------------------------------------------------------------
+
+    def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
+        """Count a request."""
+        self._health.moves()
+        self._requests.labels(code or "<error>", method, host).inc()
+        self._request_seconds.labels(method, host).observe(seconds)
+
+    def retried(self) -> None:
+        """Count a request that is made once more."""
+        self._health.moves()
+        self._retries.inc()
+
+    # --- pods -------------------------------------------------------------------------------------------
+
+    def cycles_of(self, profile: str) -> CycleObserver:
+        """Who takes the times of a profile's cycles."""
+        return _Stopwatch(profile, self._laps, self._health)
+
+    def queued(self, where: str, event: str) -> None:
+        """Count a pod that comes to be in a part of the queue."""
+        self._incoming.labels(where, event).inc()
+
+    def decided(self, decision: Decision) -> None:
+        """Count an attempt that came to nothing, and what it is to cost others."""
+        if decision.outcome == Outcome.SCHEDULED and not self._held:
+            return
+        uid = decision.pod.metadata.uid
+        if decision.victims:
+            self._victims.observe(len(decision.victims))
+        if decision.outcome == Outcome.WAITING:
+            self._held.setdefault(uid, decision.ended)
+        elif since := self._held.pop(uid, None):
+            how = SUCCESS if decision.outcome == Outcome.SCHEDULED else "Unschedulable"
+            self._permit_seconds.labels(how).observe(decision.ended - since)
+        self._count_in_vain(decision)
+
+    def rejected(self, decision: Decision) -> None:
+        """Count an attempt that a plugin ended at the last moment."""
+        self._count_in_vain(decision)
+
+    def _count_in_vain(self, decision: Decision) -> None:
+        if decision.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
+            self._count_attempt(decision, decision.outcome.value)
+
+    def settled(self, decision: Decision, *, bound: bool) -> None:
+        """Count a pod that was bound, or an attempt that failed as late as that."""
+        self._health.moves()
+        if decision.binding:
+            profile = decision.pod.spec.scheduler_name
+            self._laps["Bind", SUCCESS if bound else ERROR, profile].append(decision.binding)
+        if not bound:
+            self._count_attempt(decision, Outcome.ERROR.value)
+            return
+        self._count_attempt(decision, Outcome.SCHEDULED.value)
+        self._pod_attempts.observe(decision.attempt)
+        attempts = str(decision.attempt) if decision.attempt < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
+        self._sli_seconds.labels(attempts).observe(decision.ended - decision.queued)
+
+    def _count_attempt(self, decision: Decision, result: str) -> None:
+        labels = result, decision.pod.spec.scheduler_name
+        self._attempts.labels(*labels).inc()
+        self._attempt_seconds.labels(*labels).observe(decision.seconds)
+
+    # --- the loop ---------------------------------------------------------------------------------------
+
+    def rests(self, seconds: float) -> None:
+        """No sign of life is due for so long."""
+        self._health.rests(seconds)
+
+    def tick_began(self) -> None:
+        """Take the time."""
+        self._health.moves()
+        self._tick_began = time.monotonic()
+
+    def looked(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+        """Count what is there."""
+        self._health.reached()
+        self._take_stock(queue, cluster)
+
+    def tick_ended(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+        """Count a tick, and what is there now."""
+        self._take_stock(queue, cluster)
+        self._held = {uid: since for uid, since in self._held.items() if uid in queue.uids()}
+        self._end_tick("success")
+
+    def tick_failed(self, error: Exception) -> None:
+        """Count a tick that could not be done."""
+        self._health.failed(error)
+        self._end_tick("error")
+
+    def _end_tick(self, result: str) -> None:
+        self._health.moves()
+        self._ticks.labels(result).inc()
+        self._tick_seconds.observe(time.monotonic() - self._tick_began)
+        self._count_laps()
+
+    def _take_stock(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+        counts = queue.counts()
+        for where in PENDING:
+            self._pending.labels(where).set(counts[where])
+        self._pending.labels("gated").set(queue.gated())
+        in_the_way = queue.in_the_way()
+        self._standing |= in_the_way.keys()
+        for plugin, profile in self._standing:
+            self._unschedulable.labels(plugin, profile).set(in_the_way[plugin, profile])
+        for kind, count in cluster.counts().items():
+            self._cache.labels(kind).set(count)
+
+    def _count_laps(self) -> None:
+        """Count how long extension points took: not while pods are being decided, as that costs time."""
+        for labels, laps in self._laps.items():
+            point, _, _ = labels
+            times = self._algorithm_seconds if point == CYCLE else self._point_seconds.labels(*labels)
+            for seconds in laps:
+                times.observe(seconds)
+            if point == "PostFilter":
+                self._preemptions.inc(len(laps))
+        self._laps.clear()
+
+
+_Laps = defaultdict[tuple[str, str, str], list[float]]
+"""By extension point, how it ended, and profile: the seconds it took each time."""
+
+CYCLE = ""
+"""Stands in place of an extension point for all of them up to the decision."""
+
+
+class _Stopwatch(CycleObserver):
+    """Notes how long each extension point takes. It is in every cycle, so it does little."""
+
+    def __init__(self, profile: str, laps: _Laps, health: Health) -> None:
+        self._profile, self._laps, self._health = profile, laps, health
+        self._cycle_began = self._since = 0.0
+        self._point = ""
+
+    def began(self) -> float:
+        """A cycle begins."""
+        self._cycle_began = now = time.monotonic()
+        return now
+
+    def entering(self, point: str) -> None:
+        """The last point ends well, and another begins."""
+        self._health.heard = now = time.monotonic()
+        if self._point:
+            self._laps[self._point, SUCCESS, self._profile].append(now - self._since)
+        self._point, self._since = point, now
+
+    def left(self, how: str = SUCCESS) -> None:
+        """The point ends."""
+        self._lap(how, time.monotonic())
+
+    def passed_on(self) -> None:
+        """The point goes on elsewhere."""
+        self._point = ""
+
+    def ended(self) -> float:
+        """The cycle ends."""
+        now = time.monotonic()
+        self._lap(SUCCESS, now)
+        if self._cycle_began:
+            self._laps[CYCLE, SUCCESS, self._profile].append(now - self._cycle_began)
+            self._cycle_began = 0.0
+        return now
+
+    def _lap(self, how: str, now: float) -> None:
+        self._health.heard = now
+        if self._point:
+            self._laps[self._point, how, self._profile].append(now - self._since)
+            self._point = ""

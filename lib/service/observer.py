@@ -1,0 +1,70 @@
+"""Hears what poller does, for metrics, for health, and for how long things take."""
+
+import time
+
+from lib.kube.api import Traffic
+from lib.scheduling.cluster import Cluster
+from lib.scheduling.decision import Decision
+from lib.scheduling.observer import CycleObserver
+from lib.scheduling.queue import SchedulingQueue
+from lib.service.values import Address
+
+
+class ListenError(Exception):
+    """An address can't be listened at; the text says which, and why."""
+
+
+class Clock(CycleObserver):
+    """Tells when a cycle began and ended."""
+
+    def began(self) -> float:
+        """Now."""
+        return time.monotonic()
+
+    def ended(self) -> float:
+        """Now."""
+        return time.monotonic()
+
+
+class Observer(Traffic):
+    """Is told what happens. This one makes nothing of it."""
+
+    def cycles_of(self, _profile: str) -> CycleObserver:
+        """Who follows the cycles of a profile."""
+        return Clock()
+
+    def queued(self, where: str, event: str) -> None:
+        """A pod comes to be in a part of the queue."""
+
+    def rests(self, seconds: float) -> None:
+        """Nothing is to happen for so long."""
+
+    def tick_began(self) -> None:
+        """A tick begins."""
+
+    def looked(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+        """The API server has been asked, and what it said is in the queue and the picture."""
+
+    def decided(self, decision: Decision) -> None:
+        """A decision was made."""
+
+    def rejected(self, decision: Decision) -> None:
+        """A plugin rejected what was decided, before it was written."""
+
+    def settled(self, decision: Decision, *, bound: bool) -> None:
+        """A pod was bound; or something else happened to it before it could be, or the binding failed."""
+
+    def tick_ended(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+        """A tick went through."""
+
+    def tick_failed(self, error: Exception) -> None:
+        """A tick could not be done."""
+
+
+def observing(listen: Address | None) -> Observer:
+    """Who is to be told what happens: with an address, one that answers there how poller fares."""
+    if listen is None:
+        return Observer()
+    from lib.service.listen import answering  # here, as few runs need an HTTP server and Prometheus' client
+
+    return answering(listen)

@@ -1,0 +1,76 @@
+"""Shows what would be served: for each profile, which plugins are asked at each extension point."""
+
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass
+
+from lib.kube.lease import LeaderElection
+from lib.scheduling.framework import EXTENSION_POINTS, Profile
+from lib.scheduling.queue import Times
+from lib.service.config import KubeSchedulerConfiguration
+from lib.service.config.arguments import ARGS
+
+
+def show(
+    profiles: Sequence[Profile],
+    config: KubeSchedulerConfiguration,
+    times: Times,
+    election: LeaderElection | None,
+) -> None:
+    """Print it, for people."""
+    width = shutil.get_terminal_size().columns
+    lines = [line for profile in profiles for line in _of(profile, width)]
+    extenders = ", ".join(each.url_prefix for each in config.extenders) or "none"
+    lines.append(f"extenders, asked about all pods: {extenders}")
+    lines.append(f"a pod is tried again after {times.initial_backoff:g} to {times.max_backoff:g} s")
+    if election:
+        lines.append(
+            f"a leader is elected on the lease {election}, which holds for {election.lease_duration:g} s"
+        )
+    else:
+        lines.append("no leader is elected")
+    print(*lines, sep="\n")
+
+
+def _of(profile: Profile, width: int) -> Iterator[str]:
+    """What holds for pods that name one profile."""
+    enough = profile.percentage_of_nodes_to_score
+    yield f"{profile.scheduler_name}: pods that have it as their spec.schedulerName"
+    for point, kinds in EXTENSION_POINTS.items():
+        purpose = (kinds[0].__doc__ or "").partition(".")[0]
+        yield f"  {point}: {purpose[0].lower()}{purpose[1:]}"
+        yield _indented(", ".join(_names(profile, point)) or "nobody", width)
+    if told := [*_told(profile)]:
+        yield "  what plugins are told:"
+        yield from (_indented(each, width) for each in told)
+    yield "  so many feasible nodes are enough to choose from, of over 100:"
+    yield _indented(f"{enough} %" if enough else "50 % and less, the more there are, down to 5 %", width)
+    yield ""
+
+
+def _indented(text: str, width: int) -> str:
+    return textwrap.fill(text, width, initial_indent=" " * 6, subsequent_indent=" " * 6)
+
+
+def _told(profile: Profile) -> Iterator[str]:
+    """The arguments that are other than usual, by plugin."""
+    for plugin in profile.plugins:
+        if plugin.name in ARGS and is_dataclass(plugin):
+            own, usual = (
+                {name: value for name, value in vars(each).items() if name != "extenders"}
+                for each in (plugin, type(plugin)())
+            )
+            other = [f"{name}={value!r}" for name, value in own.items() if value != usual[name]]
+            if other:
+                yield f"{plugin.name}: {', '.join(other)}"
+
+
+def _names(profile: Profile, point: str) -> list[str]:
+    """The plugins of a point, scores with their weights; a policy's functions have one name."""
+    asked = [each for kind in EXTENSION_POINTS[point] for each in profile.with_point(kind)]
+    names = dict.fromkeys(each.name for each in asked)
+    if point not in ("preScore", "score"):
+        return [*names]
+    weights = {name: profile.weights[name] for name in names if name in profile.weights}
+    return [f"{name}*{weight}" if point == "score" else name for name, weight in weights.items()]

@@ -1,0 +1,77 @@
+"""The values that options may have: each function returns what was given, or raises typer.BadParameter."""
+
+import re
+from threading import TIMEOUT_MAX
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+import typer
+
+from lib.kube.address import without_credentials
+from lib.service.profiles import is_scheduler_name
+
+LOOPBACK = "127.0.0.1"
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 is any that is free."""
+
+    host: str
+    port: int
+
+
+def proxy_address(text: str | None) -> str | None:
+    """Where kubectl proxy listens."""
+    if text is None:
+        return None
+    try:
+        url = urlsplit(text)
+        good = url.path.startswith("/") if url.scheme == "unix" else bool(url.hostname) and url.port != 0
+        (url.hostname or "").encode("idna")
+    except ValueError:
+        good = False
+    if not good or url.scheme not in ("http", "https", "unix"):
+        shown = without_credentials(text)
+        raise typer.BadParameter(f"{shown!r} is neither http://HOST:PORT nor unix:///PATH")
+    return text
+
+
+def listen_address(text: str) -> Address:
+    """Where to listen; on loopback unless a host is given."""
+    try:
+        url = urlsplit(f"//:{text}" if text.isdecimal() else f"//{text}")
+        (url.hostname or "").encode("idna")
+        if url.port is not None and url.netloc == url.geturl()[2:] and "@" not in text:
+            return Address(url.hostname or LOOPBACK, url.port)
+    except ValueError:
+        pass
+    raise typer.BadParameter(f"{text!r} is neither HOST:PORT nor PORT", param_hint="--listen")
+
+
+def scheduler_name(text: str | None) -> str | None:
+    """A pod's spec.schedulerName."""
+    if text is not None and not is_scheduler_name(text):
+        raise typer.BadParameter(f"{text!r} is no name that a pod's spec.schedulerName can have")
+    return text
+
+
+def resource_name(text: str | None) -> str | None:
+    """The name of any Kubernetes object."""
+    if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
+        raise typer.BadParameter(f"{text!r} is no name that a Kubernetes object can have")
+    return text
+
+
+def namespaces(names: list[str] | None) -> list[str] | None:
+    """Names of namespaces."""
+    for name in names or ():
+        if not re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
+            raise typer.BadParameter(f"{name!r} is no name that a namespace can have")
+    return names
+
+
+def seconds(number: float | None) -> float | None:
+    """How long to wait."""
+    if number is not None and not 0 < number <= TIMEOUT_MAX:
+        raise typer.BadParameter(f"{number} is no number of seconds to wait")
+    return number

@@ -1,0 +1,365 @@
+"""What poller says of itself over HTTP: metrics that kube-scheduler's dashboards can read, and health."""
+
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from threading import Event
+from typing import Any
+
+import httpx
+import pytest
+import typer
+from cluster import Cluster, RunningPoller, eventually
+from faults import ALWAYS, Answer, Exchange, Fault, answer, faulty
+from objects import node, pod
+from prometheus_client import Metric, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from lib.kube.changes import Change, Kind
+from lib.kube.objects import Pod
+from lib.scheduling.cluster import Cluster as Picture
+from lib.scheduling.cluster import NodeInfo
+from lib.scheduling.cycle import Scheduler
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework import Profile, Status, unschedulable, wait
+from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.queue import SchedulingQueue, Times
+from lib.service.health import LONGEST_SILENCE, Health
+from lib.service.metrics import Metrics
+from lib.service.values import Address, listen_address
+from scripts.servers.process import ROOT
+
+KUBE_SCHEDULER = Path(__file__).parent / "data" / "kube-scheduler-metrics-1.36.txt"
+
+BLOCKS_IN_FILTER = """
+import time
+
+def filter(pod, node):
+    while pod.metadata.name == "stuck":
+        time.sleep(1)
+    return True
+"""
+
+
+@contextmanager
+def listening(
+    cluster: Cluster, *arguments: str, proxy: str = ""
+) -> Iterator[tuple[RunningPoller, httpx.Client]]:
+    """A poller, and a client of the address that its log says it listens at."""
+    with cluster.running_poller("--listen", "0", *arguments, proxy=proxy) as poller:
+        poller.says("/metrics at http://127.0.0.1:")
+        (url,) = re.findall(r"http://127\.0\.0\.1:\d+$", poller.said.splitlines()[0])
+        with httpx.Client(base_url=url, trust_env=False, timeout=5) as client:
+            yield poller, client
+
+
+class Scraped:
+    """What /metrics says, by name and labels."""
+
+    def __init__(self, text: str) -> None:
+        self.families = {each.name: each for each in text_string_to_metric_families(text)}
+        self._values = {
+            (sample.name, frozenset(sample.labels.items())): sample.value
+            for family in self.families.values()
+            for sample in family.samples
+        }
+
+    def __call__(self, name: str, **labels: str) -> float | None:
+        return self._values.get((name, frozenset(labels.items())))
+
+
+def scrape(client: httpx.Client) -> Scraped:
+    return Scraped(client.get("/metrics").text)
+
+
+def label_names(family: Metric) -> set[str]:
+    return {name for sample in family.samples for name in sample.labels}
+
+
+def bounds(family: Metric) -> set[float]:
+    return {float(sample.labels["le"]) for sample in family.samples if "le" in sample.labels}
+
+
+# --- metrics --------------------------------------------------------------------------------------------
+
+
+def test_what_happens_to_pods_is_counted(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="2")
+    for name in ("a", "b"):
+        # No kubelet is there to end a pod with a grace period.
+        priorities.add_pod(
+            name, requests={"cpu": "1"}, priorityClassName="low", terminationGracePeriodSeconds=0
+        )
+    with listening(priorities, "--pod-initial-backoff=0.1") as (poller, client):
+        poller.says("default/a is bound")
+        poller.says("default/b is bound")
+        priorities.add_pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+        priorities.add_pod("huge", requests={"cpu": "64"})
+        poller.says("default/huge fits nowhere")
+        priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+        poller.says("default/vip is bound to n1", within=15)
+        ticks = scrape(client)("poller_ticks_total", result="success")
+        assert ticks
+        eventually(lambda: (scrape(client)("poller_ticks_total", result="success") or 0) > ticks + 1)
+        found = scrape(client)
+    profile = {"profile": "my-scheduler"}
+    assert found("scheduler_schedule_attempts_total", result="scheduled", **profile) == 3
+    assert (found("scheduler_schedule_attempts_total", result="unschedulable", **profile) or 0) >= 2
+    assert found("scheduler_schedule_attempts_total", result="error", **profile) is None
+    assert found("scheduler_scheduling_attempt_duration_seconds_count", result="scheduled", **profile) == 3
+    pending = {queue: found("scheduler_pending_pods", queue=queue) for queue in ("active", "gated")}
+    assert pending == {"active": 0, "gated": 1}
+    waiting = [found("scheduler_pending_pods", queue=each) or 0 for each in ("backoff", "unschedulable")]
+    assert sum(waiting) == 1
+    assert found("scheduler_unschedulable_pods", plugin="SchedulingGates", **profile) == 1
+    assert found("scheduler_unschedulable_pods", plugin="NodeResourcesFit", **profile) == 1
+    assert found("scheduler_pod_scheduling_attempts_count") == 3
+    assert found("scheduler_pod_scheduling_attempts_sum") == 4
+    assert found("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="1") == 2
+    assert found("scheduler_pod_scheduling_sli_duration_seconds_count", attempts="2") == 1
+    assert found("scheduler_preemption_victims_count") == found("scheduler_preemption_victims_sum") == 1
+    assert (found("scheduler_preemption_attempts_total") or 0) >= 2
+    arrived = {"event": "UnschedulablePodAdd"}
+    assert found("scheduler_queue_incoming_pods_total", queue="active", **arrived) == 4
+    assert found("scheduler_queue_incoming_pods_total", queue="unschedulable", **arrived) == 1
+    assert {kind: found("scheduler_cache_size", type=kind) for kind in ("nodes", "pods")} == {
+        "nodes": 1,
+        "pods": 2,
+    }
+    points = "scheduler_framework_extension_point_duration_seconds_count"
+    cycles = found("scheduler_scheduling_algorithm_duration_seconds_count")
+    for point, times in {
+        "PreFilter": cycles,
+        "Filter": cycles,
+        "Permit": 3,
+        "Bind": 3,
+        "PostBind": 3,
+    }.items():
+        assert found(points, extension_point=point, status="Success", **profile) == times
+    assert found(points, extension_point="PostFilter", status="Success", **profile) == 1
+    host = priorities.proxy.removeprefix("http://")
+    assert (found("rest_client_requests_total", code="201", method="POST", host=host) or 0) >= 3
+    assert found("rest_client_request_duration_seconds_count", verb="DELETE", host=host) == 1
+    assert found("process_resident_memory_bytes")
+    assert_as_kube_scheduler(found)
+
+
+def assert_as_kube_scheduler(found: Scraped) -> None:
+    recorded = Scraped(KUBE_SCHEDULER.read_text())
+    assert len(recorded.families) == 12
+    for name, theirs in recorded.families.items():
+        ours = found.families[name]
+        assert ours.type == theirs.type, name
+        assert label_names(ours) == label_names(theirs), name
+        assert bounds(ours) == bounds(theirs), name
+    queues = {
+        sample.labels["queue"]
+        for each in (found, recorded)
+        for sample in each.families["scheduler_pending_pods"].samples
+    }
+    assert queues == {"active", "backoff", "unschedulable", "gated"}
+
+
+class Told:
+    """Metrics that are told what would else take a test long to bring about."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(Health())
+        profile = default_profile("my-scheduler")
+        self.queue = SchedulingQueue({"my-scheduler": profile}, Times(), self.metrics.queued)
+
+    def end_tick(self) -> Scraped:
+        self.metrics.tick_ended(self.queue, Picture())
+        return Scraped(generate_latest(self.metrics.registry).decode())
+
+
+def decision(outcome: Outcome, **rest: Any) -> Decision:
+    return Decision(pod(schedulerName="my-scheduler"), outcome, node_name="n1", **rest)
+
+
+class Fails:
+    """A plugin that rejects, holds up or fails pods of the name that says so."""
+
+    name = "Fails"
+
+    def pre_filter(self, state: Any, web: Pod, cluster: Picture) -> Status | None:
+        return unschedulable("no") if web.metadata.name == "pre-filter" else None
+
+    def filter(self, state: Any, web: Pod, node: NodeInfo) -> Status | None:
+        if web.metadata.name == "filter":
+            raise ValueError("no such rack")
+        return None
+
+    def reserve(self, state: Any, web: Pod, node_name: str) -> Status | None:
+        return unschedulable("no") if web.metadata.name == "reserve" else None
+
+    def permit(self, state: Any, web: Pod, node_name: str, waited: float) -> Status | None:
+        return wait("not yet") if web.metadata.name == "permit" else None
+
+
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("pre-filter", {"PreFilter": "Unschedulable"}),
+        ("filter", {"PreFilter": "Success", "Filter": "Error"}),
+        (
+            "reserve",
+            {"PreFilter": "Success", "Filter": "Success", "Reserve": "Unschedulable", "Unreserve": "Success"},
+        ),
+        ("permit", {"PreFilter": "Success", "Filter": "Success", "Reserve": "Success", "Permit": "Wait"}),
+    ],
+)
+def test_how_extension_points_end(name: str, points: dict[str, str]) -> None:
+    told = Told()
+    observer = told.metrics.cycles_of("my-scheduler")
+    scheduler = Scheduler(Profile("my-scheduler", (Fails(),), {}), Random(1), observer=observer)
+    decision = scheduler.schedule_one(pod(name), Picture([node()]))
+    assert 0 <= decision.seconds < 5
+    family = told.end_tick().families["scheduler_framework_extension_point_duration_seconds"]
+    ended = {
+        sample.labels["extension_point"]: sample.labels["status"]
+        for sample in family.samples
+        if sample.name.endswith("_count")
+    }
+    assert ended == points
+
+
+def test_a_binding_that_fails_is_an_error() -> None:
+    told = Told()
+    told.metrics.settled(decision(Outcome.SCHEDULED, began=1, ended=4, binding=2), bound=False)
+    found = told.end_tick()
+    labels = {"result": "error", "profile": "my-scheduler"}
+    assert found("scheduler_schedule_attempts_total", **labels) == 1
+    assert found("scheduler_scheduling_attempt_duration_seconds_sum", **labels) == 3
+    labels = {"extension_point": "Bind", "status": "Error", "profile": "my-scheduler"}
+    assert found("scheduler_framework_extension_point_duration_seconds_sum", **labels) == 2
+
+
+def test_the_sli_goes_from_the_queue_to_the_binding_over_all_attempts() -> None:
+    told = Told()
+    for attempt in (14, 15, 99):
+        told.metrics.settled(decision(Outcome.SCHEDULED, queued=1, ended=6, attempt=attempt), bound=True)
+    found = told.end_tick()
+    assert found("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="14") == 5
+    assert found("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="15+") == 10
+
+
+@pytest.mark.parametrize(
+    ("outcome", "result"), [(Outcome.SCHEDULED, "Success"), (Outcome.UNSCHEDULABLE, "Unschedulable")]
+)
+def test_a_wait_for_permit_is_timed(outcome: Outcome, result: str) -> None:
+    told = Told()
+    told.queue.apply(Change(Kind.ADDED, pod(schedulerName="my-scheduler")), now=0)
+    told.metrics.decided(decision(Outcome.WAITING, ended=1))
+    told.metrics.decided(decision(Outcome.WAITING, ended=3))  # asked again, it waits on
+    assert told.end_tick()("scheduler_permit_wait_duration_seconds_count", result=result) is None
+    told.metrics.decided(decision(outcome, ended=6))
+    assert told.end_tick()("scheduler_permit_wait_duration_seconds_sum", result=result) == 5
+
+
+def test_what_stands_in_no_ones_way_any_more_is_zero() -> None:
+    told = Told()
+    web = pod(schedulerName="my-scheduler")
+    told.queue.apply(Change(Kind.ADDED, web), now=0)
+    told.queue.put_back(web.metadata.uid, ["NodeAffinity"], "", now=0)
+    labels = {"plugin": "NodeAffinity", "profile": "my-scheduler"}
+    assert told.end_tick()("scheduler_unschedulable_pods", **labels) == 1
+    told.queue.drop(web.metadata.uid)
+    assert told.end_tick()("scheduler_unschedulable_pods", **labels) == 0
+
+
+# --- health ---------------------------------------------------------------------------------------------
+
+
+def test_health_follows_the_api_server_and_the_loop(cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    policy = cluster.folder / "blocks.py"
+    policy.write_text(BLOCKS_IN_FILTER)
+    admitted = Event()
+
+    def maybe(exchange: Exchange) -> Answer:
+        return exchange.forward() if admitted.is_set() else answer(401, "who are you?")(exchange)  # type: ignore[return-value]
+
+    with (
+        faulty(cluster.proxy, Fault("GET", "/pods", maybe, ALWAYS)) as between,
+        listening(cluster, f"--plugin={policy}", proxy=between.url) as (poller, client),
+    ):
+        poller.says("who are you?")
+        early = client.get("/readyz")
+        assert early.status_code == 503
+        assert "[-]api-server failed: it was never reached: GET /api/v1/pods: 401" in early.text
+        assert early.text.endswith("readyz check failed\n")
+        assert client.get("/livez").text == "ok"
+
+        admitted.set()
+        eventually(lambda: client.get("/readyz").text == "ok")
+        assert client.get("/readyz?verbose").text == "[+]loop ok\n[+]api-server ok\nreadyz check passed\n"
+
+        admitted.clear()
+        eventually(lambda: client.get("/readyz").status_code == 503)
+        assert re.search(r"api-server failed: not since \d+ s: GET .* 401", client.get("/readyz").text)
+        assert client.get("/healthz").text == "ok"
+
+        admitted.set()
+        cluster.add_pod("stuck")
+        stuck = eventually(lambda: _unless_ok(client.get("/livez?within=0.5")))
+        assert stuck.status_code == 500
+        assert re.match(r"\[-\]loop failed: it hasn't moved for \d+ s\nlivez check failed\n", stuck.text)
+        assert client.get("/livez").text == "ok"  # a slow tick isn't taken for a dead one so soon
+
+        lost = client.get("/")
+        assert lost.status_code == 404
+        assert lost.text.split("\n")[1:] == ["/healthz", "/livez", "/readyz", "/metrics", ""]
+
+
+def _unless_ok(answered: httpx.Response) -> httpx.Response | None:
+    return None if answered.is_success else answered
+
+
+def test_a_loop_that_rests_is_alive() -> None:
+    health = Health()
+    health.rests(1000)
+    assert health.alive(within=0) == {"loop": ""}
+    health.rests(-LONGEST_SILENCE - 1)
+    assert health.alive() == {"loop": "it hasn't moved for 241 s"}
+    health.moves()
+    assert health.alive() == {"loop": ""}
+
+
+# --- where ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("10251", Address("127.0.0.1", 10251)),
+        (":10251", Address("127.0.0.1", 10251)),
+        ("0.0.0.0:0", Address("0.0.0.0", 0)),
+        ("[::1]:10251", Address("::1", 10251)),
+        ("localhost:1", Address("localhost", 1)),
+    ],
+)
+def test_only_loopback_is_listened_at_unless_told_otherwise(text: str, address: Address) -> None:
+    assert listen_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "127.0.0.1", ":70000", "me@host:1", "host:1/x", "a..b:1", "http://host:1"]
+)
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is neither HOST:PORT nor PORT"):
+        listen_address(text)
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        where = f"127.0.0.1:{taken.getsockname()[1]}"
+        command = [sys.executable, ROOT / "poller.py", "--listen", where]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 1
+    assert f"can't listen at {where}: Address already in use; give --listen another address" in done.stderr

@@ -1,6 +1,7 @@
 """Leader election: one writes at a time, whatever befalls it, and another takes its place in time."""
 
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -146,6 +147,20 @@ def test_a_leader_that_cannot_renew_ends_before_another_leads(
         lost(first)
         second.says("default/web is bound to n1")
     assert [path for method, path in writes(between) if "lease" not in path] == []
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_the_lease_is_kept_by_one_that_is_hurried_out_of_a_write(cluster: Cluster, lease: str) -> None:
+    """Nobody knows whether that write is still going to happen: the others wait for the lease's end."""
+    with leader(cluster, lease, Fault("POST", BINDING, delay(60))) as (first, between):
+        cluster.add_pod("web")
+        eventually(lambda: bindings(between))
+        first.process.send_signal(signal.SIGTERM)
+        with pytest.raises(subprocess.TimeoutExpired):
+            first.process.wait(0.3)
+        first.stop(signal.SIGTERM)
+        assert "released" not in first.said
+        assert holder(cluster, lease)
 
 
 @pytest.mark.parametrize("servers", ["embedded"], indirect=True)

@@ -229,7 +229,7 @@ TURNS = st.builds(
 
 @pytest.mark.parametrize("servers", ["embedded"], indirect=True)
 @settings(
-    max_examples=20,
+    max_examples=12,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -113,7 +113,6 @@ class Feed(ABC):
         self._unverified = list(namespaces)
         self._forbidden: set[str] = set()  # what can't be looked at
         self._selectors: dict[str, LabelSelector | None] = {}
-        self._waiting, self._nodes, self._assigned = Known[Pod](), Known[Node](), Known[Pod]()
 
     @abstractmethod
     def poll(self) -> News:
@@ -217,6 +216,7 @@ class PollingFeed(Feed):
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
+        self._waiting, self._nodes, self._assigned = Known[Pod](), Known[Node](), Known[Pod]()
         self._complete_at = ""
 
     def poll(self) -> News:

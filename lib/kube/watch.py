@@ -173,7 +173,7 @@ class WatchingFeed(Feed):
         self._why_listed = ""
 
     def _nodes_watched(self) -> _Watched[Node]:
-        return _Watched(self._api, "/api/v1/nodes", Node, [(self._nodes, _any)], self._heard)
+        return _Watched(self._api, "/api/v1/nodes", Node, [(Known[Node](), _any)], self._heard)
 
     def _pods_watched(self, path: str) -> _Watched[Pod]:
         # What a pod becomes part of comes before what it leaves, as when polling.

@@ -96,7 +96,7 @@ def test_retry_after_is_honoured(one_pod: Cluster) -> None:
     with faulty(one_pod.proxy, fault) as between:
         began = time.monotonic()
         assert one_pod.poller(proxy=between.url).returncode == 0
-    assert 1 < time.monotonic() - began
+    assert time.monotonic() - began > 1
 
 
 def test_a_refusal_is_not_tried_again(one_pod: Cluster) -> None:

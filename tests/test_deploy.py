@@ -79,7 +79,7 @@ def test_the_image_holds_what_poller_needs_and_what_the_containers_call(pod_spec
 
 @on_the_real_one
 def test_it_is_applied_to_any_namespace_and_its_pods_are_admitted(cluster: Cluster, tmp_path: Path) -> None:
-    with deployed(cluster, "team-a", tmp_path):
+    with deployed(cluster, "poller-a", tmp_path):
         again = cluster.kubectl("apply", "-k", str(tmp_path), "--dry-run=server")
         assert again.count("(server dry run)\n") == len(manifests())
 
@@ -88,12 +88,12 @@ def test_it_is_applied_to_any_namespace_and_its_pods_are_admitted(cluster: Clust
         pod["apiVersion"], pod["kind"] = "v1", "Pod"
         file = tmp_path / "pod.json"
         file.write_text(json.dumps(pod))
-        admitted = cluster.kubectl("create", f"--filename={file}", "--namespace=team-a", "--output=json")
+        admitted = cluster.kubectl("create", f"--filename={file}", "--namespace=poller-a", "--output=json")
         assert json.loads(admitted)["spec"]["priority"] == 2_000_000_000
 
         (container,) = pod["spec"]["containers"]
         del container["securityContext"]
-        refused = cluster.api.post("/api/v1/namespaces/team-a/pods", json=pod)
+        refused = cluster.api.post("/api/v1/namespaces/poller-a/pods", json=pod)
         assert refused.status_code == 403  # so that it is the namespace's level that the pod conforms to
         assert 'violates PodSecurity "restricted:latest"' in refused.json()["message"]
 
@@ -341,11 +341,11 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
     So each is asked for by poller, which can't go on without; and with all of them everything works.
     """
     with ExitStack() as stack:
-        stack.enter_context(deployed(cluster, "team-b", tmp_path))
+        stack.enter_context(deployed(cluster, "poller-b", tmp_path))
         rights = Rights(cluster, manifests(tmp_path))
-        folder = stack.enter_context(kubectl_container(cluster, "team-b", pod_spec, monkeypatch))
+        folder = stack.enter_context(kubectl_container(cluster, "poller-b", pod_spec, monkeypatch))
         between = stack.enter_context(faulty(f"unix://{folder}/proxy.sock"))
-        arguments = arguments_of(pod_spec, "team-b", folder, free_port())
+        arguments = arguments_of(pod_spec, "poller-b", folder, free_port())
         faster = ["--pod-initial-backoff=0.1", "--leader-elect-retry-period=0.1", f"--proxy={between.url}"]
         poller = stack.enter_context(cluster.running_poller(*arguments, *faster))
         cluster.add_node("n1", pods="1000")

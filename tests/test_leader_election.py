@@ -102,7 +102,7 @@ def test_one_leads_and_the_other_takes_over_when_it_ends(cluster: Cluster, lease
 
 
 def stopped_for_a_while(cluster: Cluster, lease: str, first: RunningPoller, between: FaultyProxy) -> None:
-    """Stop a leader until another leads and has bound all pods; it goes on, ends, and writes nothing."""
+    """Stop a leader until another leads and has bound all pods; it goes on, and is ended before it writes."""
     first.process.send_signal(signal.SIGSTOP)
     with candidate(cluster, lease) as second:
         second.says(WE_LEAD)
@@ -111,7 +111,7 @@ def stopped_for_a_while(cluster: Cluster, lease: str, first: RunningPoller, betw
         eventually(lambda: all(cluster.placement().values()))
         written = writes(between)
         first.process.send_signal(signal.SIGCONT)
-        lost(first)
+        assert first.process.wait(10) == -signal.SIGALRM
         assert writes(between) == written
         assert holder(cluster, lease) in second.said
 

@@ -50,7 +50,13 @@ class Election:
     def once_more(self, number: int) -> Candidate:
         """A candidate that was started again."""
         rules = LeaderElection(resource_name=self.lease, resource_namespace="default")
-        return Candidate(self.apis[number], rules, lambda: self.losses.append(number), self.clocks[number])
+        return Candidate(
+            self.apis[number],
+            rules,
+            lambda: self.losses.append(number),
+            self.clocks[number],
+            lambda _: None,
+        )
 
     def pass_time(self, seconds: float) -> None:
         for clock in self.clocks:

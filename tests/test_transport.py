@@ -23,11 +23,13 @@ class Server:
     """Answers the first request of its first connection with the first answer, and so on.
 
     An answer is sent in its pieces. After None, the connection is closed. heard: by connection, the requests.
+    closed: has one for each connection that was.
     """
 
     def __init__(self, listener: socket.socket, *connections: list[bytes | None]) -> None:
         self.listener = listener
         self.heard: list[list[bytes]] = []
+        self.closed = threading.Semaphore(0)
         self._connections = connections
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
@@ -44,6 +46,7 @@ class Server:
                         accepted.sendall(byte)
                 else:
                     accepted.recv(1)  # until the other side hangs up
+            self.closed.release()
 
 
 @contextmanager
@@ -89,9 +92,10 @@ def test_a_connection_is_kept_for_the_next_request() -> None:
 
 
 def test_one_that_the_server_closes_is_not_used_again() -> None:
-    with serving([WHOLE, None], [NO_MORE, None], [WHOLE]) as (server, transport):
+    with serving([WHOLE, None], [NO_MORE, None], [WHOLE, None]) as (server, transport):
         for _ in range(3):
             assert get(transport).content == b"hello"
+            assert server.closed.acquire(timeout=5)
         assert [len(requests) for requests in server.heard] == [1, 1, 1]
 
 

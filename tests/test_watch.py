@@ -459,7 +459,7 @@ def test_watching_ends_with_the_picture_that_polling_has(
                 hear()
                 return picture.seen == poll.seen
 
-            eventually(same, within=3)
+            eventually(same)
             expiring.clear()
 
     check()

@@ -8,6 +8,8 @@ Source: client-go/tools/leaderelection/leaderelection.go
 """
 
 import logging
+import os
+import signal
 import socket
 import threading
 import time
@@ -68,11 +70,20 @@ def steady_clock() -> float:
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
+def end_in(seconds: float) -> None:
+    """Have the kernel end this process after so many seconds, unless it is told otherwise before; 0: never.
+
+    By SIGALRM, of which a process hears before anything else when it goes on after it was stopped.
+    """
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
 class Candidate:
     """One that takes part in an election: it leads from acquiring the lease until it loses that, for good.
 
     api: one of its own, whose requests end in time. on_lost: is called once, by any thread, when the lease is
-    lost. clock: steady_clock, or a test's.
+    lost. clock: steady_clock, or a test's. last_resort: end_in, or a test's: a thread that has just asked
+    whether it may write may be stopped before it sends, and go on when another leads.
     """
 
     def __init__(
@@ -81,12 +92,14 @@ class Candidate:
         election: LeaderElection,
         on_lost: Callable[[], None],
         clock: Callable[[], float] = steady_clock,
+        last_resort: Callable[[float], None] = end_in,
     ) -> None:
         self.identity = f"{socket.gethostname()}_{uuid4()}"
         self._api = api
         self._election = election
         self._on_lost = on_lost
         self._clock = clock
+        self._last_resort = last_resort
         self._all = f"/apis/coordination.k8s.io/v1/namespaces/{election.resource_namespace}/leases"
         self._path = f"{self._all}/{election.resource_name}"
         self._lock = threading.Lock()
@@ -113,12 +126,15 @@ class Candidate:
 
     def start(self) -> None:
         """Try to acquire the lease, and then renew it, in a thread of its own: a tick may take longer."""
+        if os.getpid() == 1:
+            log.warning("the kernel doesn't end process 1 when its lease runs out: start poller by tini, say")
         self._trying.start()
 
     def stop(self) -> None:
         """Leave off. From now on the lease can't be lost any more; it may run out."""
         with self._lock:
             self._ended.set()
+            self._last_resort(0)
 
     def release(self) -> None:
         """After `stop`, and once nothing is being written: give the lease back, if we hold it."""
@@ -216,6 +232,8 @@ class Candidate:
             if self._ended.is_set():
                 return
             self._held, self._until = held, until
+            after_that = (self._election.lease_duration - self._election.renew_deadline) / 2
+            self._last_resort(until + after_that - self._clock())
         if not leads_already:
             log.info("we lead now (lease %s, as %s)", self._election, self.identity)
             threading.Thread(target=self._watch_deadline, name="renew deadline", daemon=True).start()

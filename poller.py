@@ -79,7 +79,7 @@ class Poller:
         try:
             if self.proxy:
                 self.proxy.revive()
-            leads = self.leads()  # asked first: what the leader before us wrote is in what we hear next
+            leads = self.leads()  # asked first: what a leader before us wrote is to be heard before we decide
             news = self.feed.poll()
             self.hear(news, now)
             self.report.looked(self.queue, self.cluster)
@@ -209,8 +209,9 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
         while True:
             patiently(poller.tick)
             shutdown.heed()
-            due = poller.queue.next_in(time.monotonic()) if options.watch else options.interval
-            pause = min(options.interval, due)
+            pause = options.interval
+            if options.watch:  # it hears of no change when a pod has backed off, nor when we come to lead
+                pause = min(pause, poller.queue.next_in(time.monotonic()) if poller.leads() else FIRST_PAUSE)
             report.rests(pause)
             poller.feed.wait(pause)
 

@@ -135,7 +135,7 @@ def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
         f"{tmp_path}/scheduler.yaml: ",
         "- parallelism: is 2, but poller looks at one node at a time; leave it out",
         "- percentageOfNodesToScore: 101 is not between 0 and 100",
-        "- podInitialBackoffSeconds: -1 is not more than 0",
+        "- podInitialBackoffSeconds: -1 is not between 1 and 2147483647",
     ]
 
 

@@ -30,6 +30,8 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--proxy", "127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "ftp://127.0.0.1"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "http://127.0.0.1:99999"], "is neither http://HOST:PORT nor unix:///PATH"),
+        (["--proxy", "http://me:secret@127.0.0.1:8001"], "asks for no user and no password"),
+        (["--pod-initial-backoff", "30"], "10 s is less than the 30 s to begin with"),
         (["--proxy", "me:secret@127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "unix://relative"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--scheduler-name", "a,b"], "spec.schedulerName"),

@@ -28,7 +28,6 @@ from tenacity import (
 )
 from tenacity.nap import sleep_using_event
 
-from lib.kube.address import without_credentials
 from lib.kube.objects import Object, ObjectMeta, Status, decode_hook
 from lib.kube.transport import KeepAliveTransport, to_host, to_unix_socket
 
@@ -236,12 +235,12 @@ class Api:
         timeout: httpx.Timeout = TIMEOUT,
         traffic: Traffic | None = None,
     ) -> None:
-        self.address = without_credentials(address)
+        self.address = address
         self._may_write = may_write
         self._timeout = timeout
         self._traffic = traffic or Traffic()
         url = urlsplit(address)
-        self._host = url.netloc.rpartition("@")[2] or "localhost"
+        self._host = url.netloc or "localhost"
         # A transport instead of a client: redirects, cookies, and proxies from the environment are for the
         # world outside, and all they do for kubectl proxy beside us is to cost a third of each request.
         if url.scheme == "unix":
@@ -422,8 +421,12 @@ class Api:
         began, request = time.monotonic(), _Counted()
         try:
             yield request
-        finally:
+        except NotLeadingError:  # it wasn't sent
+            raise
+        except BaseException:
             self._traffic.answered(method, self._host, request.code, time.monotonic() - began)
+            raise
+        self._traffic.answered(method, self._host, request.code, time.monotonic() - began)
 
     def _open(
         self,

@@ -21,7 +21,7 @@ from random import random
 from uuid import uuid4
 
 from lib.kube.api import Api, ApiError, ConflictError, NotFoundError
-from lib.kube.objects import Lease, LeaseSpec
+from lib.kube.objects import Lease, LeaseSpec, is_object_name
 
 log = logging.getLogger(__name__)
 
@@ -30,6 +30,9 @@ JITTER = 1.2
 
 LONGEST_DOZE = 1.0
 """Seconds to wait at a stretch: a wait doesn't count the time for which the machine was suspended."""
+
+AT_ONCE = 0.001
+"""Seconds; 0 would be never."""
 
 LAST_REQUEST = 1.0
 """Seconds that a request may go on for that was under way when poller was told to end."""
@@ -49,6 +52,9 @@ class LeaderElection:
     resource_namespace: str = "kube-system"
 
     def __post_init__(self) -> None:
+        for name in (self.resource_name, self.resource_namespace):
+            if not is_object_name(name):
+                raise ValueError(f"{name!r} is no name that a Kubernetes object can have")
         lease, renew, retry = self.lease_duration, self.renew_deadline, self.retry_period
         if lease <= renew:
             raise ValueError(
@@ -167,6 +173,8 @@ class Candidate:
                 log.debug("someone else was faster: %s", error)
             except ApiError as error:
                 self._tell(error)
+            except Exception:  # whatever it is, one that gives up would stand by for ever
+                log.exception("the lease %s", self._election)
             period = self._election.retry_period
             self._ended.wait(period if self._until else period * (1 + random() * JITTER))
 
@@ -231,9 +239,10 @@ class Candidate:
         with self._lock:
             if self._ended.is_set():
                 return
-            self._held, self._until = held, until
             after_that = (self._election.lease_duration - self._election.renew_deadline) / 2
-            self._last_resort(until + after_that - self._clock())
+            # Before anybody is told that we may write; and if that time has passed, at once.
+            self._last_resort(max(until + after_that - self._clock(), AT_ONCE))
+            self._held, self._until = held, until
         if not leads_already:
             log.info("we lead now (lease %s, as %s)", self._election, self.identity)
             threading.Thread(target=self._watch_deadline, name="renew deadline", daemon=True).start()

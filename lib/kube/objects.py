@@ -5,6 +5,7 @@ unread. A value of the wrong type, or a quantity that is none, fails with msgspe
 text names the path.
 """
 
+import re
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -457,3 +458,8 @@ def decode_hook(kind: type, raw: Any) -> Any:
     if kind is Quantity:
         return Quantity.parse(str(raw))
     raise NotImplementedError(kind)
+
+
+def is_object_name(text: str) -> bool:
+    """Whether an object can have this name, as most can (apimachinery's validation, NameIsDNSSubdomain)."""
+    return len(text) <= 253 and bool(re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text))

@@ -174,12 +174,15 @@ class _Connection:
             return
         try:
             self._parser.feed_data(read)
-        except httptools.HttpParserError as error:
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self.may_be_kept = False
             raise httpx.RemoteProtocolError(f"not HTTP: {error}") from error
 
     # --- what the parser tells ---------------------------------------------------------------------------
 
     def on_status(self, reason: bytes) -> None:
+        if self.is_complete:
+            raise ValueError("there is more than was asked for")
         self.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -106,7 +106,8 @@ class Clerk:
             return BindResult.WAITING
         if self._dry_run:
             return BindResult.BOUND
-        bound = scheduler.bind(decision, cluster)
+        with self._shutdown.held():  # an extender may be writing
+            bound = scheduler.bind(decision, cluster)
         decision.ended = time.monotonic()
         if bound:
             return BindResult.BOUND

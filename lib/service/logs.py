@@ -80,7 +80,7 @@ class JsonFormatter(logging.Formatter):
         line = {
             "ts": when.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "msg": record.getMessage(),
+            "msg": record.getMessage().encode(errors="replace").decode(),  # file names may be no UTF-8
             **{name: vars(record)[name] for name in FIELDS if name in vars(record)},
         }
         if record.exc_info:

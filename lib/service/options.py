@@ -7,7 +7,6 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from lib.kube.lease import LeaderElection
@@ -100,39 +99,37 @@ def _config(file: Path | None) -> KubeSchedulerConfiguration:
 
 
 def _leader_election(
-    config: KubeSchedulerConfiguration, asked_for: bool, **settings: float | str | None
+    config: KubeSchedulerConfiguration, asked_for: bool, **options: float | str | None
 ) -> LeaderElection | None:
     """How to elect a leader; None if that isn't asked for. The options win over the file.
 
     A file that has a word on it asks for it, unless it says that it doesn't: so kube-scheduler reads it.
     """
-    given = _said(settings)
-    file = _said(msgspec.structs.asdict(config.leader_election))
-    file.pop("resource_lock", None)
-    if not (asked_for or file.pop("leader_elect", bool(file))):
+    given = {name: value for name, value in options.items() if value is not None}
+    file = config.leader_election
+    if not asked_for:
+        asked_for = bool(file.settings()) if file.leader_elect is None else file.leader_elect
+    if not asked_for:
         if given:
             raise typer.BadParameter("--leader-elect-… say how to elect a leader: give --leader-elect, too")
         return None
-    file.pop("leader_elect", None)
     try:
-        return LeaderElection(**{**file, **given})
+        return LeaderElection(**{**file.settings(), **given})
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--leader-elect") from error
-
-
-def _said(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in settings.items() if value is not None}
 
 
 def _times(
     config: KubeSchedulerConfiguration, first: float | None, longest: float | None, last: float
 ) -> Times:
     """What the options say wins over the file."""
-    return Times(
-        first or config.pod_initial_backoff_seconds or Times.initial_backoff,
-        longest or config.pod_max_backoff_seconds or Times.max_backoff,
-        last,
-    )
+    first = first or config.pod_initial_backoff_seconds or Times.initial_backoff
+    longest = longest or config.pod_max_backoff_seconds or Times.max_backoff
+    if longest < first:
+        raise typer.BadParameter(
+            f"{longest:g} s is less than the {first:g} s to begin with", param_hint="--pod-max-backoff"
+        )
+    return Times(first, longest, last)
 
 
 def _profiles(options: Options, file: Path | None) -> list[Profile]:
@@ -294,7 +291,6 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             str | None,
             typer.Option(
                 rich_help_panel=ELECTION,
-                callback=values.resource_name,
                 metavar="NAME",
                 show_default=LeaderElection.resource_name,
                 help="The lease's name: one for all pollers that serve the same pods.",
@@ -304,7 +300,6 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             str | None,
             typer.Option(
                 rich_help_panel=ELECTION,
-                callback=values.resource_name,
                 metavar="NAMESPACE",
                 show_default=LeaderElection.resource_namespace,
                 help="The lease's namespace.",

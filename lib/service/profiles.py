@@ -1,11 +1,11 @@
 """Which profiles are to be served: those of the configuration file, or those that come with poller."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from lib.kube.feed import MAIN_SCHEDULER
+from lib.kube.objects import is_object_name
 from lib.scheduling.framework import Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import Handle, default_profile, random_profile
@@ -23,11 +23,6 @@ class PolicyName(StrEnum):
 
     DEFAULT = "default"
     RANDOM = "random"
-
-
-def is_scheduler_name(text: str) -> bool:
-    """Whether a pod's spec.schedulerName can be this."""
-    return bool(re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text))
 
 
 @dataclass(frozen=True)
@@ -100,7 +95,7 @@ def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:
         place = f"profiles[{i}].schedulerName"
         if name is None:
             yield f"{place}: is missing; of several profiles only one may have its name from --scheduler-name"
-        elif not is_scheduler_name(name):
+        elif not is_object_name(name):
             yield f"{place}: {name!r} is no name that a pod's spec.schedulerName can have"
         elif name in names[:i]:
             yield f"{place}: {name} is that of profiles[{names.index(name)}], too"

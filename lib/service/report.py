@@ -9,7 +9,6 @@ from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from lib.kube.address import without_credentials
 from lib.kube.api import ApiError, Listing
 from lib.kube.objects import Object, Pod
 from lib.kube.writer import BindResult
@@ -67,13 +66,12 @@ class Report:
 
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """poller begins."""
-        shown = without_credentials(address)
         where = f" in {' and '.join(namespaces)}" if namespaces else ""
-        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, shown)
+        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, address)
         if not _stays_here(address):
             how = "in the clear and without" if address.startswith("http:") else "without"
             self.warning(
-                f"{shown} isn't on this machine alone: a proxy there lends someone's credentials to whoever"
+                f"{address} isn't on this machine alone: a proxy there lends someone's credentials to whoever"
                 f" reaches it, {how} authentication; a unix socket or loopback doesn't"
             )
 

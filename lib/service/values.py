@@ -7,8 +7,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from lib.kube.address import without_credentials
-from lib.service.profiles import is_scheduler_name
+from lib.kube.objects import is_object_name
 
 LOOPBACK = "127.0.0.1"
 
@@ -31,8 +30,10 @@ def proxy_address(text: str | None) -> str | None:
     except ValueError:
         good = False
     if not good or url.scheme not in ("http", "https", "unix"):
-        shown = without_credentials(text)
+        shown = _without_credentials(text)
         raise typer.BadParameter(f"{shown!r} is neither http://HOST:PORT nor unix:///PATH")
+    if "@" in url.netloc:
+        raise typer.BadParameter("kubectl proxy asks for no user and no password: leave them out")
     return text
 
 
@@ -50,15 +51,8 @@ def listen_address(text: str) -> Address:
 
 def scheduler_name(text: str | None) -> str | None:
     """A pod's spec.schedulerName."""
-    if text is not None and not is_scheduler_name(text):
+    if text is not None and not is_object_name(text):
         raise typer.BadParameter(f"{text!r} is no name that a pod's spec.schedulerName can have")
-    return text
-
-
-def resource_name(text: str | None) -> str | None:
-    """The name of any Kubernetes object."""
-    if text is not None and not re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text):
-        raise typer.BadParameter(f"{text!r} is no name that a Kubernetes object can have")
     return text
 
 
@@ -75,3 +69,8 @@ def seconds(number: float | None) -> float | None:
     if number is not None and not 0 < number <= TIMEOUT_MAX:
         raise typer.BadParameter(f"{number} is no number of seconds to wait")
     return number
+
+
+def _without_credentials(address: str) -> str:
+    """An address whose user and password, if it has any, can't be read; it need not be a good one."""
+    return re.sub(r"^(?!unix:)([a-z]+://)?.*@", r"\1***@", address, flags=re.IGNORECASE)

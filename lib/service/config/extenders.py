@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
+import httpx
 import msgspec
 from msgspec import Meta
 
@@ -52,9 +53,14 @@ class ExtenderConfig(Strict):
     ignorable: bool = False
 
     def __post_init__(self) -> None:
+        try:
+            httpx.URL(self.url_prefix)
+        except httpx.InvalidURL as error:
+            raise ValueError(f"urlPrefix can't be used: {error}") from error
+        self.http_timeout = self.http_timeout or Duration(5)  # kube-scheduler takes 0 for its default, too
         if self.prioritize_verb and self.weight <= 0:
             raise ValueError(f"weight is {self.weight}: one with a prioritizeVerb must have a positive one")
-        if self.http_timeout <= 0:
+        if self.http_timeout < 0:
             raise ValueError(f"httpTimeout must be more than {self.http_timeout:g} s")
         if self.tls_config:
             try:

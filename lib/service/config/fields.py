@@ -71,10 +71,17 @@ def _in_words(error: str, path: str) -> str:
 
 
 def without_nulls(raw: Any) -> Any:
-    """A field that is null is one that isn't given."""
+    """A field that is null is one that isn't given. ConfigError when the file is part of itself."""
+    try:
+        return _without_nulls(raw)
+    except RecursionError as error:
+        raise ConfigError(["it is nested too deep, or in itself"]) from error
+
+
+def _without_nulls(raw: Any) -> Any:
     if isinstance(raw, dict):
-        return {name: without_nulls(value) for name, value in raw.items() if value is not None}
-    return [without_nulls(each) for each in raw] if isinstance(raw, list) else raw
+        return {str(name): _without_nulls(value) for name, value in raw.items() if value is not None}
+    return [_without_nulls(each) for each in raw] if isinstance(raw, list) else raw
 
 
 def wrong_head(raw: Any, kind: str, path: str = "") -> Iterator[str]:

@@ -6,9 +6,12 @@ pkg/scheduler/apis/config/validation/validation.go and component-base/config/val
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import field
 
+from lib.kube.lease import LeaderElection
+from lib.scheduling.queue import Times
 from lib.service.config.extenders import ExtenderConfig, problems_of
 from lib.service.config.fields import (
     VERSION,
@@ -24,8 +27,8 @@ from lib.service.config.profiles import KubeSchedulerProfile
 
 KIND = "KubeSchedulerConfiguration"
 
-LEASE_DURATION, RENEW_DEADLINE, RETRY_PERIOD = Duration(15), Duration(10), Duration(2)
-"""What is checked against where one of these isn't given."""
+LONGEST_BACKOFF = 2**31 - 1
+"""Seconds: some 68 years."""
 
 
 class LeaderElectionConfiguration(Strict):
@@ -45,21 +48,32 @@ class LeaderElectionConfiguration(Strict):
             if name != "leader_elect":
                 setattr(self, name, getattr(self, name) or None)
 
+    def settings(self) -> dict[str, Any]:
+        """What is said of how a leader is elected."""
+        others = ("leader_elect", "resource_lock")
+        said = {name: getattr(self, name) for name in self.__struct_fields__ if name not in others}
+        return {name: value for name, value in said.items() if value is not None}
+
     def problems(self, path: str) -> Iterator[str]:
         """What is wrong, unless there is to be no election."""
         if self.leader_elect is False:
             return
-        lease, renew = self.lease_duration or LEASE_DURATION, self.renew_deadline or RENEW_DEADLINE
         times = {
-            "leaseDuration": lease,
-            "renewDeadline": renew,
-            "retryPeriod": self.retry_period or RETRY_PERIOD,
+            "leaseDuration": self.lease_duration,
+            "renewDeadline": self.renew_deadline,
+            "retryPeriod": self.retry_period,
         }
-        for name, seconds in times.items():
-            if seconds < 0:
-                yield f"{path}.{name}: must be more than {seconds:g} s"
-        if lease <= renew:
-            yield f"{path}.leaseDuration: {lease:g} s must be more than renewDeadline, which is {renew:g} s"
+        negative = [
+            f"{path}.{name}: must be more than {each:g} s"
+            for name, each in times.items()
+            if each and each < 0
+        ]
+        yield from negative
+        if not negative:
+            try:
+                LeaderElection(**self.settings())
+            except ValueError as error:
+                yield f"{path}: {error}"
         if self.resource_lock not in (None, "leases"):
             yield f"{path}.resourceLock: is {self.resource_lock!r}; there are only leases"
 
@@ -124,10 +138,14 @@ class KubeSchedulerConfiguration(Strict):
             yield "delayCacheUntilActive: poller keeps no cache that could wait; leave it out"
         yield from not_between("percentageOfNodesToScore", self.percentage_of_nodes_to_score, 0, 100)
         first, longest = self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds
-        if first is not None and first <= 0:
-            yield f"podInitialBackoffSeconds: {first} is not more than 0"
-        if (10 if longest is None else longest) < (1 if first is None else first):
-            yield "podMaxBackoffSeconds: is less than podInitialBackoffSeconds; by default they are 10 and 1"
+        for name, seconds in (("podInitialBackoffSeconds", first), ("podMaxBackoffSeconds", longest)):
+            yield from not_between(name, 1 if seconds is None else seconds, 1, LONGEST_BACKOFF)
+        usual = Times.initial_backoff, Times.max_backoff
+        if (usual[1] if longest is None else longest) < (usual[0] if first is None else first):
+            yield (
+                "podMaxBackoffSeconds: is less than podInitialBackoffSeconds; "
+                f"by default they are {usual[1]:g} and {usual[0]:g}"
+            )
         yield from problems_of(self.extenders)
 
 

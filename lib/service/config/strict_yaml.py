@@ -15,7 +15,9 @@ def parse(text: bytes) -> Any:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ConfigError([f"{place}{error.problem}"]) from error
-    except (yaml.YAMLError, UnicodeError) as error:
+    except RecursionError as error:
+        raise ConfigError(["it is nested too deep"]) from error
+    except (yaml.YAMLError, ValueError) as error:  # of a date that there never was, say
         raise ConfigError([str(error)]) from error
 
 

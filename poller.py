@@ -160,6 +160,8 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = proxy.address if proxy else options.proxy
         leads = stack.enter_context(standing_for(options.leader_election, address, shutdown))
+        if options.leader_election:
+            observer.elects(options.leader_election.resource_name, leads)
         api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, traffic=observer))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))

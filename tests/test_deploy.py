@@ -213,6 +213,8 @@ def test_the_lesson_first_without_permissions_then_with_them(
         cluster.kubectl("apply", "-f", str(DEPLOY / "permissions.yaml"))
         poller.says("default/nginx is bound to n1")
         assert ready() == 200
+        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        assert 'leader_election_master_status{name="poller"} 1.0' in metrics
 
         poller.stop(signal.SIGTERM)
         lease = "/apis/coordination.k8s.io/v1/namespaces/poller/leases/poller"
@@ -366,6 +368,10 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
         while (unused := rights.rules.keys() - rights.granted) and time.monotonic() < until:
             play(scene.a_pod_that_fits, names, rights, poller)  # services are watched after some seconds
         assert not unused
+        cluster.add_pod("polled", scheduler="polling")
+        polled = cluster.poller("--scheduler-name=polling", proxy=between.url)
+        assert polled.returncode == 0, polled.stderr
+        assert "403" not in polled.stderr
         refusals = poller.said.count("403")
         play(scene.a_pod_that_fits, names, rights, poller)
         assert poller.said.count("403") == refusals

@@ -50,7 +50,7 @@ LONGEST_ANSWER = 60.0
 LONGEST_WATCH = 300
 """Seconds after which the API server is asked to end a watch, which is then opened again."""
 
-LONGEST_SILENCE = LONGEST_WATCH + 15.0
+LONGEST_QUIET_WATCH = LONGEST_WATCH + 15.0
 """Seconds after which a watch that the API server should have ended is taken for dead."""
 
 LONGEST_WAIT = 60.0
@@ -348,7 +348,7 @@ class Api:
                     raise _refusal(where, "WATCH", path, answer, read_all(answer, where))
         log.debug("%s from version %s", where, query["resourceVersion"])
         # The server has answered in time; from here on it speaks only when something happens.
-        answer.request.extensions["timeout"]["read"] = LONGEST_SILENCE
+        answer.request.extensions["timeout"]["read"] = LONGEST_QUIET_WATCH
         return Watch(answer, kind, where)
 
     def get(self, path: str, kind: type[T]) -> T:
@@ -488,7 +488,7 @@ class Watch(Generic[T]):
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
         rest = b""
-        with _in_words(self._where, LONGEST_SILENCE), closing(self._answer):
+        with _in_words(self._where, LONGEST_QUIET_WATCH), closing(self._answer):
             for chunk in self._answer.iter_bytes():
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from map(self._read, lines)

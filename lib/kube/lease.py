@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 JITTER = 1.2
 """Those that stand by wait for the retry period, and for up to so many times as long on top."""
 
-LONGEST_DOZE = 1.0
+CLOCK_CHECK = 1.0
 """Seconds to wait at a stretch: a wait doesn't count the time for which the machine was suspended."""
 
 AT_ONCE = 0.001
@@ -250,7 +250,7 @@ class Candidate:
     def _watch_deadline(self) -> None:
         """Notice that the deadline has passed, though a request for the lease may hang at that time."""
         while self.leads() and not self._ended.is_set():
-            self._ended.wait(min(max(0.0, (self._until or 0.0) - self._clock()), LONGEST_DOZE))
+            self._ended.wait(min(max(0.0, (self._until or 0.0) - self._clock()), CLOCK_CHECK))
 
     def _lose(self, why: str) -> None:
         with self._lock:

@@ -182,14 +182,14 @@ class Scheduler:
 
     def _post_filter(self, decision: Decision, cluster: Cluster) -> None:
         """Nothing fits: ask the plugins that may change that."""
+        if not self._post_filters or not cluster.nodes:
+            return
         rejected = {name: each.status for name, each in decision.rejected.items()}
 
         def why_not(name: str) -> Status | None:
             rejection = self._evaluator.rejection_afresh(decision.pod, cluster, cluster.nodes[name])
             return rejection.status if rejection else None
 
-        if not self._post_filters:
-            return
         self._observer.entering("PostFilter")
         for plugin in self._post_filters:
             self._asking.plugin = plugin
@@ -222,7 +222,8 @@ class Scheduler:
         """Ask for the last word on a decision."""
         assert decision.node_name
         decision.outcome, decision.reason = Outcome.SCHEDULED, ""
-        self._observer.entering("Permit")
+        if not waited:  # once a cycle, as kube-scheduler counts
+            self._observer.entering("Permit")
         for plugin in self._permitters:
             self._asking.plugin = plugin
             status = checked(plugin.permit(decision.state, decision.pod, decision.node_name, waited))

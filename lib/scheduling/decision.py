@@ -9,6 +9,9 @@ from typing import Any
 from lib.kube.objects import Pod
 from lib.scheduling.framework import CycleState, Status
 
+NO_NODES = "no nodes"
+"""Stands where a plugin's name would."""
+
 
 class Outcome(StrEnum):
     """How a pod's cycle ended."""
@@ -72,9 +75,9 @@ class Decision:
 
     @property
     def rejected_by(self) -> set[str]:
-        """The plugins that stand in the way; "no nodes" where there is none to stand on."""
+        """The plugins that stand in the way; NO_NODES where there is none to stand on."""
         plugins = {each.plugin for each in self.rejected.values()} | {self.rejecting}
-        return plugins - {""} or {"no nodes"}
+        return plugins - {""} or {NO_NODES}
 
     @property
     def totals(self) -> dict[str, int]:

@@ -16,6 +16,7 @@ from math import inf
 
 from lib.kube.changes import AnyChange, Kind, waiting_pod
 from lib.kube.objects import Pod
+from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework import PreEnqueuePlugin, Profile, QueueingHintPlugin, QueueSortPlugin
 from lib.scheduling.groups import group_of
 
@@ -251,7 +252,7 @@ class SchedulingQueue:
             (plugin, queued.pod.spec.scheduler_name)
             for queued in self._pods.values()
             for plugin in queued.rejected_by
-            if queued.where != Where.WAITING
+            if queued.where != Where.WAITING and plugin != NO_NODES
         )
         return Counter(chain(self._gated.values(), rejections))
 

@@ -5,6 +5,7 @@ Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/
 
 import time
 from collections import defaultdict
+from collections.abc import Callable
 
 from prometheus_client import (
     CollectorRegistry,
@@ -175,6 +176,16 @@ class Metrics(Observer):
     def cycles_of(self, profile: str) -> CycleObserver:
         """Who takes the times of a profile's cycles."""
         return _Stopwatch(profile, self._laps, self._health)
+
+    def elects(self, lease: str, leads: Callable[[], bool]) -> None:
+        """Show who leads."""
+        gauge = Gauge(
+            "leader_election_master_status",
+            "Whether this poller leads: 1, or 0.",
+            ["name"],
+            registry=self.registry,
+        )
+        gauge.labels(lease).set_function(leads)
 
     def queued(self, where: str, event: str) -> None:
         """Count a pod that comes to be in a part of the queue."""

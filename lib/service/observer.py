@@ -1,6 +1,7 @@
 """Hears what poller does, for metrics, for health, and for how long things take."""
 
 import time
+from collections.abc import Callable
 
 from lib.kube.api import Traffic
 from lib.scheduling.cluster import Cluster
@@ -32,6 +33,9 @@ class Observer(Traffic):
     def cycles_of(self, _profile: str) -> CycleObserver:
         """Who follows the cycles of a profile."""
         return Clock()
+
+    def elects(self, lease: str, leads: Callable[[], bool]) -> None:
+        """There is an election; whether we lead can be asked at any time."""
 
     def queued(self, where: str, event: str) -> None:
         """A pod comes to be in a part of the queue."""

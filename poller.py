@@ -5,7 +5,9 @@ Which pods wait for us? Which node is best for each? Tell the API server, wait, 
 """
 
 import gc
+import os
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -226,16 +228,20 @@ def main(options: Options) -> int:
     # Standard output is for decisions; what a policy prints goes where the log goes.
     with Shutdown() as shutdown, redirect_stdout(printed):
         try:
-            return serve(options, report, shutdown)
+            status = serve(options, report, shutdown)
         except (ApiError, ListenError) as error:
             report.trouble(error)
-            return NO_START
+            status = NO_START
         except Stopped:
+            status = 128 + (shutdown.signal or 0) if options.once else 0
             if shutdown.abandoned:
-                return LEASE_LOST
-            return 128 + (shutdown.signal or 0) if options.once else 0
+                status = LEASE_LOST
         finally:
             report.sum(shutdown.signal)
+    if shutdown.abandoned or shutdown.hurried:  # Python would wait for a write that hangs
+        sys.stdout.flush()
+        os._exit(status)
+    return status
 
 
 if __name__ == "__main__":

@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from itertools import chain, islice
-from multiprocessing.pool import ThreadPool
 from typing import TypeVar
 
 from lib.kube.api import ApiError, NotLeadingError, UnreachableError
@@ -98,7 +98,7 @@ class Clerk:
             return lambda: result
         if alone or self._workers == 1:
             return partial(self._write_binding, decision)
-        return self._pool.apply_async(self._write_binding, [decision]).get
+        return self._pool.submit(self._write_binding, decision).result
 
     def _ask_plugins(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult | None:
         """What becomes of a decision without a binding of ours; None if there is to be one."""
@@ -222,8 +222,8 @@ class Clerk:
 
     def _at_once(self, work: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
         """What comes of each piece of work, in order; several are done at a time."""
-        return self._pool.imap(work, items) if len(items) > 1 and self._workers > 1 else map(work, items)
+        return self._pool.map(work, items) if len(items) > 1 and self._workers > 1 else map(work, items)
 
     @cached_property
-    def _pool(self) -> ThreadPool:
-        return ThreadPool(self._workers)
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._workers)

@@ -49,10 +49,11 @@ def to_unix_socket(path: str) -> Connect:
 class KeepAliveTransport(httpx.BaseTransport):
     """Sends requests, several threads at a time if need be; opens as many connections as are in use at once.
 
-    A request's extension "timeout" holds the seconds for each step, as httpx has it; "read" may still be
-    changed while the answer is read. Its extension "before_sending", if there is one, is called when all is
-    ready to be sent; if that raises an error, nothing is. An answer's extension "socket" is where it comes
-    from. What fails raises httpx's own errors.
+    A request's extensions "timeout" and "target" are as httpx has them: the seconds for each step, of which
+    "read" may still be changed while the answer is read; and what to ask for, if not for the URL's path. Its
+    extension "before_sending", if there is one, is called when all is ready to be sent; if that raises an
+    error, nothing is. An answer's extension "socket" is where it comes from. What fails raises httpx's own
+    errors.
     """
 
     def __init__(self, connect: Connect) -> None:
@@ -128,8 +129,9 @@ class _Connection:
         self.headers: list[tuple[bytes, bytes]] = []
         self.is_complete = self.may_be_kept = self._has_head = self._ends_with_connection = False
         self._content: list[bytes] = []
+        target = request.extensions.get("target", request.url.raw_path)
         lines = [
-            b"%b %b HTTP/1.1" % (request.method.encode(), request.url.raw_path),
+            b"%b %b HTTP/1.1" % (request.method.encode(), target),
             *(b"%b: %b" % header for header in request.headers.raw),
             b"\r\n",
         ]

@@ -1,4 +1,8 @@
-"""The API servers that end-to-end tests run against: each test against both, the real one where it is."""
+"""The API servers that end-to-end tests run against, the embedded one and, where it is, the real one.
+
+What is read and written is tested on both. A module that says `ON_ONE_SERVER = True` is about something else,
+such as what happens on the way there, and is run on the real one if possible, else on the embedded one.
+"""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,7 +28,16 @@ current-context: embedded
 """
 
 
-@pytest.fixture(scope="session", params=["embedded", "real"])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    chosen = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
+    if "servers" in metafunc.fixturenames and "servers" not in chosen:
+        names = ["embedded", "real"]
+        if getattr(metafunc.module, "ON_ONE_SERVER", False):
+            names = names[-1:] if assets() else names[:1]
+        metafunc.parametrize("servers", names, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
 def servers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     folder = tmp_path_factory.mktemp(request.param)
     start = {"embedded": embedded, "real": real}[request.param]

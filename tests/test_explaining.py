@@ -10,6 +10,8 @@ from cluster import Cluster
 
 from scripts.servers.process import ROOT
 
+ON_ONE_SERVER = True
+
 EXAMPLES = ROOT / "scripts" / "examples"
 
 

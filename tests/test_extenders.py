@@ -18,6 +18,8 @@ from lib.scheduling.extender import ExtenderError
 from lib.service.config import load_config
 from lib.service.extenders import connected
 
+ON_ONE_SERVER = True
+
 GPU = {"example.com/gpu": "1"}
 TRAINING = [{"name": "main", "image": "nginx", "resources": {"requests": GPU, "limits": GPU}}]
 

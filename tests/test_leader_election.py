@@ -11,6 +11,8 @@ import pytest
 from cluster import Cluster, RunningPoller, eventually
 from faults import ALWAYS, Effect, Fault, FaultyProxy, delay, faulty, refuse
 
+ON_ONE_SERVER = True
+
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 LEASE, RENEW, RETRY = 2.0, 1.2, 0.25
 """Seconds: the lease duration, the renew deadline, the retry period."""
@@ -132,9 +134,7 @@ def test_a_leader_that_was_stopped_when_idle_writes_no_more(cluster: Cluster, le
         stopped_for_a_while(cluster, lease, first, between)
 
 
-@pytest.mark.parametrize(
-    ("servers", "effect"), [("embedded", refuse()), ("real", delay(60))], indirect=["servers"]
-)
+@pytest.mark.parametrize("effect", [refuse(), delay(60)], ids=["refused", "unanswered"])
 def test_a_leader_that_cannot_renew_ends_before_another_leads(
     cluster: Cluster, lease: str, effect: Effect
 ) -> None:

@@ -34,6 +34,8 @@ from lib.service.metrics import Metrics
 from lib.service.values import Address, listen_address
 from scripts.servers.process import ROOT
 
+ON_ONE_SERVER = True
+
 KUBE_SCHEDULER = Path(__file__).parent / "data" / "kube-scheduler-metrics-1.36.txt"
 
 BLOCKS_IN_FILTER = """

@@ -21,6 +21,8 @@ from lib.service.extenders import connected
 from lib.service.logs import of_attempt
 from lib.service.values import proxy_address
 
+ON_ONE_SERVER = True
+
 TALKS = """
 import logging
 import warnings

@@ -12,6 +12,8 @@ from faults import ALWAYS, Fault, answer, faulty
 from lib.kube.feed import UNCOUNTED
 from scripts.servers.kubectl import kubectl_proxy
 
+ON_ONE_SERVER = True
+
 OURS, THEIRS = "team-a", "team-b"
 
 LIST_WATCH = ["list", "watch"]

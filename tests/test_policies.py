@@ -15,6 +15,8 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.policies import PolicyError, load_policies
 
+ON_ONE_SERVER = True
+
 GOOD = "def score(pod, node): return 1\n"
 
 

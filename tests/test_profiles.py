@@ -26,6 +26,8 @@ from lib.service.policies import load_policies
 from lib.service.profiles import Asked, profiles_for
 from scripts.servers.process import ROOT
 
+ON_ONE_SERVER = True
+
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 MINE = "WEIGHT = 3\ndef filter(pod, node): return True\ndef score(pod, node): return 1\n"
 BINDER = "class Binder:\n    def bind(self, state, pod, node_name): return None\n"

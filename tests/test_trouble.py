@@ -26,6 +26,8 @@ from faults import (
 
 from scripts.servers.kubectl import kubectl_proxy
 
+ON_ONE_SERVER = True
+
 PODS, NODES, BINDING, EVENTS = r"/pods\?", r"/nodes", r"/binding$", r"/events$"
 HTML = "<html><body>Sign in</body></html>"
 

@@ -35,6 +35,8 @@ from lib.kube.objects import Pod
 from lib.kube.watch import WatchingFeed
 from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 
+ON_ONE_SERVER = True
+
 BINDING = "/binding$"
 PODS_LISTED, PODS_WATCHED = r"/v1/pods\?(?!.*watch=1)", r"/v1/pods\?.*watch=1"
 SLOW = "--interval=30"

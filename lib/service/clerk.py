@@ -83,8 +83,9 @@ class Clerk:
         sent: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = []
         try:
             for decision in chain(first, decisions):
-                result = self._ask_plugins(decision, scheduler_of(decision.pod), cluster)
-                sent.append((decision, self._send(decision, result, alone=alone)))
+                with self._shutdown.held():  # an extender may be writing; and what is sent must be known here
+                    result = self._ask_plugins(decision, scheduler_of(decision.pod), cluster)
+                    sent.append((decision, self._send(decision, result, alone=alone)))
         finally:  # whatever ended it, what was sent is settled
             with self._writing():
                 for decision, written in sent:
@@ -106,8 +107,7 @@ class Clerk:
             return BindResult.WAITING
         if self._dry_run:
             return BindResult.BOUND
-        with self._shutdown.held():  # an extender may be writing
-            bound = scheduler.bind(decision, cluster)
+        bound = scheduler.bind(decision, cluster)
         decision.ended = time.monotonic()
         if bound:
             return BindResult.BOUND

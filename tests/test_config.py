@@ -28,7 +28,7 @@ def load(folder: Path, **rest: Any) -> KubeSchedulerConfiguration:
 
 
 @pytest.mark.parametrize(
-    ("written", "seconds"), [(None, 5), ("5s", 5), ("100ms", 0.1), ("1m30s", 90), ("1.5h", 5400)]
+    ("written", "seconds"), [(None, 5), ("0s", 5), ("5s", 5), ("100ms", 0.1), ("1m30s", 90), ("1.5h", 5400)]
 )
 def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, seconds: float) -> None:
     (extender,) = load(tmp_path, extenders=[URL | ({"httpTimeout": written} if written else {})]).extenders
@@ -53,6 +53,16 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
         ),
         ({"extenders": [{}]}, "extenders[0].urlPrefix: is missing"),
         ({"extenders": [{"urlPrefix": "10.0.0.1:80"}]}, "extenders[0].urlPrefix: expected text matching"),
+        (
+            {"extenders": [{"urlPrefix": "http://h:port/"}]},
+            "extenders[0]: urlPrefix can't be used: Invalid port",
+        ),
+        ({"podMaxBackoffSeconds": 10**400}, "podMaxBackoffSeconds: "),
+        ({"leaderElection": {"resourceName": "My/Lease"}}, "leaderElection: 'My/Lease' is no name that"),
+        (
+            {"leaderElection": {"retryPeriod": "9s"}},
+            "leaderElection: the renew deadline (10 s) must be longer",
+        ),
         ({"extenders": [URL, URL | {"verb": "x"}]}, "extenders[1].verb: there is no such field"),
         ({"extenders": [URL | {"httpTimeout": 5}]}, "httpTimeout: 5 is no Duration, such as 5s"),
         ({"extenders": [URL | {"httpTimeout": "5"}]}, "extenders[0].httpTimeout: "),
@@ -71,7 +81,11 @@ def test_what_is_wrong_is_named_with_its_place(tmp_path: Path, rest: Any, words:
     assert words in str(error.value)
 
 
-@pytest.mark.parametrize("text", [b"", b"[", b"\xff", b"- 1", b"? [a]\n: b", b"1: 2"])
+@pytest.mark.parametrize(
+    "text",
+    [b"", b"[", b"\xff", b"- 1", b"? [a]\n: b", b"1: 2", b"a: &a [*a]", b"[" * 5000, b"a: 2020-02-30"],
+    ids=lambda text: str(text[:20]),
+)
 def test_a_file_that_is_no_configuration_is_refused(tmp_path: Path, text: bytes) -> None:
     file = tmp_path / "scheduler.yaml"
     file.write_bytes(text)

@@ -115,12 +115,22 @@ def test_an_answer_that_nobody_reads_to_its_end_costs_its_connection() -> None:
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", httpx.RemoteProtocolError),
         (PIECES[:-5], httpx.RemoteProtocolError),
         (b"SSH-2.0-OpenSSH_9.2\r\n", httpx.RemoteProtocolError),
+        (b"HTTP/1.1 101 Switching\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", httpx.RemoteProtocolError),
     ],
-    ids=["nothing", "half a head", "half a body", "no last chunk", "not HTTP"],
+    ids=["nothing", "half a head", "half a body", "no last chunk", "not HTTP", "another protocol"],
 )
 def test_what_is_no_whole_answer_is_an_error(answer: bytes, error: type[Exception]) -> None:
     with serving([answer, None]) as (_, transport), pytest.raises(error):
         get(transport)
+
+
+@pytest.mark.parametrize("more", [b"GARBAGE", WHOLE], ids=["no HTTP", "a second answer"])
+def test_more_than_was_asked_for_costs_the_connection(more: bytes) -> None:
+    with serving([WHOLE + more], [WHOLE]) as (server, transport):
+        with pytest.raises(httpx.RemoteProtocolError):
+            get(transport)
+        assert get(transport).content == b"hello"
+        assert [len(requests) for requests in server.heard] == [1, 1]
 
 
 @pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"])

@@ -20,14 +20,14 @@ MB = 1024 * 1024
 
 
 def node_with(name: str, *sizes: int) -> Node:
-    """A node with an image of each size, called after it: gcr.io/40:latest has 40 MB."""
-    images = [{"names": [f"gcr.io/{size}:latest"], "sizeBytes": size * MB} for size in sizes]
+    """A node with an image of each size, called after it: images.example/40:latest has 40 MB."""
+    images = [{"names": [f"images.example/{size}:latest"], "sizeBytes": size * MB} for size in sizes]
     made: Node = read(Node, {"metadata": {"name": name}, "status": {"images": images}})
     return made
 
 
 def images(*sizes: int) -> list[dict[str, str]]:
-    return [{"image": f"gcr.io/{size}"} for size in sizes]
+    return [{"image": f"images.example/{size}"} for size in sizes]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def images(*sizes: int) -> list[dict[str, str]]:
         ({"containers": images(30, 40)}, {"a": [20, 30, 40], "b": [4000, 30]}, {"a": 1, "b": 0}),
         # An image volume counts, but isn't a container: (300 / 2 - 23) / (1000 - 23), not 2000 - 23 …
         (
-            {"containers": images(30), "volumes": [{"image": {"reference": "gcr.io/300"}}, {}]},
+            {"containers": images(30), "volumes": [{"image": {"reference": "images.example/300"}}, {}]},
             {"a": [300, 600, 900], "b": [4000, 30]},
             {"a": 12, "b": 0},
         ),
@@ -83,8 +83,8 @@ DIGEST = "root@sha256:" + "4" * 64
     [
         ("root", "root:latest"),
         ("root:tag", "root:tag"),
-        ("gcr.io:5000/root", "gcr.io:5000/root:latest"),  # a port is no tag
-        ("gcr.io:5000/root:tag", "gcr.io:5000/root:tag"),
+        ("images.example:5000/root", "images.example:5000/root:latest"),  # a port is no tag
+        ("images.example:5000/root:tag", "images.example:5000/root:tag"),
         (DIGEST, DIGEST),
     ],
 )
@@ -95,7 +95,9 @@ def test_a_name_without_a_tag_means_latest(name: str, meant: str) -> None:
     assert raw_scores(ImageLocality(), pod(containers=[{"image": name}]), Cluster([one], [])) == {"a": 100}
 
 
-@pytest.mark.parametrize("image", ["gcr.io/1000:v2", "1000", "docker.io/1000", "", "gcr.io/1000@sha256:1"])
+@pytest.mark.parametrize(
+    "image", ["images.example/1000:v2", "1000", "other.example/1000", "", "images.example/1000@sha256:1"]
+)
 def test_another_name_is_another_image(image: str) -> None:
     cluster = Cluster([node_with("a", 1000)], [])
     assert raw_scores(ImageLocality(), pod(containers=[{"image": image}]), cluster) == {"a": 0}

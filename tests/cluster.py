@@ -14,8 +14,12 @@ import httpx
 
 from scripts.servers.kubectl import KUBECTL
 from scripts.servers.process import ROOT
+from scripts.servers.real import assets
 
 Json = dict[str, Any]
+
+ONE_SERVER = "real" if assets() else "embedded"
+"""Where a test is run that need not be run on both."""
 
 
 def eventually(condition: Callable[[], Any], within: float = 10) -> Any:

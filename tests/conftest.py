@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from cluster import Cluster
+from cluster import ONE_SERVER, Cluster
 
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import kubectl_proxy
@@ -33,7 +33,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "servers" in metafunc.fixturenames and "servers" not in chosen:
         names = ["embedded", "real"]
         if getattr(metafunc.module, "ON_ONE_SERVER", False):
-            names = names[-1:] if assets() else names[:1]
+            names = [ONE_SERVER]
         metafunc.parametrize("servers", names, indirect=True, scope="session")
 
 

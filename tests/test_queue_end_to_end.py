@@ -7,10 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from cluster import Cluster, eventually
+from cluster import ONE_SERVER, Cluster, eventually
 from faults import ALWAYS, Fault, answer, change_json, faulty
-
-from scripts.servers.real import assets
 
 
 @pytest.mark.parametrize(
@@ -52,7 +50,7 @@ def test_a_pod_that_fits_nowhere_is_placed_soon_after_a_node_helps(
         assert time.monotonic() - began < 2
 
 
-@pytest.mark.parametrize("servers", ["real" if assets() else "embedded"], indirect=True)
+@pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 def test_pods_that_need_not_be_tried_cost_one_list_a_tick(cluster: Cluster) -> None:
     cluster.add_node("n1")
     for i in range(1000):

@@ -418,15 +418,15 @@ class Api:
     @contextmanager
     def _counted(self, method: str) -> Iterator[_Counted]:
         """Tell of the request that is made in this block."""
-        began, request = time.monotonic(), _Counted()
+        began, request, sent = time.monotonic(), _Counted(), True
         try:
             yield request
-        except NotLeadingError:  # it wasn't sent
+        except NotLeadingError:
+            sent = False
             raise
-        except BaseException:
-            self._traffic.answered(method, self._host, request.code, time.monotonic() - began)
-            raise
-        self._traffic.answered(method, self._host, request.code, time.monotonic() - began)
+        finally:
+            if sent:
+                self._traffic.answered(method, self._host, request.code, time.monotonic() - began)
 
     def _open(
         self,

@@ -122,11 +122,13 @@ class Poller:
             yield decision
 
     def carry_out(self, decisions: Iterable[Decision], now: float) -> None:
-        """Write all bindings, each as soon as it is decided; then all events."""
-        for decision, result in self.clerk.bind(decisions, self.scheduler_of, self.cluster):
-            self.settle(decision, result, now)
-            self.clerk.record(decision, result)
-        self.clerk.write_records(self.cluster)
+        """Write all bindings, each as soon as it is decided; then all events, whatever ended the bindings."""
+        try:
+            for decision, result in self.clerk.bind(decisions, self.scheduler_of, self.cluster):
+                self.settle(decision, result, now)
+                self.clerk.record(decision, result)
+        finally:
+            self.clerk.write_records(self.cluster)
         self.clerk.forget_all_but(self.queue.uids())
 
     def settle(self, decision: Decision, result: BindResult, now: float) -> None:

@@ -308,6 +308,21 @@ def test_a_signal_lets_the_write_in_flight_end(one_pod: Cluster) -> None:
         assert poller.process.returncode == 0
         assert re.search(r"ended by SIGTERM after [\d.]+ s; pods: 1 bound", poller.said)
     assert one_pod.placement() == {"web": "n1"}
+    assert len(one_pod.events("Scheduled")) == 1
+
+
+def test_a_signal_in_a_burst_leaves_no_pod_bound_without_its_event(one_pod: Cluster) -> None:
+    for i in range(60):
+        one_pod.add_pod(f"web-{i}")
+    with (
+        faulty(one_pod.proxy, Fault("POST", BINDING, delay(0.2), ALWAYS)) as between,
+        one_pod.running_poller(proxy=between.url) as poller,
+    ):
+        eventually(lambda: sum(method == "POST" for method, _ in between.requests) > 20)
+        poller.stop(15)
+    bound = {name for name, node in one_pod.placement().items() if node}
+    assert 20 < len(bound) < 61
+    assert {each["involvedObject"]["name"] for each in one_pod.events("Scheduled")} == bound
 
 
 def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(one_pod: Cluster) -> None:

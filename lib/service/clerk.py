@@ -31,11 +31,15 @@ Found = TypeVar("Found")
 
 @dataclass
 class Record:
-    """Something to be written of a pod, besides its binding."""
+    """Something to be written of a pod, besides its binding.
+
+    last_chance: whether nobody will have an occasion to write it later: a bound pod is not tried again.
+    """
 
     pod: Pod
     what: str
     write: Callable[[], None]
+    last_chance: bool = False
 
 
 class Clerk:
@@ -117,7 +121,7 @@ class Clerk:
         return BindResult.WAITING
 
     def _write_binding(self, decision: Decision) -> BindResult | ApiError:
-        if self._at_an_end:
+        if self._too_late():
             return BindResult.UNTRIED
         began = time.monotonic()
         try:
@@ -160,7 +164,8 @@ class Clerk:
         pod, message, writer = decision.pod, decision.message, self._writer
         due = []
         if result == BindResult.BOUND:
-            due.append(Record(pod, "event", partial(writer.record_scheduled, pod, message, now)))
+            write = partial(writer.record_scheduled, pod, message, now)
+            due.append(Record(pod, "event", write, last_chance=True))
         elif reason := WHY_NOT.get(decision.outcome):
             mark = partial(writer.mark_unscheduled, pod, reason, message, now)
             due.append(Record(pod, "condition", mark))
@@ -176,8 +181,10 @@ class Clerk:
             self._due.append(due)
 
     def write_records(self, cluster: Cluster) -> None:
-        """Write what was taken down; what can't be, as nobody is there, is kept for the next time."""
-        self._end = None
+        """Write what was taken down; what can't be, as nobody is there, is kept for the next time.
+
+        Once poller was told to end, only what has no next time.
+        """
         try:
             with self._writing():
                 for failures in self._at_once(self._write_in_turn, self._due):
@@ -190,7 +197,7 @@ class Clerk:
     def _write_in_turn(self, records: list[Record]) -> list[tuple[Record, ApiError]]:
         """Write one pod's records, and take those that are done off the list; which failed, and why."""
         failures = []
-        while records and not self._at_an_end:
+        while records and not self._too_late(last_chance=records[0].last_chance):
             try:
                 records[0].write()
             except (UnreachableError, NotLeadingError) as error:
@@ -215,10 +222,10 @@ class Clerk:
         if self._end:
             raise self._end
 
-    @property
-    def _at_an_end(self) -> bool:
-        """Whether nothing more can be written, or poller was told to end."""
-        return self._end is not None or self._shutdown.stopping.is_set()
+    def _too_late(self, *, last_chance: bool = False) -> bool:
+        """Whether nothing more can be written, or poller was told to end: at once, if it is a last chance."""
+        told = self._shutdown.hurried if last_chance else self._shutdown.stopping.is_set()
+        return self._end is not None or told
 
     def _at_once(self, work: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
         """What comes of each piece of work, in order; several are done at a time."""

@@ -5,7 +5,7 @@ the node changes: after each placement only that node is looked at again. Plugin
 pods (spreading, pod affinity) say nothing that could be kept; they are asked about each pod.
 """
 
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from reprlib import repr as short
 
 from lib.kube.objects import Pod
@@ -58,11 +58,13 @@ def skips_score(
     return status is not None
 
 
-def in_range(score: int, node_name: str) -> int:
-    """A score, if it is one. BadAnswerError when it isn't."""
-    if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
-        raise BadAnswerError(f"score {short(score)} of node {node_name}, not one from 0 to {MAX_NODE_SCORE}")
-    return score
+def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
+    """BadAnswerError, which names the node, when one of the scores isn't one."""
+    if set(map(type, scores)) == {int} and min(scores) >= 0 and max(scores) <= MAX_NODE_SCORE:
+        return
+    for name, score in zip(node_names, scores, strict=True):
+        if not isinstance(score, int) or not 0 <= score <= MAX_NODE_SCORE:
+            raise BadAnswerError(f"score {short(score)} of node {name}, not one from 0 to {MAX_NODE_SCORE}")
 
 
 class Tier:
@@ -119,24 +121,21 @@ class Answers:
         self._scorers: list[ScorePlugin] | None = None
         self._touched = Touched(cluster)
 
-    def rejection(self, i: int) -> Rejection | None:
-        """Who is the first to rule a node out."""
-        found = self.rejections[i]
-        if found is UNASKED:
-            found = self.rejections[i] = self._ask(i)
-        return found
-
-    def _ask(self, i: int) -> Rejection | None:
-        found = self._below.rejection(i) if self._below else None
-        return first_rejection(
-            self._filters,
-            found,
-            self._tier.place,
-            self.state,
-            self._pod,
-            self._cluster.order[i],
-            self._asking,
+    def find_rejections(self, places: Sequence[int]) -> None:
+        """Find who is the first to rule these nodes out, where that isn't known."""
+        new = [i for i in places if self.rejections[i] is UNASKED]
+        if not new:
+            return
+        known: list[Rejection | None] = [None] * len(new)
+        if self._below:
+            self._below.find_rejections(new)
+            known = [self._below.rejections[i] for i in new]
+        nodes = [self._cluster.order[i] for i in new]
+        found = first_rejections(
+            self._filters, known, self._tier.place, self.state, self._pod, nodes, self._asking
         )
+        for i, rejection in zip(new, found, strict=True):
+            self.rejections[i] = rejection
 
     def prepare_scores(self, nodes: Sequence[NodeInfo]) -> None:
         """Ask PreScore, unless that has been done."""
@@ -154,23 +153,28 @@ class Answers:
             if self._below:
                 self.state = {**self._below.state, **self.state}
 
-    def total(self, i: int) -> int:
-        """The sum of a node's weighted scores that need no normalizing; the columns hold its parts."""
-        found = self.totals[i]
-        if found == UNSCORED:
-            found = self.totals[i] = self._score(i)
-        return found
-
-    def _score(self, i: int) -> int:
-        total = self._below.total(i) if self._below else 0
-        node, tier = self._cluster.order[i], self._tier
+    def find_totals(self, places: Sequence[int]) -> None:
+        """Score these nodes, where that isn't done."""
+        new = [i for i in places if self.totals[i] == UNSCORED]
+        if not new:
+            return
+        totals = [0] * len(new)
+        if self._below:
+            self._below.find_totals(new)
+            totals = [self._below.totals[i] for i in new]
+        nodes = [self._cluster.order[i] for i in new]
         for plugin in self._scorers or ():
-            self._asking.plugin = plugin
-            score = plugin.score(self.state, self._pod, node)
-            if plugin.name not in tier.normalizers:
-                total += in_range(score, node.name) * tier.weights[plugin.name]
-            self.columns[plugin.name][i] = score
-        return total
+            self._asking.plugin, ask = plugin, plugin.score
+            scores = [ask(self.state, self._pod, node) for node in nodes]
+            if plugin.name not in self._tier.normalizers:
+                check_scores(scores, (node.name for node in nodes))
+                weight = self._tier.weights[plugin.name]
+                totals = [total + score * weight for total, score in zip(totals, scores, strict=True)]
+            column = self.columns[plugin.name]
+            for i, score in zip(new, scores, strict=True):
+                column[i] = score
+        for i, total in zip(new, totals, strict=True):
+            self.totals[i] = total
 
     def catch_up(self) -> None:
         """Ask again about nodes whose pods have changed since, where anything was asked."""
@@ -179,28 +183,31 @@ class Answers:
         scored = [i for i in places if self.totals[i] != UNSCORED]
         for i in places:  # all of them first: a plugin may fail on one
             self.rejections[i], self.totals[i] = UNASKED, UNSCORED
-        for i in asked:
-            self.rejection(i)
-        for i in scored:
-            if not self.rejections[i]:
-                self.total(i)
+        self.find_rejections(asked)
+        self.find_totals([i for i in scored if not self.rejections[i]])
 
 
-def first_rejection(
+def first_rejections(
     filters: Sequence[tuple[int, FilterPlugin]],
-    found: Rejection | None,
+    known: Sequence[Rejection | None],
     place: Mapping[str, int],
     state: CycleState,
     pod: Pod,
-    node: NodeInfo,
+    nodes: Sequence[NodeInfo],
     asking: Asking,
-) -> Rejection | None:
-    """The first filter that rules a node out, if that comes before the one that is known to."""
-    last = place[found.plugin] if found else len(place)
-    for i, plugin in filters:
-        if i > last:
-            break
-        asking.plugin = plugin
-        if status := checked(plugin.filter(state, pod, node)):
-            return Rejection(plugin.name, status)
+) -> list[Rejection | None]:
+    """For each node the first filter that rules it out; who is known to may be preceded by one of these.
+
+    filters: each with its place among all. One is asked about all nodes before the next is.
+    """
+    found = list(known)
+    for its_place, plugin in filters:
+        asking.plugin, ask = plugin, plugin.filter
+        for i, node in enumerate(nodes):
+            before = found[i]
+            if before and place[before.plugin] < its_place:
+                continue
+            if (status := ask(state, pod, node)) is not None:
+                checked(status)
+                found[i] = Rejection(plugin.name, status)
     return found

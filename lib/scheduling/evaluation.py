@@ -3,7 +3,7 @@
 Source: pkg/scheduler/schedule_one.go, findNodesThatFitPod and prioritizeNodes
 """
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import chain
@@ -16,8 +16,8 @@ from lib.scheduling.answers import (
     Asking,
     PreFiltered,
     Tier,
-    first_rejection,
-    in_range,
+    check_scores,
+    first_rejections,
     pre_filter,
     skips_score,
 )
@@ -164,16 +164,19 @@ class Evaluator:
         filters = [each for each in self._fresh.filters if each[1].name not in skipped]
         kept_for_others = cluster.nominated_before(pod)
 
-        def ask_more(i: int) -> Rejection | None:
-            node = cluster.order[i]
-            found = self._first_rejection(filters, answers.rejection(i), decision.state, pod, node)
-            if not found and node.name in kept_for_others:
-                return self.rejection_afresh(pod, cluster, node)
+        def rejections(places: Sequence[int]) -> list[Rejection | None]:
+            answers.find_rejections(places)
+            found = [answers.rejections[i] for i in places]
+            nodes = [cluster.order[i] for i in places]
+            if filters:
+                found = self._first_rejections(filters, found, decision.state, pod, nodes)
+            for i, node in enumerate(nodes if kept_for_others else ()):
+                if not found[i] and node.name in kept_for_others:
+                    found[i] = self.rejection_afresh(pod, cluster, node)
             return found
 
-        rejection = ask_more if filters or kept_for_others else answers.rejection
         own = cluster.place.get(cluster.nominated_node(pod) or "", -1)
-        if own in places and not rejection(own):  # where room was made for the pod, it goes if it can
+        if own in places and not rejections([own])[0]:  # where room was made for it, a pod goes if it can
             room = self._without_refused(decision, Feasible(own, 1), cluster)
             if room:
                 return room
@@ -186,16 +189,15 @@ class Evaluator:
             return self._without_refused(decision, run, cluster)
 
         feasible: list[int] = []
-        looked_at = 0
-        for i in chain(places[start:], places[:start]):
-            if len(feasible) == enough:
-                break
-            looked_at += 1
-            if found := rejection(i):
-                decision.rejected[cluster.order[i].name] = found
-            else:
-                feasible.append(i)
-        self._next_start = start + looked_at
+        in_turn = deque(chain(places[start:], places[:start]))
+        while in_turn and len(feasible) < enough:
+            some = [in_turn.popleft() for _ in range(min(len(in_turn), enough - len(feasible)))]
+            for i, found in zip(some, rejections(some), strict=True):
+                if found:
+                    decision.rejected[cluster.order[i].name] = found
+                else:
+                    feasible.append(i)
+        self._next_start = start + len(places) - len(in_turn)
         return self._without_refused(decision, Feasible(places=feasible), cluster)
 
     def rejection_afresh(self, pod: Pod, cluster: Cluster, node: NodeInfo) -> Rejection | None:
@@ -221,7 +223,7 @@ class Evaluator:
             return known
         skipped, among = known
         filters = [each for each in self._all_filters if each[1].name not in skipped]
-        return _left_out(node.name, among) or self._first_rejection(filters, None, state, pod, node)
+        return _left_out(node.name, among) or self._first_rejections(filters, [None], state, pod, [node])[0]
 
     def _pre_filter(
         self, state: CycleState, pod: Pod, cluster: Cluster, known: Mapping[str, PreFiltered]
@@ -247,15 +249,15 @@ class Evaluator:
                 return Rejection(name, answer)
         return skipped, among
 
-    def _first_rejection(
+    def _first_rejections(
         self,
         filters: Sequence[tuple[int, FilterPlugin]],
-        found: Rejection | None,
+        known: Sequence[Rejection | None],
         state: CycleState,
         pod: Pod,
-        node: NodeInfo,
-    ) -> Rejection | None:
-        return first_rejection(filters, found, self._fresh.place, state, pod, node, self._asking)
+        nodes: Sequence[NodeInfo],
+    ) -> list[Rejection | None]:
+        return first_rejections(filters, known, self._fresh.place, state, pod, nodes, self._asking)
 
     def _without_refused(self, decision: Decision, feasible: Feasible, cluster: Cluster) -> Feasible:
         """The nodes that extenders don't rule out."""
@@ -287,7 +289,8 @@ class Evaluator:
         self._observer.entering("Score")
         totals = feasible.of(answers.totals)
         if UNSCORED in totals:
-            totals = [answers.total(i) for i in feasible.places(len(cluster.order))]
+            answers.find_totals(feasible.places(len(cluster.order)))
+            totals = feasible.of(answers.totals)
         scores = Scores(totals)
         for plugin, weight, kept, normalizer in self._scorers:
             column = answers.columns.get(plugin.name)
@@ -305,7 +308,8 @@ class Evaluator:
                 raw = {node.name: score for node, score in zip(nodes, own, strict=True)}
             if normalizer:
                 normalizer.normalize_score(state, pod, raw)
-            found = [in_range(score, name) for name, score in raw.items()]
+            found = list(raw.values())
+            check_scores(found, raw)
             if len(found) < len(nodes):
                 scores.add_alike(plugin.name, found[0] * weight)
             else:

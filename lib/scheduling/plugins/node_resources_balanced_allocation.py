@@ -14,7 +14,7 @@ from typing import ClassVar
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
 from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Reads, Status
-from lib.scheduling.plugins.node_resources_fit import COUNTED_WITHOUT_REQUEST
+from lib.scheduling.plugins.node_resources_fit import counts
 from lib.scheduling.resources import pod_requests
 
 
@@ -34,19 +34,20 @@ class NodeResourcesBalancedAllocation:
         self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         """A pod that requests nothing changes no balance; scoring it would heap such pods on one node."""
-        requests = pod_requests(pod)
-        state[self.name] = requests
-        return None if any(requests.get(name) for name in self.resources) else SKIP
+        wanted = pod_requests(pod)
+        state[self.name] = [(name, wanted.get(name, 0)) for name in self.resources if counts(name, wanted)]
+        return None if any(wanted.get(name) for name in self.resources) else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """Half of what the balance gains, on top of 75 or so."""
+        allocatable, requested = node.allocatable, node.requested
         before, after = [], []
-        for name in self.resources:
-            wanted, capacity = state[self.name].get(name, 0), node.allocatable.get(name, 0)
-            if capacity and (wanted or name in COUNTED_WITHOUT_REQUEST):
-                used = node.requested.get(name, 0)
-                before.append(min(used / capacity, 1.0))
-                after.append(min((used + wanted) / capacity, 1.0))
+        for name, wanted in state[self.name]:
+            if capacity := allocatable.get(name, 0):
+                used = requested.get(name, 0)
+                with_it = used + wanted
+                before.append(used / capacity if used < capacity else 1.0)
+                after.append(with_it / capacity if with_it < capacity else 1.0)
         half = MAX_NODE_SCORE // 2
         return half + (half + _balance(after) - _balance(before)) // 2
 

@@ -9,6 +9,7 @@ most_allocated.go, requested_to_capacity_ratio.go
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
@@ -23,13 +24,18 @@ from lib.scheduling.framework import (
     unschedulable,
 )
 from lib.scheduling.hints import new_node, old_node, placed_pod
-from lib.scheduling.resources import AT_LEAST, Resources, pod_requests, requests_at_least
+from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
 
 COUNTED_WITHOUT_REQUEST = ("cpu", "memory", "ephemeral-storage")
 """What is named first, and scored even if a pod doesn't ask for it; others are scored only if it does."""
+
+TO_SCORE = "NodeResourcesFit/score"
+"""Where the resources are kept that a pod's nodes are scored by: name, what the pod wants, weight."""
+
+BY_SHAPE = "RequestedToCapacityRatio"
 
 Shape = Sequence[tuple[int, int]]
 """Points of a line: how much is used (0 to 100), and the score (0 to 10) for that."""
@@ -85,7 +91,7 @@ class NodeResourcesFit:
     reads: ClassVar = Reads.PODS
 
     def __post_init__(self) -> None:
-        if self.strategy not in ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"):
+        if self.strategy not in ("LeastAllocated", "MostAllocated", BY_SHAPE):
             raise ValueError(f"NodeResourcesFit has no strategy {self.strategy!r}")
 
     def sign_pod(self, pod: Pod) -> Hashable:
@@ -124,55 +130,50 @@ class NodeResourcesFit:
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that lacks something; a reason for each thing it lacks."""
+        allocatable, requested = node.allocatable, node.requested
         reasons, never = [], False
-        if len(node.pods) + 1 > node.allocatable.get("pods", 0):
+        if len(node.pods) >= allocatable.get("pods", 0):
             reasons.append(TOO_MANY_PODS)
         for name, amount in state[self.name].items():
-            capacity = node.allocatable.get(name, 0)
-            if amount > capacity - node.requested.get(name, 0):
+            if amount > allocatable.get(name, 0) - requested.get(name, 0):
                 reasons.append(INSUFFICIENT.format(name))
-                never = never or amount > capacity  # even an empty node hasn't that much
+                never = never or amount > allocatable.get(name, 0)  # even an empty node hasn't that much
         if not reasons:
             return None
         return unresolvable(*reasons) if never else unschedulable(*reasons)
 
     def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
         """Add up what the pod is taken to use, with a little for containers that request nothing."""
-        state[f"{self.name}/score"] = requests_at_least(pod)
+        wanted = requests_at_least(pod)
+        state[TO_SCORE] = [
+            (name, wanted.get(name, 0), weight)
+            for name, weight in self.resources.items()
+            if counts(name, wanted)
+        ]
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The weighted mean of each resource's score."""
+        allocatable, score_one = node.allocatable, self._score_one
+        by_shape = self.strategy == BY_SHAPE
         total = weights = 0
-        score_one = self._score_one
-        for name, requested, capacity in _after(
-            self.resources, state[f"{self.name}/score"], node, node.non_zero_requested
-        ):
-            score = score_one(requested, capacity)
-            if self.strategy == "RequestedToCapacityRatio" and score <= 0:
-                continue
-            total += score * self.resources[name]
-            weights += self.resources[name]
+        for name, wanted, weight in state[TO_SCORE]:
+            if capacity := allocatable.get(name, 0):
+                used = node.non_zero_requested if name in AT_LEAST else node.requested
+                score = score_one(used.get(name, 0) + wanted, capacity)
+                if score > 0 or not by_shape:
+                    total += score * weight
+                    weights += weight
         if not weights:
             return 0
-        if self.strategy == "RequestedToCapacityRatio":
-            return int(total / weights + 0.5)
-        return total // weights
+        return int(total / weights + 0.5) if by_shape else total // weights
 
-    @property
+    @cached_property
     def _score_one(self) -> Callable[[int, int], int]:
-        if self.strategy == "RequestedToCapacityRatio":
+        if self.strategy == BY_SHAPE:
             return requested_to_capacity_ratio(self.shape)
         return most_allocated if self.strategy == "MostAllocated" else least_allocated
 
 
-def _after(
-    resources: Mapping[str, int], pod: Resources, node: NodeInfo, in_use: Resources
-) -> list[tuple[str, int, int]]:
-    """Of each resource that counts: its name, what would be requested of it with the pod, what there is."""
-    found = []
-    for name in resources:
-        wanted, capacity = pod.get(name, 0), node.allocatable.get(name, 0)
-        if capacity and (wanted or name in COUNTED_WITHOUT_REQUEST):
-            used = in_use if name in AT_LEAST else node.requested
-            found.append((name, used.get(name, 0) + wanted, capacity))
-    return found
+def counts(name: str, wanted: Mapping[str, int]) -> bool:
+    """Whether nodes are scored by a resource for a pod that wants so much."""
+    return bool(wanted.get(name)) or name in COUNTED_WITHOUT_REQUEST

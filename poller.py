@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from random import Random
 
@@ -124,14 +125,12 @@ class Poller:
     def carry_out(self, decisions: Iterable[Decision], now: float) -> None:
         """Write all bindings, each as soon as it is decided; then all events, whatever ended the bindings."""
         try:
-            for decision, result in self.clerk.bind(decisions, self.scheduler_of, self.cluster):
-                self.settle(decision, result, now)
-                self.clerk.record(decision, result)
+            self.clerk.bind(decisions, self.scheduler_of, self.cluster, partial(self.settle, now))
         finally:
             self.clerk.write_records(self.cluster)
         self.clerk.forget_all_but(self.queue.uids())
 
-    def settle(self, decision: Decision, result: BindResult, now: float) -> None:
+    def settle(self, now: float, decision: Decision, result: BindResult) -> None:
         """Let the queue know what came of a pod."""
         uid = decision.pod.metadata.uid
         if decision.outcome == Outcome.SCHEDULED and result != BindResult.BOUND:

@@ -57,11 +57,13 @@ def serving(*connections: list[bytes | None]) -> Iterator[tuple[Server, KeepAliv
             yield server, transport
 
 
-def get(transport: KeepAliveTransport, timeout: float = 5.0, content: bytes = b"") -> httpx.Response:
+def a_request(timeout: float = 5.0, content: bytes = b"") -> httpx.Request:
     extensions = {"timeout": httpx.Timeout(timeout).as_dict()}
-    request = httpx.Request("GET", "http://server/path?x=1", content=content, extensions=extensions)
-    answer = transport.handle_request(request)
-    answer.request = request
+    return httpx.Request("GET", "http://server/path?x=1", content=content, extensions=extensions)
+
+
+def get(transport: KeepAliveTransport, timeout: float = 5.0, content: bytes = b"") -> httpx.Response:
+    answer = transport.handle_request(a_request(timeout, content))
     with closing(answer):
         answer.read()
     return answer
@@ -91,6 +93,13 @@ def test_a_connection_is_kept_for_the_next_request() -> None:
         assert [len(requests) for requests in server.heard] == [3]
 
 
+def test_the_next_request_need_not_wait_for_the_answer_to_the_last() -> None:
+    with serving([NO_MORE], [WHOLE]) as (server, transport):
+        answers = [transport.send(a_request()), transport.send(a_request())]
+        assert [answered().read() for answered in answers] == [b"hello"] * 2
+        assert [len(requests) for requests in server.heard] == [1, 1]
+
+
 def test_one_that_the_server_closes_is_not_used_again() -> None:
     with serving([WHOLE, None], [NO_MORE, None], [WHOLE, None]) as (server, transport):
         for _ in range(3):
@@ -101,8 +110,7 @@ def test_one_that_the_server_closes_is_not_used_again() -> None:
 
 def test_an_answer_that_nobody_reads_to_its_end_costs_its_connection() -> None:
     with serving([b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello"], [WHOLE]) as (server, transport):
-        request = httpx.Request("GET", "http://server/", extensions={"timeout": httpx.Timeout(5).as_dict()})
-        transport.handle_request(request).close()
+        transport.handle_request(a_request()).close()
         assert get(transport).content == b"hello"
         assert [len(requests) for requests in server.heard] == [1, 1]
 

@@ -341,7 +341,7 @@ class Api:
     def _open_watch(self, path: str, kind: type[T], query: Mapping[str, str]) -> "Watch[T]":
         where = f"WATCH {path}"
         with _in_words(where), self._counted("GET") as request:
-            answer = self._open("GET", path, query, None, ACCEPT)
+            answer = self._dispatch("GET", path, query, None, ACCEPT)()
             request.code = answer.status_code
             if not answer.is_success:
                 with closing(answer):
@@ -365,8 +365,13 @@ class Api:
         Tried once: what may have happened must be looked up before it is made again, and the caller knows
         where to look.
         """
-        body = self._send("POST", path, content=msgspec.json.encode(new), kind="application/json")
-        return _decode_object(body, answer, f"POST {path}")
+        return self.begin_create(path, new, answer)()
+
+    def begin_create(self, path: str, new: Object, answer: type[T]) -> Callable[[], T]:
+        """POST an object, and don't wait; returns a way to do so. Each half raises what goes wrong in it."""
+        exchange = self._exchange("POST", path, None, msgspec.json.encode(new), "application/json")
+        next(exchange)
+        return lambda: _decode_object(next(exchange), answer, f"POST {path}")
 
     def replace(self, path: str, new: Object, answer: type[T]) -> T:
         """PUT an object in the place of the version that its metadata name; what the server answers.
@@ -401,19 +406,31 @@ class Api:
         kind: str | None = None,
     ) -> bytes:
         """One request, once; the body of a good answer."""
+        exchange = self._exchange(method, path, params, content, kind)
+        next(exchange)
+        return next(exchange)
+
+    def _exchange(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        content: bytes | None,
+        kind: str | None,
+    ) -> Iterator[bytes]:
+        """One request, once: nothing yet, when it has been sent; then the body of a good answer."""
         headers = ACCEPT | ({"Content-Type": kind} if kind else {})
         where = f"{method} {path}"
-        with (
-            _in_words(where, self._timeout.read or 0),
-            self._counted(method) as request,
-            closing(self._open(method, path, params, content, headers)) as answer,
-        ):
-            body = read_all(answer, where)
+        with _in_words(where, self._timeout.read or 0), self._counted(method) as request:
+            receive = self._dispatch(method, path, params, content, headers)
+            yield b""
+            with closing(receive()) as answer:
+                body = read_all(answer, where)
             request.code = answer.status_code
         log.debug("%s %s, %d bytes", where, answer.status_code, len(body))
-        if answer.is_success:
-            return body
-        raise _refusal(where, method, path, answer, body)
+        if not answer.is_success:
+            raise _refusal(where, method, path, answer, body)
+        yield body
 
     @contextmanager
     def _counted(self, method: str) -> Iterator[_Counted]:
@@ -428,15 +445,15 @@ class Api:
             if sent:
                 self._traffic.answered(method, self._host, request.code, time.monotonic() - began)
 
-    def _open(
+    def _dispatch(
         self,
         method: str,
         path: str,
         params: Mapping[str, str] | None,
         content: bytes | None,
         headers: Mapping[str, str],
-    ) -> httpx.Response:
-        """Send a request; the answer, of which only the head has been read."""
+    ) -> Callable[[], httpx.Response]:
+        """Send a request, and don't wait; a way to wait for the answer, of which only the head is read."""
         extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
         if method != "GET":
             # To connect may take seconds, and a process may be stopped at any time and go on much later: so
@@ -448,11 +465,9 @@ class Api:
         extensions["target"] = f"{self._prefix}{quote(path)}{query}".encode()
         request = httpx.Request(method, self._server, content=content, headers=headers, extensions=extensions)
         try:
-            answer = self._http.handle_request(request)
+            return self._http.send(request)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise UnreachableError(self._nobody_there(error)) from error
-        answer.request = request
-        return answer
 
     def check_may_write(self, what: str) -> None:
         """NotLeadingError, which names what isn't sent, unless poller may write."""

@@ -8,6 +8,7 @@ import select
 import socket
 import ssl
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import httptools
 import httpx
@@ -62,17 +63,30 @@ class KeepAliveTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; its answer, of which only the head has been read."""
+        return self.send(request)()
+
+    def send(self, request: httpx.Request) -> Callable[[], httpx.Response]:
+        """Send a request, and don't wait; returns a way to wait for what `handle_request` returns."""
         connection = self._take() or self._open(request)
         try:
             connection.send(request)
+        except BaseException:
+            connection.close()
+            raise
+        return partial(self._receive, connection)
+
+    def _receive(self, connection: "_Connection") -> httpx.Response:
+        try:
             connection.read_head()
         except BaseException:
             connection.close()
             raise
-        body = _Body(connection, self._idle)
-        extensions = {"reason_phrase": connection.reason, "socket": connection.socket}
         return httpx.Response(
-            connection.status, headers=connection.headers, stream=body, extensions=extensions
+            connection.status,
+            headers=connection.headers,
+            stream=_Body(connection, self._idle),
+            extensions={"reason_phrase": connection.reason, "socket": connection.socket},
+            request=connection.request,
         )
 
     def close(self) -> None:
@@ -102,7 +116,7 @@ class KeepAliveTransport(httpx.BaseTransport):
 
 
 class _Connection:
-    """A connection, and what has been read from it of the present answer.
+    """A connection, and what has been read from it of the answer to the request that was sent last.
 
     may_be_kept: whether another request may follow, as the answer is complete.
     Those of its methods that begin with `on_` are called by the parser.
@@ -124,6 +138,7 @@ class _Connection:
 
     def send(self, request: httpx.Request) -> None:
         """Send a request, and have what is read from now on be its answer."""
+        self.request = request
         self._timeout: dict[str, float | None] = request.extensions["timeout"]
         self.status, self.reason = 0, b""
         self.headers: list[tuple[bytes, bytes]] = []

@@ -4,7 +4,7 @@ Each write that may have happened, though its answer was lost, is looked up befo
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
@@ -57,29 +57,32 @@ class Writer:
         self._listing = Lock()
         self._failures: dict[str, _Failure] = {}
 
-    def bind(self, pod: Pod, node_name: str, annotations: Mapping[str, str] | None = None) -> BindResult:
+    def begin_binding(self, pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Callable[[], object]:
+        """Have a pod assigned to a node, and don't wait; returns a way to wait until it is.
+
+        Each half raises the ApiError that it meets; `bind` goes on from there.
+        """
+        return self._api.begin_create(*_binding(pod, node_name, annotations), Status)
+
+    def bind(
+        self, pod: Pod, node_name: str, annotations: Mapping[str, str], failed: ApiError | None = None
+    ) -> BindResult:
         """Assign a pod to a node; what came of it. ApiError when that could not be found out.
 
-        The annotations are set on the pod in the same write.
+        annotations: set on the pod in the same write. failed: how a first try ended.
 
         The binding carries the pod's uid: the API server refuses it for another pod of the same name.
         """
-        binding = Binding(
-            metadata=ObjectMeta(
-                name=pod.metadata.name,
-                namespace=pod.metadata.namespace,
-                uid=pod.metadata.uid,
-                annotations=dict(annotations or {}),
-            ),
-            target=ObjectReference(kind="Node", name=node_name, api_version="v1"),
-        )
         lost = False  # whether a POST was sent that may have been carried out, its answer unheard
         for attempt in self._api.retrying(lambda error: error.transient or error.unsettled):
             with attempt:
                 if lost and (outcome := self._look(pod, node_name, may_be_ours=True)) != BindResult.WAITING:
                     return outcome
                 try:
-                    self._api.create(f"{_path(pod)}/binding", binding, Status)
+                    if failed:
+                        first, failed = failed, None
+                        raise first
+                    self._api.create(*_binding(pod, node_name, annotations), Status)
                 except (ConflictError, NotFoundError) as error:
                     outcome = self._look(pod, node_name, may_be_ours=lost)
                     if outcome == BindResult.WAITING:  # the refusal had another reason: the server's words
@@ -247,6 +250,18 @@ class Writer:
 
 def _last_seen(event: Event) -> datetime:
     return event.last_timestamp or datetime.min.replace(tzinfo=UTC)
+
+
+def _binding(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> tuple[str, Binding]:
+    """Where a binding is POSTed, and what it says."""
+    metadata = ObjectMeta(
+        name=pod.metadata.name,
+        namespace=pod.metadata.namespace,
+        uid=pod.metadata.uid,
+        annotations=dict(annotations),
+    )
+    target = ObjectReference(kind="Node", name=node_name, api_version="v1")
+    return f"{_path(pod)}/binding", Binding(metadata=metadata, target=target)
 
 
 def _path(pod: Pod) -> str:

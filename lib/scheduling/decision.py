@@ -1,10 +1,11 @@
 """What was decided for a pod, and why."""
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+import msgspec
 
 from lib.kube.objects import Pod
 from lib.scheduling.framework import CycleState, Status
@@ -135,8 +136,9 @@ class Decision:
     def as_annotation(self) -> str:
         """The gist in one short line of JSON, for the pod itself."""
         gist: dict[str, Any] = {"feasible": f"{self.feasible}/{self.all_nodes}"}
+        totals, runner_up = self.totals, self.runner_up
         if self.node_name and self.scores.get(self.node_name):
-            gist |= {"total": self.totals[self.node_name], "scores": self.scores[self.node_name]}
-        if self.runner_up:
-            gist["runnerUp"] = {self.runner_up: self.totals[self.runner_up]}
-        return json.dumps(gist, separators=(",", ":"))
+            gist |= {"total": totals[self.node_name], "scores": self.scores[self.node_name]}
+        if runner_up:
+            gist["runnerUp"] = {runner_up: totals[runner_up]}
+        return msgspec.json.encode(gist).decode()

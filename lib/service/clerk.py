@@ -1,13 +1,13 @@
 """Carries decisions out: writes them to the API server, and reports what came of it."""
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from itertools import chain, islice
 from typing import TypeVar
 
 from lib.kube.api import ApiError, NotLeadingError, UnreachableError
@@ -24,6 +24,9 @@ WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerErro
 
 ANNOTATION = "poller/decision"
 """Where a pod says why it is on its node."""
+
+Written = Callable[[], BindResult | ApiError]
+"""Waits for a binding to be written, and returns what came of it; raises the error of a first try."""
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -45,7 +48,7 @@ class Record:
 class Clerk:
     """Writes what was decided, several things at a time; a signal waits for those that are being written.
 
-    workers: how many at a time. annotate: say on a pod why it is on its node. dry_run: write nothing, as if
+    workers: how many at the most. annotate: say on a pod why it is on its node. dry_run: write nothing, as if
     all had gone well.
 
     A write that fails is reported; UnreachableError when nobody is there to write to, or NotLeadingError
@@ -74,36 +77,65 @@ class Clerk:
     # --- bindings ---------------------------------------------------------------------------------------
 
     def bind(
-        self, decisions: Iterable[Decision], scheduler_of: Callable[[Pod], Scheduler], cluster: Cluster
-    ) -> Iterator[tuple[Decision, BindResult]]:
-        """Bind the pods for which a node was picked; each decision, in order, with what became of it.
+        self,
+        decisions: Iterable[Decision],
+        scheduler_of: Callable[[Pod], Scheduler],
+        cluster: Cluster,
+        settle: Callable[[Decision, BindResult], None],
+    ) -> None:
+        """Bind the pods for which a node was picked; `settle` is told of each decision what became of it.
 
-        While one decision is being made, those before it are being written.
+        A binding is sent as soon as it is decided on, and its answer is read later: meanwhile the next are
+        decided on and sent.
         """
         self._end = None
-        decisions = iter(decisions)
-        first = list(islice(decisions, 2))
-        alone = len(first) < 2  # then no other thread need be troubled
-        sent: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = []
+        on_the_way: deque[tuple[Decision, Written]] = deque()
+
+        def conclude_one() -> None:
+            decision, written = on_the_way.popleft()
+            try:
+                result = written()
+            except ApiError as error:
+                on_the_way.append((decision, self._try_again(decision, error)))
+                return
+            concluded = self._conclude(decision, result, scheduler_of(decision.pod))
+            settle(decision, concluded)
+            self._record(decision, concluded)
+
         try:
-            for decision in chain(first, decisions):
+            for decision in decisions:
                 with self._shutdown.held():  # an extender may be writing; and what is sent must be known here
+                    while len(on_the_way) >= self._workers:
+                        conclude_one()
                     result = self._ask_plugins(decision, scheduler_of(decision.pod), cluster)
-                    sent.append((decision, self._send(decision, result, alone=alone)))
+                    on_the_way.append((decision, self._send(decision, result)))
         finally:  # whatever ended it, what was sent is settled
             with self._writing():
-                for decision, written in sent:
-                    yield decision, self._conclude(decision, written(), scheduler_of(decision.pod))
+                while on_the_way:
+                    conclude_one()
 
-    def _send(
-        self, decision: Decision, result: BindResult | None, *, alone: bool
-    ) -> Callable[[], BindResult | ApiError]:
-        """Have a binding written, if what comes of it isn't known; returns a way to wait for that."""
-        if result:
-            return lambda: result
-        if alone or self._workers == 1:
-            return partial(self._write_binding, decision)
-        return self._pool.submit(self._write_binding, decision).result
+    def _send(self, decision: Decision, result: BindResult | None) -> Written:
+        """Have a binding written, if what comes of it isn't known."""
+        if result or self._too_late():
+            return lambda: result or BindResult.UNTRIED
+        assert decision.node_name
+        try:
+            answered = self._writer.begin_binding(decision.pod, decision.node_name, self._notes(decision))
+        except ApiError as error:
+            return self._try_again(decision, error)
+
+        def written() -> BindResult:
+            try:
+                answered()
+            finally:
+                _take_time(decision)
+            return BindResult.BOUND
+
+        return written
+
+    def _try_again(self, decision: Decision, error: ApiError) -> Written:
+        """Have a thread see to a binding, which may take a while: there are waits between tries."""
+        return self._pool.submit(self._write_binding, decision, error).result
 
     def _ask_plugins(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult | None:
         """What becomes of a decision without a binding of ours; None if there is to be one."""
@@ -120,26 +152,24 @@ class Clerk:
         self._report.rejected(decision)
         return BindResult.WAITING
 
-    def _write_binding(self, decision: Decision) -> BindResult | ApiError:
-        if self._too_late():
-            return BindResult.UNTRIED
-        began = time.monotonic()
-        try:
-            return self._try_to_write_binding(decision)
-        finally:
-            decision.ended = time.monotonic()
-            decision.binding = decision.ended - began
-
-    def _try_to_write_binding(self, decision: Decision) -> BindResult | ApiError:
+    def _write_binding(self, decision: Decision, failed: ApiError) -> BindResult | ApiError:
+        """Write a binding after a first try has failed; what comes of it, or the last error."""
         assert decision.node_name
-        annotations = {ANNOTATION: decision.as_annotation()} if self._annotate else {}
+        if self._too_late():
+            return failed if failed.unsettled else BindResult.UNTRIED
         try:
-            return self._writer.bind(decision.pod, decision.node_name, annotations)
+            return self._writer.bind(decision.pod, decision.node_name, self._notes(decision), failed)
         except (UnreachableError, NotLeadingError) as error:
             self._end = error
             return BindResult.UNTRIED
         except ApiError as error:
             return error
+        finally:
+            _take_time(decision)
+
+    def _notes(self, decision: Decision) -> Mapping[str, str]:
+        """What is noted on a pod with its binding."""
+        return {ANNOTATION: decision.as_annotation()} if self._annotate else {}
 
     def _conclude(
         self, decision: Decision, result: BindResult | ApiError, scheduler: Scheduler
@@ -156,7 +186,7 @@ class Clerk:
 
     # --- what is written besides ------------------------------------------------------------------------
 
-    def record(self, decision: Decision, result: BindResult) -> None:
+    def _record(self, decision: Decision, result: BindResult) -> None:
         """Take down what is to be written of a pod: an event, and why it has no node."""
         if self._dry_run:
             return
@@ -234,3 +264,10 @@ class Clerk:
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
         return ThreadPoolExecutor(self._workers)
+
+
+def _take_time(decision: Decision) -> None:
+    """Note that a binding was written now."""
+    now = time.monotonic()
+    decision.binding += now - decision.ended
+    decision.ended = now

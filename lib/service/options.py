@@ -232,7 +232,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
                 min=1,
                 max=64,
                 metavar="NUMBER",
-                help="Write so many bindings, or events, at a time.",
+                help="Have so many bindings, or events, on their way at a time.",
             ),
         ] = 8,
         interval: Annotated[float, _duration(LOOP, "Wait so long between two polls.")] = 1.0,

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
+from itertools import islice
 from typing import TypeVar
 
 from lib.kube.api import ApiError, NotLeadingError, UnreachableError
@@ -85,8 +86,9 @@ class Clerk:
     ) -> None:
         """Bind the pods for which a node was picked; `settle` is told of each decision what became of it.
 
-        A binding is sent as soon as it is decided on, and its answer is read later: meanwhile the next are
-        decided on and sent.
+        So many decisions are made in a row as may be on their way at a time, which takes less than to turn
+        from one thing to another. They are sent when those before them are written, and while the API server
+        has those to write, the next decisions are made.
         """
         self._end = None
         on_the_way: deque[tuple[Decision, Written]] = deque()
@@ -103,7 +105,7 @@ class Clerk:
             self._record(decision, concluded)
 
         try:
-            for decision in decisions:
+            for decision in _in_rows(decisions, self._workers):
                 with self._shutdown.held():  # an extender may be writing; and what is sent must be known here
                     while len(on_the_way) >= self._workers:
                         conclude_one()
@@ -271,3 +273,10 @@ def _take_time(decision: Decision) -> None:
     now = time.monotonic()
     decision.binding += now - decision.ended
     decision.ended = now
+
+
+def _in_rows(items: Iterable[Given], length: int) -> Iterator[Given]:
+    """The same items, taken so many at a time."""
+    rest = iter(items)
+    while row := list(islice(rest, length)):
+        yield from row

@@ -234,7 +234,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
                 metavar="NUMBER",
                 help="Have so many bindings, or events, on their way at a time.",
             ),
-        ] = 8,
+        ] = 16,
         interval: Annotated[float, _duration(LOOP, "Wait so long between two polls.")] = 1.0,
         watch: Annotated[
             bool,

@@ -123,11 +123,8 @@ class Poller:
             yield decision
 
     def carry_out(self, decisions: Iterable[Decision], now: float) -> None:
-        """Write all bindings, each as soon as it is decided; then all events, whatever ended the bindings."""
-        try:
-            self.clerk.bind(decisions, self.scheduler_of, self.cluster, partial(self.settle, now))
-        finally:
-            self.clerk.write_records(self.cluster)
+        """Write all bindings, each soon after it is decided on; then all events."""
+        self.clerk.carry_out(decisions, self.scheduler_of, self.cluster, partial(self.settle, now))
         self.clerk.forget_all_but(self.queue.uids())
 
     def settle(self, now: float, decision: Decision, result: BindResult) -> None:
@@ -239,7 +236,7 @@ def main(options: Options) -> int:
                 status = LEASE_LOST
         finally:
             report.sum(shutdown.signal)
-    if shutdown.abandoned or shutdown.hurried:  # Python would wait for a write that hangs
+    if shutdown.impatient:  # Python would wait for a write that hangs
         sys.stdout.flush()
         os._exit(status)
     return status

@@ -3,6 +3,7 @@
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
@@ -96,8 +97,18 @@ def test_a_connection_is_kept_for_the_next_request() -> None:
 def test_the_next_request_need_not_wait_for_the_answer_to_the_last() -> None:
     with serving([NO_MORE], [WHOLE]) as (server, transport):
         answers = [transport.send(a_request()), transport.send(a_request())]
-        assert [answered().read() for answered in answers] == [b"hello"] * 2
+        assert [sent.receive().read() for sent in answers] == [b"hello"] * 2
         assert [len(requests) for requests in server.heard] == [1, 1]
+
+
+def test_the_time_for_an_answer_is_counted_from_the_request() -> None:
+    with serving([b""], [b""]) as (_, transport):
+        late = [transport.send(a_request(timeout=1)), transport.send(a_request(timeout=1))]
+        began = time.monotonic()
+        for each in late:
+            with pytest.raises(httpx.ReadTimeout):
+                each.receive()
+        assert time.monotonic() - began < 1.8
 
 
 def test_one_that_the_server_closes_is_not_used_again() -> None:

@@ -346,6 +346,46 @@ def test_what_goes_wrong_with_some_bindings_is_seen_to_beside_the_others(one_pod
     assert sum(sent.values()) == 31 + 16  # those that were refused once more, those that were lost not
 
 
+def test_a_binding_that_has_to_wait_holds_up_no_other(one_pod: Cluster) -> None:
+    for i in range(35):
+        one_pod.add_pod(f"web-{i}")
+    busy = answer(429, "later", {"Retry-After": "6"})
+    with (
+        faulty(one_pod.proxy, Fault("POST", "/web/binding", busy)) as between,
+        one_pod.running_poller(proxy=between.url) as poller,
+    ):
+        poller.says("default/web-0 is bound")
+        eventually(lambda: sum(map(bool, one_pod.placement().values())) == 35, within=4)
+        eventually(lambda: one_pod.placement()["web"], within=10)
+
+
+def test_a_pod_keeps_its_place_as_long_as_it_may_be_there(one_pod: Cluster) -> None:
+    """There is room for 40 of 61; one of them is bound, which can't be found out."""
+    for i in range(60):
+        one_pod.add_pod(f"web-{i}")
+    troubles = (
+        Fault("POST", "/web/binding", lose_answer()),
+        Fault("GET", "/pods/web$", answer(500, "no"), ALWAYS),
+    )
+    with faulty(one_pod.proxy, *troubles) as between:
+        assert "default/web: binding failed" in one_pod.poller(proxy=between.url).stderr
+    assert len([node for node in one_pod.placement().values() if node]) == 40
+
+
+def test_a_second_signal_ends_it_whatever_is_in_flight(one_pod: Cluster) -> None:
+    for i in range(30):
+        one_pod.add_pod(f"web-{i}")
+    with (
+        faulty(one_pod.proxy, Fault("POST", BINDING, delay(20), ALWAYS)) as between,
+        one_pod.running_poller(proxy=between.url) as poller,
+    ):
+        eventually(lambda: sum(method == "POST" for method, _ in between.requests) > 10)
+        poller.process.send_signal(15)
+        time.sleep(0.3)
+        assert poller.process.poll() is None
+        assert poller.stop(15) < 2
+
+
 def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(one_pod: Cluster) -> None:
     socket = one_pod.folder / "flaky.sock"
     with ExitStack() as stack:

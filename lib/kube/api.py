@@ -5,13 +5,15 @@ What fails raises an ApiError, whose text says what happened, where, and what to
 
 import logging
 import re
+import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from math import inf
 from typing import Any, Generic, TypeVar, cast
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -29,12 +31,13 @@ from tenacity import (
 from tenacity.nap import sleep_using_event
 
 from lib.kube.objects import Object, ObjectMeta, Status, decode_hook
-from lib.kube.transport import KeepAliveTransport, to_host, to_unix_socket
+from lib.kube.transport import KeepAliveTransport, Sent, to_host, to_unix_socket
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Object)
 Item = TypeVar("Item")
+Read = TypeVar("Read")
 
 PAGE = 1000
 """Objects asked for at a time: neither side holds a whole cluster at once."""
@@ -341,7 +344,7 @@ class Api:
     def _open_watch(self, path: str, kind: type[T], query: Mapping[str, str]) -> "Watch[T]":
         where = f"WATCH {path}"
         with _in_words(where), self._counted("GET") as request:
-            answer = self._dispatch("GET", path, query, None, ACCEPT)()
+            answer = self._dispatch("GET", path, query, None, ACCEPT).receive()
             request.code = answer.status_code
             if not answer.is_success:
                 with closing(answer):
@@ -365,13 +368,15 @@ class Api:
         Tried once: what may have happened must be looked up before it is made again, and the caller knows
         where to look.
         """
-        return self.begin_create(path, new, answer)()
+        return self.begin_create(path, new, answer).answer()
 
-    def begin_create(self, path: str, new: Object, answer: type[T]) -> Callable[[], T]:
-        """POST an object, and don't wait; returns a way to do so. Each half raises what goes wrong in it."""
-        exchange = self._exchange("POST", path, None, msgspec.json.encode(new), "application/json")
-        next(exchange)
-        return lambda: _decode_object(next(exchange), answer, f"POST {path}")
+    def begin_create(self, path: str, new: Object, answer: type[T]) -> "Pending[T]":
+        """POST an object, and don't wait for the answer, which may be read later."""
+        content = msgspec.json.encode(new)
+        return Pending(
+            self._exchange("POST", path, None, content, "application/json"),
+            lambda body: _decode_object(body, answer, f"POST {path}"),
+        )
 
     def replace(self, path: str, new: Object, answer: type[T]) -> T:
         """PUT an object in the place of the version that its metadata name; what the server answers.
@@ -406,9 +411,7 @@ class Api:
         kind: str | None = None,
     ) -> bytes:
         """One request, once; the body of a good answer."""
-        exchange = self._exchange(method, path, params, content, kind)
-        next(exchange)
-        return next(exchange)
+        return Pending(self._exchange(method, path, params, content, kind), bytes).answer()
 
     def _exchange(
         self,
@@ -417,20 +420,20 @@ class Api:
         params: Mapping[str, str] | None,
         content: bytes | None,
         kind: str | None,
-    ) -> Iterator[bytes]:
-        """One request, once: nothing yet, when it has been sent; then the body of a good answer."""
+    ) -> Generator[Sent, None, bytes]:
+        """Send a request, once, and stop there; then wait for the body of a good answer."""
         headers = ACCEPT | ({"Content-Type": kind} if kind else {})
         where = f"{method} {path}"
         with _in_words(where, self._timeout.read or 0), self._counted(method) as request:
-            receive = self._dispatch(method, path, params, content, headers)
-            yield b""
-            with closing(receive()) as answer:
+            sent = self._dispatch(method, path, params, content, headers)
+            yield sent
+            with closing(sent.receive()) as answer:
                 body = read_all(answer, where)
             request.code = answer.status_code
         log.debug("%s %s, %d bytes", where, answer.status_code, len(body))
         if not answer.is_success:
             raise _refusal(where, method, path, answer, body)
-        yield body
+        return body
 
     @contextmanager
     def _counted(self, method: str) -> Iterator[_Counted]:
@@ -452,8 +455,8 @@ class Api:
         params: Mapping[str, str] | None,
         content: bytes | None,
         headers: Mapping[str, str],
-    ) -> Callable[[], httpx.Response]:
-        """Send a request, and don't wait; a way to wait for the answer, of which only the head is read."""
+    ) -> Sent:
+        """Send a request, and don't wait for the answer."""
         extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
         if method != "GET":
             # To connect may take seconds, and a process may be stopped at any time and go on much later: so
@@ -484,8 +487,49 @@ class Api:
         return f"nothing answers at {self.address} ({error}); start a proxy there with: {command}"
 
 
+class Pending(Generic[Read]):
+    """A request that was sent. Its answer can be read once, and may come before it is asked for."""
+
+    def __init__(self, exchange: Generator[Sent, None, bytes], decode: Callable[[bytes], Read]) -> None:
+        self._exchange = exchange
+        self._decode = decode
+        self._sent = next(exchange)
+
+    def fileno(self) -> int:
+        """What to look at for whether there is an answer."""
+        return self._sent.fileno()
+
+    @property
+    def due(self) -> float:
+        """When an answer will be taken for lost, in `time.monotonic`'s seconds."""
+        return self._sent.due
+
+    def answer(self) -> Read:
+        """Wait for the answer; what it says."""
+        try:
+            next(self._exchange)
+        except StopIteration as end:
+            return self._decode(end.value)
+        raise AssertionError("an exchange ends with the answer")
+
+
+def first_answered(pending: Collection[Pending[Read]], until: float = inf) -> list[Pending[Read]]:
+    """Those of which there is something to read, or whose answer is overdue; waits until there is one.
+
+    until: in `time.monotonic`'s seconds, to wait no longer. None are returned then.
+    """
+    by_number = {each.fileno(): each for each in pending}
+    readable = select.poll()
+    for number in by_number:
+        readable.register(number, select.POLLIN)
+    until = min([until, *(each.due for each in by_number.values())])
+    found = readable.poll(max(0.0, until - time.monotonic()) * 1000)
+    now = time.monotonic()
+    return [by_number[number] for number, _ in found] or [each for each in pending if each.due <= now]
+
+
 class Watch(Generic[T]):
-    """An open watch: iterate over it for its events, as they come.
+    """An open watch: iterate over it for its lines, as they come; `read` tells what happened.
 
     That ends when the server ends it. LostAnswerError when the connection breaks, or nothing was heard for
     too long: in both cases a watch from the last version seen goes on where it was. GoneError, or another
@@ -497,19 +541,20 @@ class Watch(Generic[T]):
         self._kind = kind
         self._where = where
 
-    def __iter__(self) -> Iterator[WatchEvent[T]]:
+    def __iter__(self) -> Iterator[bytes]:
         rest = b""
         with _in_words(self._where, LONGEST_QUIET_WATCH), closing(self._answer):
             for chunk in self._answer.iter_bytes():
                 *lines, rest = (rest + chunk).split(b"\n")
-                yield from map(self._read, lines)
+                yield from lines
 
     def close(self) -> None:
         """Hang up; whoever reads the events is told that the connection broke."""
         with suppress(OSError):  # it has ended by itself
             self._answer.extensions["socket"].shutdown(socket.SHUT_RDWR)
 
-    def _read(self, line: bytes) -> WatchEvent[T]:
+    def read(self, line: bytes) -> WatchEvent[T]:
+        """What a line says."""
         kind = self._kind
         try:
             event = _decoder(_WatchLine).decode(line)

@@ -7,14 +7,17 @@ decide on a pod takes less. Here httptools parses, in C.
 import select
 import socket
 import ssl
+import time
 from collections.abc import Callable, Iterator
-from functools import partial
 
 import httptools
 import httpx
 
 CHUNK = 1 << 16
 """Bytes to read at a time."""
+
+SOON, FOREVER = 0.001, 1e6
+"""Seconds to wait for what should be there, and where there is no limit."""
 
 Connect = Callable[[float | None], socket.socket]
 """Opens a connection within so many seconds. OSError when that can't be done."""
@@ -63,31 +66,17 @@ class KeepAliveTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send a request; its answer, of which only the head has been read."""
-        return self.send(request)()
+        return self.send(request).receive()
 
-    def send(self, request: httpx.Request) -> Callable[[], httpx.Response]:
-        """Send a request, and don't wait; returns a way to wait for what `handle_request` returns."""
+    def send(self, request: httpx.Request) -> "Sent":
+        """Send a request, and don't wait for the answer."""
         connection = self._take() or self._open(request)
         try:
             connection.send(request)
         except BaseException:
             connection.close()
             raise
-        return partial(self._receive, connection)
-
-    def _receive(self, connection: "_Connection") -> httpx.Response:
-        try:
-            connection.read_head()
-        except BaseException:
-            connection.close()
-            raise
-        return httpx.Response(
-            connection.status,
-            headers=connection.headers,
-            stream=_Body(connection, self._idle),
-            extensions={"reason_phrase": connection.reason, "socket": connection.socket},
-            request=connection.request,
-        )
+        return Sent(connection, self._idle)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -113,6 +102,39 @@ class KeepAliveTransport(httpx.BaseTransport):
             raise httpx.ConnectTimeout(str(error)) from error
         except OSError as error:
             raise httpx.ConnectError(str(error)) from error
+
+
+class Sent:
+    """A request that is under way. What can be read at its `fileno` is the beginning of the answer."""
+
+    def __init__(self, connection: "_Connection", idle: "list[_Connection]") -> None:
+        self._connection = connection
+        self._idle = idle
+
+    def fileno(self) -> int:
+        """The number of its socket."""
+        return self._connection.socket.fileno()
+
+    @property
+    def due(self) -> float:
+        """When the answer should begin at the latest, in `time.monotonic`'s seconds."""
+        return self._connection.due
+
+    def receive(self) -> httpx.Response:
+        """The answer, of which only the head has been read; to be asked for once."""
+        connection = self._connection
+        try:
+            connection.read_head()
+        except BaseException:
+            connection.close()
+            raise
+        return httpx.Response(
+            connection.status,
+            headers=connection.headers,
+            stream=_Body(connection, self._idle),
+            extensions={"reason_phrase": connection.reason, "socket": connection.socket},
+            request=connection.request,
+        )
 
 
 class _Connection:
@@ -160,6 +182,7 @@ class _Connection:
             raise httpx.WriteTimeout(str(error)) from error
         except OSError as error:
             raise httpx.WriteError(str(error)) from error
+        self.due = time.monotonic() + (self._timeout["read"] or FOREVER)
 
     def read_head(self) -> None:
         """Read until the body begins."""
@@ -177,7 +200,9 @@ class _Connection:
 
     def _read(self) -> None:
         """Read what there is; wait for it if there is nothing."""
-        self.socket.settimeout(self._timeout["read"])
+        # Whoever comes late for an answer finds it there, or waits no longer than one who was in time.
+        left = self._timeout["read"] if self._has_head else max(self.due - time.monotonic(), SOON)
+        self.socket.settimeout(left)
         try:
             read = self.socket.recv(CHUNK)
         except TimeoutError as error:

@@ -35,8 +35,8 @@ is heard when it ends."""
 FORBIDDEN_PAUSE = 5.0
 """Seconds until services that may not be watched are tried again: the right may be granted at any time."""
 
-_Heard = tuple["_Watched[Any]", Watch[Any], WatchEvent[Any] | ApiError | None]
-"""An event of a watch, or why it was the last one; None when its time was up."""
+_Heard = tuple["_Watched[Any]", Watch[Any], bytes | ApiError | None]
+"""A line of a watch, or why there are no more; None when its time was up."""
 
 
 class _Watched(Generic[Changed]):
@@ -114,22 +114,31 @@ class _Watched(Generic[Changed]):
         threading.Thread(target=self._listen, args=(watch,), name=name, daemon=True).start()
 
     def _listen(self, watch: Watch[Changed]) -> None:
-        """What the thread does; it touches nothing but the watch and the queue."""
+        """What the thread does; it touches nothing but the watch and the queue.
+
+        It leaves it to the main thread to read what the lines say: that may have more urgent things to do.
+        """
         end = None
         try:
-            for event in watch:
-                self._heard.put((self, watch, event))
+            for line in watch:
+                self._heard.put((self, watch, line))
         except ApiError as error:
             end = error
         finally:
             self._heard.put((self, watch, end))
 
-    def hear(self, watch: Watch[Any], event: WatchEvent[Any] | ApiError | None) -> list[Change[Changed]]:
-        """What is different after an event."""
+    def hear(self, watch: Watch[Any], line: bytes | ApiError | None) -> list[Change[Changed]]:
+        """What is different after a line."""
         if watch is not self._watch:  # the last words of one that was closed
             return []
-        if not isinstance(event, WatchEvent):
-            self._end(event)
+        if not isinstance(line, bytes):
+            self._end(line)
+            return []
+        try:
+            event: WatchEvent[Changed] = watch.read(line)
+        except ApiError as error:
+            watch.close()
+            self._end(error)
             return []
         self._version = event.metadata.resource_version
         if event.type == "BOOKMARK":
@@ -235,10 +244,8 @@ class WatchingFeed(Feed):
         self._news.changes += everywhere.forget()
         self._watched_pods = [self._pods_watched(path) for path in paths_of("pods", self._namespaces)]
 
-    def _take(
-        self, watched: _Watched[Any], watch: Watch[Any], event: WatchEvent[Any] | ApiError | None
-    ) -> None:
-        changes = watched.hear(watch, event)
+    def _take(self, watched: _Watched[Any], watch: Watch[Any], line: bytes | ApiError | None) -> None:
+        changes = watched.hear(watch, line)
         if watched in self._all:
             self._news.changes += changes
 

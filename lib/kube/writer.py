@@ -4,13 +4,13 @@ Each write that may have happened, though its answer was lost, is looked up befo
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from threading import Lock
 
-from lib.kube.api import Api, ApiError, ConflictError, NotFoundError, paths_of
+from lib.kube.api import Api, ApiError, ConflictError, NotFoundError, Pending, paths_of
 from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
 
 log = logging.getLogger(__name__)
@@ -57,11 +57,8 @@ class Writer:
         self._listing = Lock()
         self._failures: dict[str, _Failure] = {}
 
-    def begin_binding(self, pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Callable[[], object]:
-        """Have a pod assigned to a node, and don't wait; returns a way to wait until it is.
-
-        Each half raises the ApiError that it meets; `bind` goes on from there.
-        """
+    def begin_binding(self, pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Pending[Status]:
+        """Have a pod assigned to a node, and don't wait; `bind` goes on from an ApiError."""
         return self._api.begin_create(*_binding(pod, node_name, annotations), Status)
 
     def bind(

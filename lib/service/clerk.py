@@ -4,21 +4,27 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from itertools import islice
+from math import inf
 from typing import TypeVar
 
-from lib.kube.api import ApiError, NotLeadingError, UnreachableError
-from lib.kube.objects import Pod
+from lib.kube.api import (
+    ApiError,
+    LostAnswerError,
+    NotLeadingError,
+    Pending,
+    UnreachableError,
+    first_answered,
+)
+from lib.kube.objects import Pod, Status
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.service.report import Report
-from lib.service.shutdown import Shutdown
+from lib.service.shutdown import Shutdown, Stopped
 
 WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerError"}
 """Reasons of a pod's condition PodScheduled."""
@@ -26,8 +32,8 @@ WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerErro
 ANNOTATION = "poller/decision"
 """Where a pod says why it is on its node."""
 
-Written = Callable[[], BindResult | ApiError]
-"""Waits for a binding to be written, and returns what came of it; raises the error of a first try."""
+LONGEST_ROW = 0.005
+"""Seconds after which no more decisions are added to a row: the first of it wait to be sent."""
 
 Given = TypeVar("Given")
 Found = TypeVar("Found")
@@ -72,70 +78,107 @@ class Clerk:
         self._shutdown = shutdown
         self._workers = workers
         self._annotate = annotate
-        self._end: UnreachableError | NotLeadingError | None = None
+        self._end: ApiError | None = None
         self._due: list[list[Record]] = []  # by pod
 
-    # --- bindings ---------------------------------------------------------------------------------------
-
-    def bind(
+    def carry_out(
         self,
         decisions: Iterable[Decision],
         scheduler_of: Callable[[Pod], Scheduler],
         cluster: Cluster,
         settle: Callable[[Decision, BindResult], None],
     ) -> None:
-        """Bind the pods for which a node was picked; `settle` is told of each decision what became of it.
+        """Write all bindings, each soon after it is decided on; then all events.
 
-        So many decisions are made in a row as may be on their way at a time, which takes less than to turn
-        from one thing to another. They are sent when those before them are written, and while the API server
-        has those to write, the next decisions are made.
+        `settle` is told of each decision what became of it. Of a binding that failed it hears when all is
+        decided: until then the pod keeps its place, as it may be there. A signal ends the deciding at once.
         """
         self._end = None
-        on_the_way: deque[tuple[Decision, Written]] = deque()
-
-        def conclude_one() -> None:
-            decision, written = on_the_way.popleft()
+        with self._shutdown.held():
             try:
-                result = written()
-            except ApiError as error:
-                on_the_way.append((decision, self._try_again(decision, error)))
-                return
+                self._bind(decisions, scheduler_of, cluster, settle)
+            except Stopped:
+                self._write_records(cluster)
+                raise
+            self._write_records(cluster)
+        if self._end:
+            raise self._end
+
+    # --- bindings ---------------------------------------------------------------------------------------
+
+    def _bind(
+        self,
+        decisions: Iterable[Decision],
+        scheduler_of: Callable[[Pod], Scheduler],
+        cluster: Cluster,
+        settle: Callable[[Decision, BindResult], None],
+    ) -> None:
+        """Send a binding as soon as there is room for it on the way; read the answers as they come."""
+        rest, row = iter(decisions), deque[Decision]()
+        on_the_way: dict[Pending[Status], Decision] = {}
+        failed: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = []
+
+        def conclude(decision: Decision, result: BindResult | ApiError) -> None:
             concluded = self._conclude(decision, result, scheduler_of(decision.pod))
             settle(decision, concluded)
             self._record(decision, concluded)
 
+        def hear(until: float = inf) -> None:
+            for pending in first_answered(on_the_way, until):
+                decision = on_the_way.pop(pending)
+                try:
+                    pending.answer()
+                except ApiError as error:
+                    failed.append((decision, self._try_again(decision, error)))
+                else:
+                    _take_time(decision)
+                    conclude(decision, BindResult.BOUND)
+
+        def write_row() -> None:
+            hear(until=0)
+            while row:
+                while len(on_the_way) >= self._workers:
+                    hear()
+                decision = row.popleft()
+                if result := self._ask_plugins(decision, scheduler_of(decision.pod), cluster):
+                    conclude(decision, result)
+                elif self._too_late():
+                    failed.append((decision, lambda: BindResult.UNTRIED))
+                else:
+                    try:
+                        on_the_way[self._send(decision)] = decision
+                    except ApiError as error:
+                        failed.append((decision, self._try_again(decision, error)))
+
         try:
-            for decision in _in_rows(decisions, self._workers):
-                with self._shutdown.held():  # an extender may be writing; and what is sent must be known here
-                    while len(on_the_way) >= self._workers:
-                        conclude_one()
-                    result = self._ask_plugins(decision, scheduler_of(decision.pod), cluster)
-                    on_the_way.append((decision, self._send(decision, result)))
-        finally:  # whatever ended it, what was sent is settled
-            with self._writing():
+            while self._decide_some(rest, row):
+                write_row()
+        finally:  # whatever ended it, what was decided is settled
+            if not self._shutdown.impatient:
+                write_row()
                 while on_the_way:
-                    conclude_one()
+                    hear()
+                for decision, written in failed:
+                    conclude(decision, written())
 
-    def _send(self, decision: Decision, result: BindResult | None) -> Written:
-        """Have a binding written, if what comes of it isn't known."""
-        if result or self._too_late():
-            return lambda: result or BindResult.UNTRIED
+    def _decide_some(self, rest: Iterator[Decision], row: deque[Decision]) -> bool:
+        """Have a row of decisions made; whether there was one to be made.
+
+        In a row they take less time: what they need is in the processor's caches.
+        """
+        with self._shutdown.let_through():
+            until = time.monotonic() + LONGEST_ROW
+            for decision in rest:
+                row.append(decision)
+                if len(row) == self._workers or time.monotonic() > until:
+                    break
+        return bool(row)
+
+    def _send(self, decision: Decision) -> Pending[Status]:
         assert decision.node_name
-        try:
-            answered = self._writer.begin_binding(decision.pod, decision.node_name, self._notes(decision))
-        except ApiError as error:
-            return self._try_again(decision, error)
+        return self._writer.begin_binding(decision.pod, decision.node_name, self._notes(decision))
 
-        def written() -> BindResult:
-            try:
-                answered()
-            finally:
-                _take_time(decision)
-            return BindResult.BOUND
-
-        return written
-
-    def _try_again(self, decision: Decision, error: ApiError) -> Written:
+    def _try_again(self, decision: Decision, error: ApiError) -> Callable[[], BindResult | ApiError]:
         """Have a thread see to a binding, which may take a while: there are waits between tries."""
         return self._pool.submit(self._write_binding, decision, error).result
 
@@ -145,6 +188,8 @@ class Clerk:
             return BindResult.WAITING
         if self._dry_run:
             return BindResult.BOUND
+        if self._too_late():
+            return None
         bound = scheduler.bind(decision, cluster)
         decision.ended = time.monotonic()
         if bound:
@@ -163,7 +208,7 @@ class Clerk:
             return self._writer.bind(decision.pod, decision.node_name, self._notes(decision), failed)
         except (UnreachableError, NotLeadingError) as error:
             self._end = error
-            return BindResult.UNTRIED
+            return failed if failed.unsettled else BindResult.UNTRIED
         except ApiError as error:
             return error
         finally:
@@ -212,17 +257,18 @@ class Clerk:
         if due:
             self._due.append(due)
 
-    def write_records(self, cluster: Cluster) -> None:
+    def _write_records(self, cluster: Cluster) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time.
 
         Once poller was told to end, only what has no next time.
         """
+        if self._shutdown.impatient:
+            return
         try:
-            with self._writing():
-                for failures in self._at_once(self._write_in_turn, self._due):
-                    for record, error in failures:
-                        cluster.leaving.discard(record.pod.metadata.uid)  # nobody has told it to leave
-                        self._report.failed(record.pod, record.what, error)
+            for failures in self._at_once(self._write_in_turn, self._due):
+                for record, error in failures:
+                    cluster.leaving.discard(record.pod.metadata.uid)  # nobody has told it to leave
+                    self._report.failed(record.pod, record.what, error)
         finally:
             self._due = [records for records in self._due if records]
 
@@ -237,6 +283,8 @@ class Clerk:
                 break
             except ApiError as error:
                 failures.append((records[0], error))
+                if self._shutdown.stopping.is_set() and isinstance(error, LostAnswerError):
+                    self._end = error  # the others would take as long
             records.pop(0)
         return failures
 
@@ -246,17 +294,9 @@ class Clerk:
 
     # --- several at a time ------------------------------------------------------------------------------
 
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Let what is being written come to its end; then raise what made it the end, if something did."""
-        with self._shutdown.held():
-            yield
-        if self._end:
-            raise self._end
-
     def _too_late(self, *, last_chance: bool = False) -> bool:
         """Whether nothing more can be written, or poller was told to end: at once, if it is a last chance."""
-        told = self._shutdown.hurried if last_chance else self._shutdown.stopping.is_set()
+        told = self._shutdown.impatient if last_chance else self._shutdown.stopping.is_set()
         return self._end is not None or told
 
     def _at_once(self, work: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
@@ -273,10 +313,3 @@ def _take_time(decision: Decision) -> None:
     now = time.monotonic()
     decision.binding += now - decision.ended
     decision.ended = now
-
-
-def _in_rows(items: Iterable[Given], length: int) -> Iterator[Given]:
-    """The same items, taken so many at a time."""
-    rest = iter(items)
-    while row := list(islice(rest, length)):
-        yield from row

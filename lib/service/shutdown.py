@@ -1,4 +1,4 @@
-"""An orderly end on SIGINT and SIGTERM: at once, but not in the middle of a write."""
+"""An orderly end on SIGINT and SIGTERM: at once, but not before what was begun is written."""
 
 import signal
 import threading
@@ -33,12 +33,17 @@ class Shutdown:
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
+    @property
+    def impatient(self) -> bool:
+        """Whether not even a write is waited for any more."""
+        return self.hurried or self.abandoned
+
     def _stop(self, number: int, _: FrameType | None) -> None:
         if not self.abandoned:
             self.hurried, self.signal = self.signal is not None, signal.Signals(number)
         self.stopping.set()
         # The second time someone has lost patience with a write.
-        if self.abandoned or self.hurried or not self._held:
+        if self.impatient or not self._held:
             raise Stopped
 
     def abandon(self) -> None:
@@ -57,6 +62,16 @@ class Shutdown:
             self._held = False
         if self.stopping.is_set():
             raise Stopped
+
+    @contextmanager
+    def let_through(self) -> Iterator[None]:
+        """In a block that is held, have Stopped raised after all while this one lasts."""
+        self._held = False
+        try:
+            self.heed()
+            yield
+        finally:
+            self._held = True
 
     def wait(self, seconds: float) -> None:
         """Sleep, unless a signal ends it: Stopped."""

@@ -196,7 +196,7 @@ def first_rejections(
     nodes: Sequence[NodeInfo],
     asking: Asking,
 ) -> list[Rejection | None]:
-    """For each node the first filter that rules it out; who is known to may be preceded by one of these.
+    """For each node the first filter that rules it out; what is known stands where none comes before.
 
     filters: each with its place among all. One is asked about all nodes before the next is.
     """

@@ -46,8 +46,8 @@ class Decision:
     reason: why the pod as a whole was rejected, or what went wrong; rejecting: the plugin that did it.
     afterword: what PostFilter plugins said.
     nominated: the node that will have room when the victims have left it. state: what plugins kept.
-    began, ended: when this attempt did, its binding included; binding: how long that took to write; all in
-    seconds. attempt: which one of this pod it is. queued: when the pod was.
+    began, ended: when this attempt did, its binding included; binding: how long it took until that was heard
+    to be written; all in seconds. attempt: which one of this pod it is. queued: when the pod was.
     """
 
     pod: Pod

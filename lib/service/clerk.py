@@ -55,8 +55,8 @@ class Record:
 class Clerk:
     """Writes what was decided, several things at a time; a signal waits for those that are being written.
 
-    workers: how many at the most. annotate: say on a pod why it is on its node. dry_run: write nothing, as if
-    all had gone well.
+    workers: how many at the most, and how many decisions are made in a row. annotate: say on a pod why it is
+    on its node. dry_run: write nothing, as if all had gone well.
 
     A write that fails is reported; UnreachableError when nobody is there to write to, or NotLeadingError
     when poller may not write any more, once all that was being written is settled.

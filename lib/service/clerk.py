@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from math import inf
@@ -52,6 +52,23 @@ class Record:
     last_chance: bool = False
 
 
+@dataclass
+class _Tick:
+    """The decisions of a tick, and how far they are carried out.
+
+    row: made, and nothing done about them yet. on_the_way: sent as bindings that wait for their answers.
+    failed: those whose first try to be bound failed, each with a way to wait for what comes of it in the end.
+    """
+
+    decisions: Iterator[Decision]
+    scheduler_of: Callable[[Pod], Scheduler]
+    cluster: Cluster
+    settle: Callable[[Decision, BindResult], None]
+    row: deque[Decision] = field(default_factory=deque)
+    on_the_way: dict[Pending[Status], Decision] = field(default_factory=dict)
+    failed: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = field(default_factory=list)
+
+
 class Clerk:
     """Writes what was decided, several things at a time; a signal waits for those that are being written.
 
@@ -96,7 +113,7 @@ class Clerk:
         self._end = None
         with self._shutdown.held():
             try:
-                self._bind(decisions, scheduler_of, cluster, settle)
+                self._bind_all(_Tick(iter(decisions), scheduler_of, cluster, settle))
             except Stopped:
                 self._write_records(cluster)
                 raise
@@ -106,81 +123,69 @@ class Clerk:
 
     # --- bindings ---------------------------------------------------------------------------------------
 
-    def _bind(
-        self,
-        decisions: Iterable[Decision],
-        scheduler_of: Callable[[Pod], Scheduler],
-        cluster: Cluster,
-        settle: Callable[[Decision, BindResult], None],
-    ) -> None:
-        """Send a binding as soon as there is room for it on the way; read the answers as they come."""
-        rest, row = iter(decisions), deque[Decision]()
-        on_the_way: dict[Pending[Status], Decision] = {}
-        failed: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = []
-
-        def conclude(decision: Decision, result: BindResult | ApiError) -> None:
-            concluded = self._conclude(decision, result, scheduler_of(decision.pod))
-            settle(decision, concluded)
-            self._record(decision, concluded)
-
-        def hear(until: float = inf) -> None:
-            for pending in first_answered(on_the_way, until):
-                decision = on_the_way.pop(pending)
-                try:
-                    pending.answer()
-                except ApiError as error:
-                    failed.append((decision, self._try_again(decision, error)))
-                else:
-                    _take_time(decision)
-                    conclude(decision, BindResult.BOUND)
-
-        def write_row() -> None:
-            hear(until=0)
-            while row:
-                while len(on_the_way) >= self._workers:
-                    hear()
-                decision = row.popleft()
-                if result := self._ask_plugins(decision, scheduler_of(decision.pod), cluster):
-                    conclude(decision, result)
-                elif self._too_late():
-                    failed.append((decision, lambda: BindResult.UNTRIED))
-                else:
-                    try:
-                        on_the_way[self._send(decision)] = decision
-                    except ApiError as error:
-                        failed.append((decision, self._try_again(decision, error)))
-
+    def _bind_all(self, tick: _Tick) -> None:
+        """Have decisions made, a row at a time, and their bindings written."""
         try:
-            while self._decide_some(rest, row):
-                write_row()
+            while self._decide_some(tick):
+                self._hear(tick, until=0)
+                self._write_row(tick)
         finally:  # whatever ended it, what was decided is settled
             if not self._shutdown.impatient:
-                write_row()
-                while on_the_way:
-                    hear()
-                for decision, written in failed:
-                    conclude(decision, written())
+                self._write_row(tick)
+                while tick.on_the_way:
+                    self._hear(tick)
+                for decision, written in tick.failed:
+                    self._conclude(tick, decision, written())
 
-    def _decide_some(self, rest: Iterator[Decision], row: deque[Decision]) -> bool:
+    def _decide_some(self, tick: _Tick) -> bool:
         """Have a row of decisions made; whether there was one to be made.
 
         In a row they take less time: what they need is in the processor's caches.
         """
         with self._shutdown.let_through():
             until = time.monotonic() + LONGEST_ROW
-            for decision in rest:
-                row.append(decision)
-                if len(row) == self._workers or time.monotonic() > until:
+            for decision in tick.decisions:
+                tick.row.append(decision)
+                if len(tick.row) == self._workers or time.monotonic() > until:
                     break
-        return bool(row)
+        return bool(tick.row)
 
-    def _send(self, decision: Decision) -> Pending[Status]:
+    def _write_row(self, tick: _Tick) -> None:
+        """Send a binding as soon as there is room for it on the way."""
+        while tick.row:
+            while len(tick.on_the_way) >= self._workers:
+                self._hear(tick)
+            decision = tick.row.popleft()
+            if result := self._ask_plugins(decision, tick.scheduler_of(decision.pod), tick.cluster):
+                self._conclude(tick, decision, result)
+            elif self._too_late():
+                tick.failed.append((decision, lambda: BindResult.UNTRIED))
+            else:
+                self._send(tick, decision)
+
+    def _send(self, tick: _Tick, decision: Decision) -> None:
         assert decision.node_name
-        return self._writer.begin_binding(decision.pod, decision.node_name, self._notes(decision))
+        notes = self._notes(decision)
+        try:
+            tick.on_the_way[self._writer.begin_binding(decision.pod, decision.node_name, notes)] = decision
+        except ApiError as error:
+            self._try_again(tick, decision, error)
 
-    def _try_again(self, decision: Decision, error: ApiError) -> Callable[[], BindResult | ApiError]:
+    def _hear(self, tick: _Tick, until: float = inf) -> None:
+        """Read the answers that have come; wait for one, but not beyond a time."""
+        for pending in first_answered(tick.on_the_way, until):
+            decision = tick.on_the_way.pop(pending)
+            try:
+                pending.answer()
+            except ApiError as error:
+                self._try_again(tick, decision, error)
+            else:
+                _take_time(decision)
+                self._conclude(tick, decision, BindResult.BOUND)
+
+    def _try_again(self, tick: _Tick, decision: Decision, error: ApiError) -> None:
         """Have a thread see to a binding, which may take a while: there are waits between tries."""
-        return self._pool.submit(self._write_binding, decision, error).result
+        tick.failed.append((decision, self._pool.submit(self._write_binding, decision, error).result))
 
     def _ask_plugins(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult | None:
         """What becomes of a decision without a binding of ours; None if there is to be one."""
@@ -218,18 +223,17 @@ class Clerk:
         """What is noted on a pod with its binding."""
         return {ANNOTATION: decision.as_annotation()} if self._annotate else {}
 
-    def _conclude(
-        self, decision: Decision, result: BindResult | ApiError, scheduler: Scheduler
-    ) -> BindResult:
+    def _conclude(self, tick: _Tick, decision: Decision, result: BindResult | ApiError) -> None:
         """Tell whom it concerns how a binding went."""
         if isinstance(result, ApiError):
             self._report.not_bound(decision, result)
-            return BindResult.WAITING
-        if decision.outcome == Outcome.SCHEDULED and result != BindResult.UNTRIED and not self._dry_run:
+            result = BindResult.WAITING
+        elif decision.outcome == Outcome.SCHEDULED and result != BindResult.UNTRIED and not self._dry_run:
             if result == BindResult.BOUND:
-                scheduler.post_bind(decision)
+                tick.scheduler_of(decision.pod).post_bind(decision)
             self._report.settled(decision, result)
-        return result
+        tick.settle(decision, result)
+        self._record(decision, result)
 
     # --- what is written besides ------------------------------------------------------------------------
 

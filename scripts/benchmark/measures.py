@@ -71,6 +71,7 @@ def burst(arena: Arena, contestant: Contestant, pods: int, limit: float, *, alik
     with settled(contestant, arena, limit) as (runs, bindings):
         stopped = runs.process.pause()
         arena.create(objects.pods(number, contestant.scheduler_name, alike=alike))
+        arena.collect_garbage()
         time.sleep(max(0, stopped + STOPPED - time.monotonic()))
         began = runs.process.resume()
         _wait(bindings, 1 + number, limit, runs.process)

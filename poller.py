@@ -18,8 +18,9 @@ from random import Random
 
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
 
-from lib.kube.api import Api, ApiError
+from lib.kube.api import Api
 from lib.kube.changes import Kind, waiting_pod
+from lib.kube.errors import ApiError
 from lib.kube.feed import Feed, News, PollingFeed
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy

@@ -6,8 +6,9 @@ import threading
 import pytest
 from faults import ALWAYS, Effect, Fault, answer, faulty, lose_answer, refuse
 
-from lib.kube import api
-from lib.kube.api import Api, ApiError
+from lib.kube import errors
+from lib.kube.api import Api
+from lib.kube.errors import ApiError
 from lib.kube.objects import Node, ObjectMeta, Pod
 
 NOBODY = "http://127.0.0.1:9"
@@ -41,27 +42,27 @@ def status(message: str) -> str:
     ],
 )
 def test_a_forbidden_request_names_its_rule(method: str, path: str, rule: str) -> None:
-    assert api.missing_rule(method, path) == rule
+    assert errors.missing_rule(method, path) == rule
 
 
 @pytest.mark.parametrize(
     ("effect", "error", "transient", "unsettled"),
     [
-        (answer(403, status("no")), api.ForbiddenError, False, False),
-        (answer(404, status("no")), api.NotFoundError, False, False),
-        (answer(409, status("no")), api.ConflictError, False, False),
-        (answer(410, status("no")), api.GoneError, False, False),
-        (answer(422, status("no")), api.StatusError, False, False),
-        (answer(429, status("no")), api.OverloadedError, True, False),
-        (answer(429, "a proxy's own words"), api.OverloadedError, True, False),
-        (answer(500, status("no")), api.ServerError, True, True),
-        (answer(504, "<html>"), api.ServerError, True, True),
-        (answer(404, "404 page not found\n"), api.NotFoundError, False, False),
-        (answer(404, "<html>"), api.AnswerError, False, True),
-        (answer(200, "<html>"), api.AnswerError, False, True),
-        (answer(200, '{"kind":"Node","metadata":{}}'), api.AnswerError, False, True),
-        (refuse(), api.LostAnswerError, True, True),
-        (lose_answer(), api.LostAnswerError, True, True),
+        (answer(403, status("no")), errors.ForbiddenError, False, False),
+        (answer(404, status("no")), errors.NotFoundError, False, False),
+        (answer(409, status("no")), errors.ConflictError, False, False),
+        (answer(410, status("no")), errors.GoneError, False, False),
+        (answer(422, status("no")), errors.StatusError, False, False),
+        (answer(429, status("no")), errors.OverloadedError, True, False),
+        (answer(429, "a proxy's own words"), errors.OverloadedError, True, False),
+        (answer(500, status("no")), errors.ServerError, True, True),
+        (answer(504, "<html>"), errors.ServerError, True, True),
+        (answer(404, "404 page not found\n"), errors.NotFoundError, False, False),
+        (answer(404, "<html>"), errors.AnswerError, False, True),
+        (answer(200, "<html>"), errors.AnswerError, False, True),
+        (answer(200, '{"kind":"Node","metadata":{}}'), errors.AnswerError, False, True),
+        (refuse(), errors.LostAnswerError, True, True),
+        (lose_answer(), errors.LostAnswerError, True, True),
     ],
 )
 def test_each_failure_has_its_error(
@@ -87,7 +88,7 @@ def test_a_write_that_may_not_be_made_is_not_sent(answers: list[bool]) -> None:
         Api(server.url, threading.Event(), may_write=lambda: next(asked)) as client,
     ):
         assert client.get_whole(POD)  # reads aren't asked about
-        with pytest.raises(api.NotLeadingError, match=f"POST {POD} is not sent"):
+        with pytest.raises(errors.NotLeadingError, match=f"POST {POD} is not sent"):
             client.create(POD, Pod(ObjectMeta()), Pod)
     assert list(asked) == []
     assert server.requests == [("GET", POD)]
@@ -108,7 +109,7 @@ def test_once_it_is_to_stop_nothing_is_tried_again() -> None:
         faulty(NOBODY, Fault("GET", POD, answer(503), ALWAYS)) as server,
         Api(server.url, stopping) as client,
     ):
-        with pytest.raises(api.ServerError):
+        with pytest.raises(errors.ServerError):
             client.get(POD, Pod)
         assert len(server.requests) == 1
 

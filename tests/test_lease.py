@@ -13,7 +13,8 @@ from faults import ALWAYS, Answer, Exchange, Fault, FaultyProxy, faulty, lose_an
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lib.kube.api import Api, ApiError, ConflictError
+from lib.kube.api import Api
+from lib.kube.errors import ApiError, ConflictError
 from lib.kube.lease import Candidate, LeaderElection
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"

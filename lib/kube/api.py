@@ -4,17 +4,13 @@ What fails raises an ApiError, whose text says what happened, where, and what to
 """
 
 import logging
-import re
-import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, field
-from functools import lru_cache, partial
-from math import inf
-from typing import Any, Generic, TypeVar, cast
+from functools import partial
+from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
@@ -30,25 +26,29 @@ from tenacity import (
 )
 from tenacity.nap import sleep_using_event
 
-from lib.kube.objects import Object, ObjectMeta, Status, decode_hook
+from lib.kube.decoding import (
+    Listing,
+    Page,
+    WatchEvent,
+    decode_event,
+    decode_object,
+    decode_page,
+    decode_raw_page,
+)
+from lib.kube.errors import AnswerError, ApiError, GoneError, NotLeadingError, UnreachableError, refusal
+from lib.kube.exchange import TIMEOUT, Counted, Pending, Traffic, in_words, read_all
+from lib.kube.objects import Object
 from lib.kube.transport import KeepAliveTransport, Sent, to_host, to_unix_socket
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Object)
 Item = TypeVar("Item")
-Read = TypeVar("Read")
 
 PAGE = 1000
 """Objects asked for at a time: neither side holds a whole cluster at once."""
 
-TIMEOUT = httpx.Timeout(10, connect=3)
-"""Seconds for each step of a request; the API server itself gives up on most after 60."""
-
 ACCEPT = {"Accept": "application/json", "Accept-Encoding": "gzip"}
-
-LONGEST_ANSWER = 60.0
-"""Seconds for the whole of an answer."""
 
 LONGEST_WATCH = 300
 """Seconds after which the API server is asked to end a watch, which is then opened again."""
@@ -56,136 +56,8 @@ LONGEST_WATCH = 300
 LONGEST_QUIET_WATCH = LONGEST_WATCH + 15.0
 """Seconds after which a watch that the API server should have ended is taken for dead."""
 
-LONGEST_WAIT = 60.0
-"""Seconds that a server's Retry-After is honoured for at the most."""
-
 STRATEGIC = "application/strategic-merge-patch+json"
 """A patch that merges lists by their key, so that one condition can be set beside the others."""
-
-
-class ApiError(Exception):
-    """A request did not succeed. The text is one line, for a person."""
-
-    transient = False
-    """Whether the same request may succeed a moment later."""
-
-    unsettled = False
-    """Whether a write may have happened all the same: it must be looked up before it is made again."""
-
-    retry_after: float | None = None
-    """Seconds that the server asks to be left alone for."""
-
-
-class UnreachableError(ApiError):
-    """No connection: nothing listens there."""
-
-    transient = True
-
-
-class NotLeadingError(ApiError):
-    """A write was not sent: poller may not write, as another may be leading by now."""
-
-
-class LostAnswerError(ApiError):
-    """A request was sent, and its answer never came, or not in time."""
-
-    transient = True
-    unsettled = True
-
-
-class AnswerError(ApiError):
-    """Something answered, but not as the Kubernetes API does: HTML, half an answer, another shape."""
-
-    unsettled = True
-
-
-class StatusError(ApiError):
-    """The API server, or the proxy before it, refused; the text holds its own words."""
-
-
-class ForbiddenError(StatusError):
-    """403: whoever kubectl proxy speaks for may not do that."""
-
-
-class NotFoundError(StatusError):
-    """404: no such object."""
-
-
-class ConflictError(StatusError):
-    """409: the object is not, or no longer, in the state that the request takes for granted."""
-
-
-class GoneError(StatusError):
-    """410: the list that is being paged through, or the version to watch from, has expired."""
-
-
-class OverloadedError(StatusError):
-    """429: too many requests; nothing was done."""
-
-    transient = True
-
-
-class ServerError(StatusError):
-    """5xx: the API server, or the proxy that can't reach it, failed."""
-
-    transient = True
-    unsettled = True
-
-
-_ERRORS: dict[int, type[StatusError]] = {
-    403: ForbiddenError,
-    404: NotFoundError,
-    409: ConflictError,
-    410: GoneError,
-    429: OverloadedError,
-}
-
-
-@dataclass
-class Listing(Generic[Item]):
-    """All objects of a list, and a line for each that could not be read, by its name.
-
-    resource_version: of the cluster's last write before the list was made.
-    """
-
-    items: list[Item] = field(default_factory=list)
-    malformed: dict[str, str] = field(default_factory=dict)
-    resource_version: str = ""
-
-
-@dataclass(frozen=True)
-class WatchEvent(Generic[Item]):
-    """What happened to an object: "ADDED", "MODIFIED" or "DELETED"; or a "BOOKMARK", which is of no object.
-
-    name: of the object, as people know it. object: as it is now, or was last; None if that can't be read, and
-    then `malformed` says why.
-    """
-
-    type: str
-    metadata: ObjectMeta
-    name: str = ""
-    object: Item | None = None
-    malformed: str = ""
-
-
-class _ListMeta(Object):
-    resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
-
-
-class _Page(Object, Generic[Item]):
-    kind: str
-    metadata: _ListMeta
-    items: list[Item] | None
-
-
-class _Named(Object):
-    metadata: ObjectMeta
-
-
-class _WatchLine(Object):
-    type: str
-    object: msgspec.Raw
 
 
 def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> list[str]:
@@ -193,32 +65,13 @@ def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> 
     return [f"{api}/namespaces/{name}/{resource}" for name in namespaces] or [f"{api}/{resource}"]
 
 
-_Decode = Callable[[bytes, dict[str, str]], _Page[Item]]
+_Decode = Callable[[bytes, dict[str, str]], Page[Item]]
 """Reads a page, and notes down what of it can't be read."""
-
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def always() -> bool:
     """Whether poller may write, when nobody but us is there."""
     return True
-
-
-@dataclass
-class _Counted:
-    """A request, and with which code it was answered."""
-
-    code: int | None = None
-
-
-class Traffic:
-    """Is told of requests, by several threads. This one makes nothing of it."""
-
-    def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
-        """A request was answered after so many seconds; without a code, it wasn't."""
-
-    def retried(self) -> None:
-        """A request is made once more."""
 
 
 class Api:
@@ -289,8 +142,8 @@ class Api:
         An object that can't be read is named in the listing's `malformed`, the others are read all the same.
         """
 
-        def decode(body: bytes, malformed: dict[str, str]) -> _Page[T]:
-            return _decode_page(body, kind, f"GET {path}", malformed)
+        def decode(body: bytes, malformed: dict[str, str]) -> Page[T]:
+            return decode_page(body, kind, f"GET {path}", malformed)
 
         return self._list(path, selectors, decode)
 
@@ -306,7 +159,7 @@ class Api:
 
     def list_whole(self, path: str) -> Listing[msgspec.Raw]:
         """All objects at a path, each as the API server has it, with all its fields."""
-        return self._list(path, {}, lambda body, _: _decode_raw_page(body, f"GET {path}"))
+        return self._list(path, {}, lambda body, _: decode_raw_page(body, f"GET {path}"))
 
     def _list(self, path: str, selectors: Mapping[str, str], decode: _Decode[Item]) -> Listing[Item]:
         for _ in range(3):
@@ -343,12 +196,12 @@ class Api:
 
     def _open_watch(self, path: str, kind: type[T], query: Mapping[str, str]) -> "Watch[T]":
         where = f"WATCH {path}"
-        with _in_words(where), self._counted("GET") as request:
+        with in_words(where), self._counted("GET") as request:
             answer = self._dispatch("GET", path, query, None, ACCEPT).receive()
             request.code = answer.status_code
             if not answer.is_success:
                 with closing(answer):
-                    raise _refusal(where, "WATCH", path, answer, read_all(answer, where))
+                    raise refusal(where, "WATCH", path, answer, read_all(answer, where))
         log.debug("%s from version %s", where, query["resourceVersion"])
         # The server has answered in time; from here on it speaks only when something happens.
         answer.request.extensions["timeout"]["read"] = LONGEST_QUIET_WATCH
@@ -356,7 +209,7 @@ class Api:
 
     def get(self, path: str, kind: type[T]) -> T:
         """One object."""
-        return _decode_object(self.get_whole(path), kind, f"GET {path}")
+        return decode_object(self.get_whole(path), kind, f"GET {path}")
 
     def get_whole(self, path: str) -> bytes:
         """One object as the API server has it, with all its fields."""
@@ -375,7 +228,7 @@ class Api:
         content = msgspec.json.encode(new)
         return Pending(
             self._exchange("POST", path, None, content, "application/json"),
-            lambda body: _decode_object(body, answer, f"POST {path}"),
+            lambda body: decode_object(body, answer, f"POST {path}"),
         )
 
     def replace(self, path: str, new: Object, answer: type[T]) -> T:
@@ -384,7 +237,7 @@ class Api:
         ConflictError when there is another version by now. Tried once, as `create` is.
         """
         body = self._send("PUT", path, content=msgspec.json.encode(new), kind="application/json")
-        return _decode_object(body, answer, f"PUT {path}")
+        return decode_object(body, answer, f"PUT {path}")
 
     def patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> T:
         """Merge `patch` into an object; what came of it.
@@ -393,7 +246,7 @@ class Api:
         """
         content = msgspec.json.encode(patch)
         body = self.retrying()(self._send, "PATCH", path, content=content, kind=STRATEGIC)
-        return _decode_object(body, answer, f"PATCH {path}")
+        return decode_object(body, answer, f"PATCH {path}")
 
     def delete(self, path: str, uid: str) -> None:
         """Delete the object that has this uid, gracefully; ConflictError if another has its name now."""
@@ -424,7 +277,7 @@ class Api:
         """Send a request, once, and stop there; then wait for the body of a good answer."""
         headers = ACCEPT | ({"Content-Type": kind} if kind else {})
         where = f"{method} {path}"
-        with _in_words(where, self._timeout.read or 0), self._counted(method) as request:
+        with in_words(where, self._timeout.read or 0), self._counted(method) as request:
             sent = self._dispatch(method, path, params, content, headers)
             yield sent
             with closing(sent.receive()) as answer:
@@ -432,13 +285,13 @@ class Api:
             request.code = answer.status_code
         log.debug("%s %s, %d bytes", where, answer.status_code, len(body))
         if not answer.is_success:
-            raise _refusal(where, method, path, answer, body)
+            raise refusal(where, method, path, answer, body)
         return body
 
     @contextmanager
-    def _counted(self, method: str) -> Iterator[_Counted]:
+    def _counted(self, method: str) -> Iterator[Counted]:
         """Tell of the request that is made in this block."""
-        began, request, sent = time.monotonic(), _Counted(), True
+        began, request, sent = time.monotonic(), Counted(), True
         try:
             yield request
         except NotLeadingError:
@@ -487,47 +340,6 @@ class Api:
         return f"nothing answers at {self.address} ({error}); start a proxy there with: {command}"
 
 
-class Pending(Generic[Read]):
-    """A request that was sent. Its answer can be read once, and may come before it is asked for."""
-
-    def __init__(self, exchange: Generator[Sent, None, bytes], decode: Callable[[bytes], Read]) -> None:
-        self._exchange = exchange
-        self._decode = decode
-        self._sent = next(exchange)
-
-    def fileno(self) -> int:
-        """What to look at for whether there is an answer."""
-        return self._sent.fileno()
-
-    @property
-    def due(self) -> float:
-        """When an answer will be taken for lost, in `time.monotonic`'s seconds."""
-        return self._sent.due
-
-    def answer(self) -> Read:
-        """Wait for the answer; what it says."""
-        try:
-            next(self._exchange)
-        except StopIteration as end:
-            return self._decode(end.value)
-        raise AssertionError("an exchange ends with the answer")
-
-
-def first_answered(pending: Collection[Pending[Read]], until: float = inf) -> list[Pending[Read]]:
-    """Those of which there is something to read, or whose answer is overdue; waits until there is one.
-
-    until: in `time.monotonic`'s seconds, to wait no longer. None are returned then.
-    """
-    by_number = {each.fileno(): each for each in pending}
-    readable = select.poll()
-    for number in by_number:
-        readable.register(number, select.POLLIN)
-    until = min([until, *(each.due for each in by_number.values())])
-    found = readable.poll(max(0.0, until - time.monotonic()) * 1000)
-    now = time.monotonic()
-    return [by_number[number] for number, _ in found] or [each for each in pending if each.due <= now]
-
-
 class Watch(Generic[T]):
     """An open watch: iterate over it for its lines, as they come; `read` tells what happened.
 
@@ -543,7 +355,7 @@ class Watch(Generic[T]):
 
     def __iter__(self) -> Iterator[bytes]:
         rest = b""
-        with _in_words(self._where, LONGEST_QUIET_WATCH), closing(self._answer):
+        with in_words(self._where, LONGEST_QUIET_WATCH), closing(self._answer):
             for chunk in self._answer.iter_bytes():
                 *lines, rest = (rest + chunk).split(b"\n")
                 yield from lines
@@ -555,50 +367,7 @@ class Watch(Generic[T]):
 
     def read(self, line: bytes) -> WatchEvent[T]:
         """What a line says."""
-        kind = self._kind
-        try:
-            event = _decoder(_WatchLine).decode(line)
-            if event.type == "ERROR":
-                status = _decoder(Status).decode(event.object)
-                raise _error_of(status.code)(f"{self._where}: {status.code} {status.message}")
-            if event.type == "BOOKMARK":
-                return WatchEvent(event.type, _decoder(_Named).decode(event.object).metadata)
-            try:
-                read, why = _decoder(kind).decode(event.object), ""
-                metadata = read.metadata
-            except _UNREADABLE as error:
-                read, why = None, _left_out(kind, event.object, error)
-                metadata = _decoder(_Named).decode(event.object).metadata
-        except _UNREADABLE as error:
-            raise _unreadable(self._where, line, error) from error
-        return WatchEvent(event.type, metadata, _called(metadata), read, why)
-
-
-@contextmanager
-def _in_words(where: str, within: float = TIMEOUT.read or 0) -> Iterator[None]:
-    """Have what goes wrong on the way of an answer raised as the ApiError it is; `within` is in seconds."""
-    try:
-        yield
-    except httpx.TimeoutException as error:
-        raise LostAnswerError(f"{where}: no answer within {within:.0f} s") from error
-    except httpx.TransportError as error:
-        raise LostAnswerError(f"{where}: the connection broke ({error})") from error
-    except httpx.DecodingError as error:
-        raise AnswerError(f"{where}: the answer can't be unpacked ({error})") from error
-
-
-def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:
-    """The body, if it comes in time: a server that sends a byte now and then would else keep us for ever.
-
-    within: seconds. LostAnswerError when it doesn't.
-    """
-    until = time.monotonic() + within
-    chunks = []
-    for chunk in answer.iter_bytes():
-        chunks.append(chunk)
-        if time.monotonic() > until:
-            raise LostAnswerError(f"{where}: the answer isn't complete after {within:g} s")
-    return b"".join(chunks)
+        return decode_event(line, self._kind, self._where)
 
 
 def _retry_after_or_backoff(state: RetryCallState) -> float:
@@ -609,115 +378,3 @@ def _retry_after_or_backoff(state: RetryCallState) -> float:
 
 
 _backoff = wait_exponential_jitter(multiplier=0.1, max=5, jitter=0.1)
-
-
-def _refusal(where: str, method: str, path: str, answer: httpx.Response, body: bytes) -> ApiError:
-    """The error that an answer other than 2xx stands for."""
-    code = answer.status_code
-    try:
-        status = _decoder(Status).decode(body)
-    except _UNREADABLE:
-        status = None
-    sort = answer.headers.get("Content-Type", "no content type")
-    said = f"{code} {answer.reason_phrase} ({sort}: {_start(body)!r})"
-    if code == 404 and body.startswith(b"404 page not found"):  # Go's own words
-        return NotFoundError(f"{where}: {said}; the API server has no such resource")
-    if not status and code != 429 and code < 500:
-        what = "is no answer of the Kubernetes API; does kubectl proxy listen there?"
-        return AnswerError(f"{where}: {said} {what}")
-    words = f"{code} {status.message}" if status else said
-    if not status and code >= 500:
-        words += "; the proxy may not reach its API server"
-    if code == 403 and "is being terminated" not in words:  # a namespace that ends is no matter of rights
-        words += f"; the rule that is missing: {missing_rule(method, path)}"
-    error = _error_of(code)(f"{where}: {words}")
-    if re.fullmatch("[0-9]+", after := answer.headers.get("Retry-After", "")):
-        error.retry_after = min(float(after), LONGEST_WAIT)
-    return error
-
-
-def _error_of(code: int) -> type[StatusError]:
-    return _ERRORS.get(code, ServerError if code >= 500 else StatusError)
-
-
-def _start(body: bytes) -> str:
-    """How an answer begins: enough to recognise it by."""
-    return " ".join(body[:200].decode(errors="replace").split())[:60]
-
-
-_PATH = re.compile(
-    r"/api(?:s/(?P<group>[^/]+))?/v[^/]+(?:/namespaces/(?P<namespace>[^/]+))?"
-    r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+)(?P<subresource>/[^/]+)?)?"
-)
-
-
-def missing_rule(method: str, path: str) -> str:
-    """The RBAC rule that a request needs, as a Role or ClusterRole has it; WATCH is a method, too."""
-    match = _PATH.fullmatch(path)
-    if not match:
-        return f'{{nonResourceURLs: ["{path}"], verbs: ["{method.lower()}"]}}'
-    verbs = {"GET": "get" if match["name"] else "list", "POST": "create", "PUT": "update"}
-    verb = verbs.get(method, method.lower())
-    resource = match["resource"] + (match["subresource"] or "")
-    return f'{{apiGroups: ["{match["group"] or ""}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
-
-
-@lru_cache
-def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    return msgspec.json.Decoder(kind, dec_hook=decode_hook)
-
-
-def _decode_object(body: bytes, kind: type[T], where: str) -> T:
-    try:
-        return cast(T, _decoder(kind).decode(body))
-    except _UNREADABLE as error:
-        raise _unreadable(where, body, error) from error
-
-
-def _decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> _Page[T]:
-    """A page of a list; objects that can't be read are left out of it and named in `malformed`."""
-    try:
-        page: _Page[T] = _decoder(_Page[kind]).decode(body)  # type: ignore[valid-type]
-    except _UNREADABLE:  # once more, object by object, to keep the others
-        page = _decode_singly(body, kind, where, malformed)
-    if page.kind != f"{kind.__name__}List":
-        raise AnswerError(f"{where}: a {kind.__name__}List was asked for, {page.kind!r} came back")
-    return page
-
-
-def _decode_raw_page(body: bytes, where: str) -> _Page[msgspec.Raw]:
-    try:
-        page: _Page[msgspec.Raw] = _decoder(_Page[msgspec.Raw]).decode(body)
-    except _UNREADABLE as error:
-        raise _unreadable(where, body, error) from error
-    return page
-
-
-def _decode_singly(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> _Page[T]:
-    raw = _decode_raw_page(body, where)
-    items = []
-    for each in raw.items or []:
-        try:
-            items.append(_decoder(kind).decode(each))
-        except _UNREADABLE as error:
-            malformed[_name_of(each)] = _left_out(kind, each, error)
-    return _Page(kind=raw.kind, metadata=raw.metadata, items=items)
-
-
-def _name_of(raw: msgspec.Raw) -> str:
-    try:
-        return _called(_decoder(_Named).decode(raw).metadata)
-    except _UNREADABLE:
-        return "?"
-
-
-def _called(metadata: ObjectMeta) -> str:
-    return f"{metadata.namespace}/{metadata.name}".lstrip("/")
-
-
-def _left_out(kind: type[Object], raw: msgspec.Raw, error: Exception) -> str:
-    return f"{kind.__name__} {_name_of(raw)} can't be read and is left out: {error}"
-
-
-def _unreadable(where: str, body: bytes, error: Exception) -> AnswerError:
-    return AnswerError(f"{where}: the answer is no Kubernetes object ({error}); it begins {_start(body)!r}")

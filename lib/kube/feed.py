@@ -7,8 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
-from lib.kube.api import Api, ForbiddenError, Listing, NotFoundError, paths_of
+from lib.kube.api import Api, paths_of
 from lib.kube.changes import AnyChange, Change, Changed, Kind
+from lib.kube.decoding import Listing
+from lib.kube.errors import ForbiddenError, NotFoundError
 from lib.kube.objects import (
     LabelSelector,
     Namespace,

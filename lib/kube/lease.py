@@ -20,7 +20,8 @@ from math import ceil
 from random import random
 from uuid import uuid4
 
-from lib.kube.api import Api, ApiError, ConflictError, NotFoundError
+from lib.kube.api import Api
+from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.objects import Lease, LeaseSpec, is_object_name
 
 log = logging.getLogger(__name__)

@@ -453,6 +453,10 @@ class Status(Object, tag_field="kind", tag=True):
     code: int = 0
 
 
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What is raised when JSON can't be read as objects."""
+
+
 def decode_hook(kind: type, raw: Any) -> Any:
     """Read what msgspec doesn't know of itself: quantities, which the API also takes as bare numbers."""
     if kind is Quantity:

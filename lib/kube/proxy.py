@@ -9,7 +9,7 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from lib.kube.api import ApiError
+from lib.kube.errors import ApiError
 
 log = logging.getLogger(__name__)
 

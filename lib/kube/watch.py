@@ -8,18 +8,10 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Generic
 
-from lib.kube.api import (
-    Api,
-    ApiError,
-    ForbiddenError,
-    GoneError,
-    Listing,
-    LostAnswerError,
-    Watch,
-    WatchEvent,
-    paths_of,
-)
+from lib.kube.api import Api, Watch, paths_of
 from lib.kube.changes import Change, Changed
+from lib.kube.decoding import Listing, WatchEvent
+from lib.kube.errors import ApiError, ForbiddenError, GoneError, LostAnswerError
 from lib.kube.feed import ALL_PODS, UNCOUNTED, Feed, Known, News, key_of
 from lib.kube.objects import Node, Pod, Service
 

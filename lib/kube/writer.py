@@ -10,7 +10,9 @@ from datetime import UTC, datetime, timedelta
 from enum import Enum
 from threading import Lock
 
-from lib.kube.api import Api, ApiError, ConflictError, NotFoundError, Pending, paths_of
+from lib.kube.api import Api, paths_of
+from lib.kube.errors import ApiError, ConflictError, NotFoundError
+from lib.kube.exchange import Pending
 from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
 
 log = logging.getLogger(__name__)

@@ -10,14 +10,8 @@ from functools import cached_property, partial
 from math import inf
 from typing import TypeVar
 
-from lib.kube.api import (
-    ApiError,
-    LostAnswerError,
-    NotLeadingError,
-    Pending,
-    UnreachableError,
-    first_answered,
-)
+from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError
+from lib.kube.exchange import Pending, first_answered
 from lib.kube.objects import Pod, Status
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster

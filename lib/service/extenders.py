@@ -7,7 +7,9 @@ from functools import lru_cache
 import httpx
 import msgspec
 
-from lib.kube.api import Api, ApiError, read_all
+from lib.kube.api import Api
+from lib.kube.errors import ApiError
+from lib.kube.exchange import read_all
 from lib.kube.objects import Node, ObjectMeta, Pod
 from lib.scheduling.extender import Extender, ExtenderError, Extenders
 from lib.service.config.extenders import ExtenderConfig

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from lib.kube.api import Traffic
+from lib.kube.exchange import Traffic
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.decision import Decision
 from lib.scheduling.observer import CycleObserver

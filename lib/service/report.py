@@ -9,7 +9,8 @@ from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from lib.kube.api import ApiError, Listing
+from lib.kube.decoding import Listing
+from lib.kube.errors import ApiError
 from lib.kube.objects import Object, Pod
 from lib.kube.writer import BindResult
 from lib.scheduling.cluster import Cluster

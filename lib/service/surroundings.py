@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from lib.kube.api import ForbiddenError
+from lib.kube.errors import ForbiddenError
 from lib.kube.feed import Feed
 from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.scheduling.affinity import terms_of

@@ -1,0 +1,147 @@
+"""Reads what the API server answers: objects, lists of them, lines of a watch; each error names its place."""
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+
+from lib.kube.errors import AnswerError, beginning, error_of
+from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Status, decode_hook
+
+T = TypeVar("T", bound=Object)
+Item = TypeVar("Item")
+
+
+@dataclass
+class Listing(Generic[Item]):
+    """All objects of a list, and a line for each that could not be read, by its name.
+
+    resource_version: of the cluster's last write before the list was made.
+    """
+
+    items: list[Item] = field(default_factory=list)
+    malformed: dict[str, str] = field(default_factory=dict)
+    resource_version: str = ""
+
+
+@dataclass(frozen=True)
+class WatchEvent(Generic[Item]):
+    """What happened to an object: "ADDED", "MODIFIED" or "DELETED"; or a "BOOKMARK", which is of no object.
+
+    name: of the object, as people know it. object: as it is now, or was last; None if that can't be read, and
+    then `malformed` says why.
+    """
+
+    type: str
+    metadata: ObjectMeta
+    name: str = ""
+    object: Item | None = None
+    malformed: str = ""
+
+
+class _ListMeta(Object):
+    resource_version: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+
+
+class Page(Object, Generic[Item]):
+    """A list as it is answered: all of it, or a part and where to go on."""
+
+    kind: str
+    metadata: _ListMeta
+    items: list[Item] | None
+
+
+class _Named(Object):
+    metadata: ObjectMeta
+
+
+class _WatchLine(Object):
+    type: str
+    object: msgspec.Raw
+
+
+@lru_cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind, dec_hook=decode_hook)
+
+
+def decode_object(body: bytes, kind: type[T], where: str) -> T:
+    """One object; AnswerError when it isn't one."""
+    try:
+        return cast(T, _decoder(kind).decode(body))
+    except UNREADABLE as error:
+        raise _unreadable(where, body, error) from error
+
+
+def decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> Page[T]:
+    """A page of a list; objects that can't be read are left out of it and named in `malformed`."""
+    try:
+        page: Page[T] = _decoder(Page[kind]).decode(body)  # type: ignore[valid-type]
+    except UNREADABLE:  # once more, object by object, to keep the others
+        page = _decode_singly(body, kind, where, malformed)
+    if page.kind != f"{kind.__name__}List":
+        raise AnswerError(f"{where}: a {kind.__name__}List was asked for, {page.kind!r} came back")
+    return page
+
+
+def decode_raw_page(body: bytes, where: str) -> Page[msgspec.Raw]:
+    """A page of a list whose objects are left as they are."""
+    try:
+        page: Page[msgspec.Raw] = _decoder(Page[msgspec.Raw]).decode(body)
+    except UNREADABLE as error:
+        raise _unreadable(where, body, error) from error
+    return page
+
+
+def _decode_singly(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> Page[T]:
+    raw = decode_raw_page(body, where)
+    items = []
+    for each in raw.items or []:
+        try:
+            items.append(_decoder(kind).decode(each))
+        except UNREADABLE as error:
+            malformed[_name_of(each)] = _left_out(kind, each, error)
+    return Page(kind=raw.kind, metadata=raw.metadata, items=items)
+
+
+def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
+    """What a line of a watch says."""
+    try:
+        event = _decoder(_WatchLine).decode(line)
+        if event.type == "ERROR":
+            status = _decoder(Status).decode(event.object)
+            raise error_of(status.code)(f"{where}: {status.code} {status.message}")
+        if event.type == "BOOKMARK":
+            return WatchEvent(event.type, _decoder(_Named).decode(event.object).metadata)
+        try:
+            read, why = _decoder(kind).decode(event.object), ""
+            metadata = read.metadata
+        except UNREADABLE as error:
+            read, why = None, _left_out(kind, event.object, error)
+            metadata = _decoder(_Named).decode(event.object).metadata
+    except UNREADABLE as error:
+        raise _unreadable(where, line, error) from error
+    return WatchEvent(event.type, metadata, _called(metadata), read, why)
+
+
+def _name_of(raw: msgspec.Raw) -> str:
+    try:
+        return _called(_decoder(_Named).decode(raw).metadata)
+    except UNREADABLE:
+        return "?"
+
+
+def _called(metadata: ObjectMeta) -> str:
+    return f"{metadata.namespace}/{metadata.name}".lstrip("/")
+
+
+def _left_out(kind: type[Object], raw: msgspec.Raw, error: Exception) -> str:
+    return f"{kind.__name__} {_name_of(raw)} can't be read and is left out: {error}"
+
+
+def _unreadable(where: str, body: bytes, error: Exception) -> AnswerError:
+    return AnswerError(
+        f"{where}: the answer is no Kubernetes object ({error}); it begins {beginning(body)!r}"
+    )

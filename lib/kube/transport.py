@@ -172,7 +172,7 @@ class _Connection:
             *(b"%b: %b" % header for header in request.headers.raw),
             b"\r\n",
         ]
-        message = b"\r\n".join(lines) + request.content
+        message = b"\r\n".join(lines) + request.read()
         self.socket.settimeout(self._timeout["write"])
         if check := request.extensions.get("before_sending"):
             check()

@@ -6,8 +6,7 @@ Source: pkg/scheduler/schedule_one.go
 import inspect
 import logging
 import traceback
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -40,6 +39,9 @@ from lib.scheduling.observer import ERROR, CycleObserver
 from lib.scheduling.policy import FilterFunction, ScoreFunction
 
 log = logging.getLogger(__name__)
+
+FAILURES = (Exception, SystemExit)
+"""What a plugin may raise and end its pod's cycle only: a policy that calls sys.exit() ends no one else."""
 
 NOT_BOUND = unschedulable("every bind plugin left the pod to another")
 
@@ -83,19 +85,23 @@ class Scheduler:
         decision = Decision(
             pod, Outcome.UNSCHEDULABLE, all_nodes=len(cluster.nodes), began=self._observer.began()
         )
-        with self._answering_for(decision, cluster):
+        try:
             self._decide(decision, cluster)
+        except FAILURES as error:
+            self._fail(decision, cluster, error)
         decision.ended = self._observer.ended()
         return decision
 
     def ask_again(self, decision: Decision, cluster: Cluster, waited: float) -> None:
         """Ask Permit once more about a pod that waits; `waited` is in seconds."""
-        with self._answering_for(decision, cluster):
+        try:
             if decision.node_name in cluster.nodes:
                 self._permit(decision, cluster, waited)
             else:
                 self._asking.plugin = None
                 self._reject(decision, cluster, unschedulable(f"node {decision.node_name} has gone"))
+        except FAILURES as error:
+            self._fail(decision, cluster, error)
         decision.ended = self._observer.ended()
 
     def bind(self, decision: Decision, cluster: Cluster) -> bool:
@@ -103,34 +109,11 @@ class Scheduler:
 
         If none did, and the decision's outcome still is `scheduled`, poller is to POST the binding.
         """
-        assert decision.node_name
-        arguments = decision.state, decision.pod, decision.node_name
-        with self._answering_for(decision, cluster):
-            self._observer.entering("PreBind")
-            for plugin in self._pre_binders:
-                self._asking.plugin = plugin
-                if status := checked(plugin.pre_bind(*arguments)):
-                    self._reject(decision, cluster, status)
-                    return False
-            self._observer.left()
-            if self._extenders.bind(decision.pod, decision.node_name):
-                return True
-            for binder in self._binders:
-                self._observer.entering("Bind")
-                self._asking.plugin = binder
-                status = checked(binder.bind(*arguments))
-                if status is None:
-                    self._observer.left()
-                    return True
-                if status == POST:
-                    self._observer.passed_on()
-                    return False
-                if status != SKIP:
-                    self._reject(decision, cluster, status)
-                    return False
-                self._observer.left(SKIP.code.value)
-            self._reject(decision, cluster, NOT_BOUND)
-        return False
+        try:
+            return self._bind(decision, cluster)
+        except FAILURES as error:
+            self._fail(decision, cluster, error)
+            return False
 
     def post_bind(self, decision: Decision) -> None:
         """Tell the plugins that a pod is bound; nothing they do can change that."""
@@ -144,16 +127,12 @@ class Scheduler:
                 log.exception("plugin %s failed after %s was bound", plugin.name, decision.pod, extra=about)
         self._observer.left()
 
-    @contextmanager
-    def _answering_for(self, decision: Decision, cluster: Cluster) -> Iterator[None]:
-        """Turn what a plugin raises into the decision's outcome."""
-        try:
-            yield
-        except (Exception, SystemExit) as error:  # a policy that calls sys.exit() ends no one else
-            self._observer.left(ERROR)
-            if decision.node_name:
-                self.give_up(decision, cluster)
-            decision.outcome, decision.reason = Outcome.ERROR, self._blame(error)
+    def _fail(self, decision: Decision, cluster: Cluster, error: BaseException) -> None:
+        """Turn what a plugin raised into the decision's outcome."""
+        self._observer.left(ERROR)
+        if decision.node_name:
+            self.give_up(decision, cluster)
+        decision.outcome, decision.reason = Outcome.ERROR, self._blame(error)
 
     def _decide(self, decision: Decision, cluster: Cluster) -> None:
         answers = self._evaluator.answers_for(decision.pod, cluster)
@@ -238,6 +217,36 @@ class Scheduler:
                 return
         if decision.outcome == Outcome.WAITING:
             self._observer.left(Code.WAIT.value)
+
+    def _bind(self, decision: Decision, cluster: Cluster) -> bool:
+        """Ask the plugins before the binding, and those that may make it; whether one did."""
+        assert decision.node_name
+        arguments = decision.state, decision.pod, decision.node_name
+        self._observer.entering("PreBind")
+        for plugin in self._pre_binders:
+            self._asking.plugin = plugin
+            if status := checked(plugin.pre_bind(*arguments)):
+                self._reject(decision, cluster, status)
+                return False
+        self._observer.left()
+        if self._extenders.bind(decision.pod, decision.node_name):
+            return True
+        for binder in self._binders:
+            self._observer.entering("Bind")
+            self._asking.plugin = binder
+            status = checked(binder.bind(*arguments))
+            if status is None:
+                self._observer.left()
+                return True
+            if status == POST:
+                self._observer.passed_on()
+                return False
+            if status != SKIP:
+                self._reject(decision, cluster, status)
+                return False
+            self._observer.left(SKIP.code.value)
+        self._reject(decision, cluster, NOT_BOUND)
+        return False
 
     def _reject(self, decision: Decision, cluster: Cluster, status: Status) -> None:
         """A plugin rejected the node that was picked."""

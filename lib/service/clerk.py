@@ -11,7 +11,7 @@ from math import inf
 from typing import TypeVar
 
 from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError
-from lib.kube.exchange import Pending, first_answered
+from lib.kube.exchange import OnTheWay
 from lib.kube.objects import Pod, Status
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
@@ -59,7 +59,7 @@ class _Tick:
     cluster: Cluster
     settle: Callable[[Decision, BindResult], None]
     row: deque[Decision] = field(default_factory=deque)
-    on_the_way: dict[Pending[Status], Decision] = field(default_factory=dict)
+    on_the_way: OnTheWay[Status, Decision] = field(default_factory=OnTheWay)
     failed: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = field(default_factory=list)
 
 
@@ -161,14 +161,13 @@ class Clerk:
         assert decision.node_name
         notes = self._notes(decision)
         try:
-            tick.on_the_way[self._writer.begin_binding(decision.pod, decision.node_name, notes)] = decision
+            tick.on_the_way.add(self._writer.begin_binding(decision.pod, decision.node_name, notes), decision)
         except ApiError as error:
             self._try_again(tick, decision, error)
 
     def _hear(self, tick: _Tick, until: float = inf) -> None:
         """Read the answers that have come; wait for one, but not beyond a time."""
-        for pending in first_answered(tick.on_the_way, until):
-            decision = tick.on_the_way.pop(pending)
+        for pending, decision in tick.on_the_way.take_answered(until):
             try:
                 pending.answer()
             except ApiError as error:

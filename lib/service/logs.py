@@ -49,6 +49,9 @@ def set_up_logging(log_format: LogFormat, *, verbose: bool) -> TextIO:
         sys.excepthook = lambda *raised: _log_uncaught(raised[1])
         threading.excepthook = lambda raised: _log_uncaught(raised.exc_value)
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
+    # What no line says needn't be found out for each: docs.python.org/3/howto/logging.html#optimization
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     for noisy in ("httpx", "httpcore"):  # lib.kube.api names each request in one line of its own
         logging.getLogger(noisy).setLevel(logging.WARNING)
     return Printed() if log_format == LogFormat.JSON else sys.stderr

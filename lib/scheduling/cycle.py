@@ -283,13 +283,14 @@ class Scheduler:
         return f"plugin {name} failed at {Path(last.filename).name}:{last.lineno}: {what}"
 
 
-def _runner_up(totals: Sequence[int], pick: int) -> list[int]:
-    """The best but the pick, if there is another."""
-    others = [*totals[:pick], *totals[pick + 1 :]]
-    if not others:
+def _runner_up(totals: list[int], pick: int) -> list[int]:
+    """The place of the best but the pick, if there is another."""
+    if len(totals) < 2:
         return []
-    i = others.index(max(others))
-    return [i if i < pick else i + 1]
+    picked, totals[pick] = totals[pick], -1
+    place = totals.index(max(totals))
+    totals[pick] = picked
+    return [place]
 
 
 def _source_of(plugin: Plugin) -> str:

@@ -241,11 +241,13 @@ class Evaluator:
             else:
                 self._asking.plugin = plugin
                 answer = pre_filter(plugin, state, pod, cluster)
+            if answer is None:
+                continue
             if isinstance(answer, Set):
                 among[name] = answer
             elif answer == SKIP:
                 skipped.add(name)
-            elif answer:
+            else:
                 return Rejection(name, answer)
         return skipped, among
 
@@ -302,8 +304,8 @@ class Evaluator:
             elif not normalizer:
                 scores.note(plugin.name, feasible, column, weight)
                 continue
-            elif min(own := feasible.of(column)) == max(own):
-                raw = {"": own[0]}  # what is alike stays alike: one stands for all
+            elif len(answers.kinds[plugin.name]) == 1 or len(set(own := feasible.of(column))) == 1:
+                raw = {"": feasible.one_of(column, 0)}  # what is alike stays alike: one stands for all
             else:
                 raw = {node.name: score for node, score in zip(nodes, own, strict=True)}
             if normalizer:

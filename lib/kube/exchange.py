@@ -4,7 +4,7 @@ import select
 import time
 from collections.abc import Callable, Generator
 from math import inf
-from typing import Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import httpx
 
@@ -91,30 +91,43 @@ class Pending(Generic[Read]):
         raise AssertionError("an exchange ends with the answer")
 
 
-class OnTheWay(Generic[Read, About]):
-    """Requests that were sent and wait for their answers, all for as long, each with what it is about."""
+class OnTheWay(Generic[About]):
+    """Requests that were sent and wait for their answers, all for as long; so many at the most.
 
-    def __init__(self) -> None:
-        self._by_number: dict[int, tuple[Pending[Read], About]] = {}  # of their sockets; in order
+    ended: is told of each what it was about, and what went wrong with it, if anything did.
+    """
+
+    def __init__(self, most: int, ended: Callable[[About, ApiError | None], None]) -> None:
+        self._most = most
+        self._ended = ended
+        self._by_number: dict[int, tuple[Pending[Any], About]] = {}  # of their sockets; as they were sent
         self._readable = select.poll()
 
-    def __len__(self) -> int:
-        return len(self._by_number)
+    def make_room(self) -> None:
+        """Wait until one more may be sent."""
+        while len(self._by_number) >= self._most:
+            self.hear()
 
-    def add(self, pending: Pending[Read], about: About) -> None:
-        """Wait for one more, which was sent after the others."""
+    def send(self, begin: Callable[[], Pending[Any]], about: About) -> None:
+        """Send a request as soon as there is room."""
+        self.make_room()
+        try:
+            pending = begin()
+        except ApiError as error:
+            self._ended(about, error)
+            return
         number = pending.fileno()
         self._by_number[number] = pending, about
         self._readable.register(number, select.POLLIN)
 
-    def take_answered(self, until: float = inf) -> list[tuple[Pending[Read], About]]:
-        """Those of which there is something to read, or whose answer is overdue; waits until there is one.
+    def hear(self, until: float = inf) -> None:
+        """Read the answers that have come; wait for one if there is none, or for one to be overdue.
 
-        until: in `time.monotonic`'s seconds, to wait no longer. None are returned then.
+        until: in `time.monotonic`'s seconds, to wait no longer.
         """
         first = next(iter(self._by_number.values()), None)
         if not first:
-            return []
+            return
         until = min(until, first[0].due)
         numbers = [number for number, _ in self._readable.poll(max(0.0, until - time.monotonic()) * 1000)]
         if not numbers:
@@ -122,7 +135,18 @@ class OnTheWay(Generic[Read, About]):
             numbers = [number for number, (pending, _) in self._by_number.items() if pending.due <= now]
         for number in numbers:
             self._readable.unregister(number)
-        return [self._by_number.pop(number) for number in numbers]
+            pending, about = self._by_number.pop(number)
+            failed = None
+            try:
+                pending.answer()
+            except ApiError as error:
+                failed = error
+            self._ended(about, failed)
+
+    def hear_all(self) -> None:
+        """Wait for all answers."""
+        while self._by_number:
+            self.hear()
 
 
 def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:

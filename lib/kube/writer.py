@@ -4,18 +4,22 @@ Each write that may have happened, though its answer was lost, is looked up befo
 """
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from threading import Lock
+from typing import TypeVar
 
 from lib.kube.api import Api, paths_of
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.exchange import Pending
-from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
+from lib.kube.objects import Binding, Event, EventSource, Object, ObjectMeta, ObjectReference, Pod, Status
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+Result = TypeVar("Result")
 
 REPEAT = timedelta(seconds=30)
 """An event whose message is the same isn't written more often than this."""
@@ -72,25 +76,54 @@ class Writer:
 
         The binding carries the pod's uid: the API server refuses it for another pod of the same name.
         """
-        lost = False  # whether a POST was sent that may have been carried out, its answer unheard
+        create = self._creating(*_binding(pod, node_name, annotations), Status, failed)
+
+        def bind(lost: bool) -> BindResult:
+            try:
+                create()
+            except (ConflictError, NotFoundError) as error:
+                outcome = self._look(pod, node_name, may_be_ours=lost)
+                if outcome == BindResult.WAITING:  # the refusal had another reason: the server's words
+                    raise error
+                return outcome
+            return BindResult.BOUND
+
+        def look() -> BindResult | None:
+            outcome = self._look(pod, node_name, may_be_ours=True)
+            return None if outcome == BindResult.WAITING else outcome
+
+        return self._surely(bind, look)
+
+    def _creating(
+        self, path: str, new: Object, answer: type[T], failed: ApiError | None = None
+    ) -> Callable[[], T]:
+        """A way to POST an object; if a first try has failed already, that is what comes of it at first."""
+        failures = [failed] if failed else []
+
+        def create() -> T:
+            if failures:
+                raise failures.pop()
+            return self._api.create(path, new, answer)
+
+        return create
+
+    def _surely(self, create: Callable[[bool], Result], look: Callable[[], Result | None]) -> Result:
+        """Create something, and try again as long as that is worth it.
+
+        create: is told whether an earlier try may have been carried out, its answer unheard. look: what is
+        there of such a try, before the next one; None if nothing is.
+        """
+        lost = False
         for attempt in self._api.retrying(lambda error: error.transient or error.unsettled):
             with attempt:
-                if lost and (outcome := self._look(pod, node_name, may_be_ours=True)) != BindResult.WAITING:
-                    return outcome
+                if lost and (found := look()) is not None:
+                    return found
                 try:
-                    if failed:
-                        first, failed = failed, None
-                        raise first
-                    self._api.create(*_binding(pod, node_name, annotations), Status)
-                except (ConflictError, NotFoundError) as error:
-                    outcome = self._look(pod, node_name, may_be_ours=lost)
-                    if outcome == BindResult.WAITING:  # the refusal had another reason: the server's words
-                        raise error
-                    return outcome
+                    return create(lost)
                 except ApiError as error:
                     lost = lost or error.unsettled
                     raise
-        return BindResult.BOUND
+        raise AssertionError("a retried call returns or raises")
 
     def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> BindResult:
         """What has become of a pod in the meantime."""
@@ -107,9 +140,14 @@ class Writer:
             return BindResult.DELETING
         return BindResult.GATED if now.spec.scheduling_gates else BindResult.WAITING
 
-    def record_scheduled(self, pod: Pod, message: str, now: datetime) -> None:
-        """The event that `kubectl describe pod` shows of a pod that was bound."""
-        self._create_event(pod, "Normal", "Scheduled", message, now)
+    def begin_scheduled(self, pod: Pod, message: str, now: datetime) -> Pending[Event]:
+        """Have the event written that `kubectl describe pod` shows of a bound pod, and don't wait."""
+        event = _event(pod, "Normal", "Scheduled", message, now)
+        return self._api.begin_create(_events_path(pod), event, Event)
+
+    def record_scheduled(self, pod: Pod, message: str, now: datetime, failed: ApiError | None = None) -> None:
+        """Write that event, and wait. failed: how a first try ended."""
+        self._create_event(pod, _event(pod, "Normal", "Scheduled", message, now), failed)
 
     def record_failed(self, pod: Pod, message: str, now: datetime) -> None:
         """The event of a pod that fits nowhere: one for each pod, which counts how often it was tried.
@@ -131,7 +169,7 @@ class Writer:
             else:
                 failure.message, failure.written = message, now
         if not failure:
-            event = self._create_event(pod, "Warning", "FailedScheduling", message, now)
+            event = self._create_event(pod, _event(pod, "Warning", "FailedScheduling", message, now))
             self._failures[pod.metadata.uid] = _Failure(event.metadata.name, message, event.count, now)
 
     def mark_unscheduled(self, pod: Pod, reason: str, message: str, now: datetime) -> None:
@@ -174,7 +212,7 @@ class Writer:
             log.debug("%s has gone by itself: %s", victim, error)
             return
         words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
-        self._create_event(victim, "Normal", "Preempted", words, now, component=scheduler)
+        self._create_event(victim, _event(victim, "Normal", "Preempted", words, now, scheduler))
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Note on a pod where room is being made for it."""
@@ -193,37 +231,9 @@ class Writer:
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         self._api.patch(f"{_path(pod)}/status", patch, Pod)
 
-    def _create_event(
-        self, pod: Pod, kind: str, reason: str, message: str, now: datetime, component: str = ""
-    ) -> Event:
-        event = Event(
-            metadata=ObjectMeta(generate_name=f"{pod.metadata.name}-", namespace=pod.metadata.namespace),
-            involved_object=ObjectReference(
-                kind="Pod",
-                name=pod.metadata.name,
-                namespace=pod.metadata.namespace,
-                uid=pod.metadata.uid,
-                api_version="v1",
-            ),
-            reason=reason,
-            message=message,
-            type=kind,
-            source=EventSource(component=component or pod.spec.scheduler_name),
-            count=1,
-            first_timestamp=now,
-            last_timestamp=now,
-        )
-        lost = False
-        for attempt in self._api.retrying(lambda error: error.transient or error.unsettled):
-            with attempt:
-                if lost and (found := self._find_event(pod, reason)):
-                    return found
-                try:
-                    return self._api.create(_events_path(pod), event, Event)
-                except ApiError as error:
-                    lost = lost or error.unsettled
-                    raise
-        raise AssertionError("a retried call returns or raises")
+    def _create_event(self, pod: Pod, event: Event, failed: ApiError | None = None) -> Event:
+        create = self._creating(_events_path(pod), event, Event, failed)
+        return self._surely(lambda _: create(), lambda: self._find_event(pod, event.reason))
 
     def _find_event(self, pod: Pod, reason: str) -> Event | None:
         """The latest event with this reason that this scheduler wrote about a pod."""
@@ -261,6 +271,27 @@ def _binding(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> tuple[
     )
     target = ObjectReference(kind="Node", name=node_name, api_version="v1")
     return f"{_path(pod)}/binding", Binding(metadata=metadata, target=target)
+
+
+def _event(pod: Pod, kind: str, reason: str, message: str, now: datetime, component: str = "") -> Event:
+    """What an event says of a pod; that the pod's scheduler says it, unless another component does."""
+    return Event(
+        metadata=ObjectMeta(generate_name=f"{pod.metadata.name}-", namespace=pod.metadata.namespace),
+        involved_object=ObjectReference(
+            kind="Pod",
+            name=pod.metadata.name,
+            namespace=pod.metadata.namespace,
+            uid=pod.metadata.uid,
+            api_version="v1",
+        ),
+        reason=reason,
+        message=message,
+        type=kind,
+        source=EventSource(component=component or pod.spec.scheduler_name),
+        count=1,
+        first_timestamp=now,
+        last_timestamp=now,
+    )
 
 
 def _path(pod: Pod) -> str:

@@ -3,16 +3,15 @@
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from math import inf
 from typing import TypeVar
 
 from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError
-from lib.kube.exchange import OnTheWay
-from lib.kube.objects import Pod, Status
+from lib.kube.exchange import OnTheWay, Pending
+from lib.kube.objects import Event, Pod, Status
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
@@ -29,29 +28,38 @@ ANNOTATION = "poller/decision"
 LONGEST_ROW = 0.005
 """Seconds after which no more decisions are added to a row: the first of it wait to be sent."""
 
+MOST_THREADS = 16
+"""They make what takes several requests, or several tries; more of them get in each other's way."""
+
 Given = TypeVar("Given")
 Found = TypeVar("Found")
 
 
 @dataclass
 class Record:
-    """Something to be written of a pod, besides its binding.
-
-    last_chance: whether nobody will have an occasion to write it later: a bound pod is not tried again.
-    """
+    """Something to be written of a pod that isn't bound."""
 
     pod: Pod
     what: str
     write: Callable[[], None]
-    last_chance: bool = False
+
+
+@dataclass
+class BoundRecord:
+    """That a pod was bound, and when. failed: how an earlier try to write the event ended."""
+
+    pod: Pod
+    message: str
+    when: datetime
+    failed: ApiError | None = None
 
 
 @dataclass
 class _Tick:
     """The decisions of a tick, and how far they are carried out.
 
-    row: made, and nothing done about them yet. on_the_way: sent as bindings that wait for their answers.
-    failed: those whose first try to be bound failed, each with a way to wait for what comes of it in the end.
+    row: made, and nothing done about them yet. failed: those whose first try to be bound failed, each with a
+    way to wait for what comes of it in the end.
     """
 
     decisions: Iterator[Decision]
@@ -59,7 +67,6 @@ class _Tick:
     cluster: Cluster
     settle: Callable[[Decision, BindResult], None]
     row: deque[Decision] = field(default_factory=deque)
-    on_the_way: OnTheWay[Status, Decision] = field(default_factory=OnTheWay)
     failed: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = field(default_factory=list)
 
 
@@ -90,6 +97,7 @@ class Clerk:
         self._workers = workers
         self._annotate = annotate
         self._end: ApiError | None = None
+        self._bound: deque[BoundRecord] = deque()
         self._due: list[list[Record]] = []  # by pod
 
     def carry_out(
@@ -119,15 +127,15 @@ class Clerk:
 
     def _bind_all(self, tick: _Tick) -> None:
         """Have decisions made, a row at a time, and their bindings written."""
+        on_the_way = OnTheWay(self._workers, partial(self._answered, tick))
         try:
             while self._decide_some(tick):
-                self._hear(tick, until=0)
-                self._write_row(tick)
+                on_the_way.hear(until=0)
+                self._write_row(tick, on_the_way)
         finally:  # whatever ended it, what was decided is settled
             if not self._shutdown.impatient:
-                self._write_row(tick)
-                while tick.on_the_way:
-                    self._hear(tick)
+                self._write_row(tick, on_the_way)
+                on_the_way.hear_all()
                 for decision, written in tick.failed:
                     self._conclude(tick, decision, written())
 
@@ -144,41 +152,29 @@ class Clerk:
                     break
         return bool(tick.row)
 
-    def _write_row(self, tick: _Tick) -> None:
+    def _write_row(self, tick: _Tick, on_the_way: OnTheWay[Decision]) -> None:
         """Send a binding as soon as there is room for it on the way."""
         while tick.row:
-            while len(tick.on_the_way) >= self._workers:
-                self._hear(tick)
+            on_the_way.make_room()
             decision = tick.row.popleft()
             if result := self._ask_plugins(decision, tick.scheduler_of(decision.pod), tick.cluster):
                 self._conclude(tick, decision, result)
             elif self._too_late():
                 tick.failed.append((decision, lambda: BindResult.UNTRIED))
             else:
-                self._send(tick, decision)
+                on_the_way.send(partial(self._begin_binding, decision), decision)
 
-    def _send(self, tick: _Tick, decision: Decision) -> None:
+    def _begin_binding(self, decision: Decision) -> Pending[Status]:
         assert decision.node_name
-        notes = self._notes(decision)
-        try:
-            tick.on_the_way.add(self._writer.begin_binding(decision.pod, decision.node_name, notes), decision)
-        except ApiError as error:
-            self._try_again(tick, decision, error)
+        return self._writer.begin_binding(decision.pod, decision.node_name, self._notes(decision))
 
-    def _hear(self, tick: _Tick, until: float = inf) -> None:
-        """Read the answers that have come; wait for one, but not beyond a time."""
-        for pending, decision in tick.on_the_way.take_answered(until):
-            try:
-                pending.answer()
-            except ApiError as error:
-                self._try_again(tick, decision, error)
-            else:
-                _take_time(decision)
-                self._conclude(tick, decision, BindResult.BOUND)
-
-    def _try_again(self, tick: _Tick, decision: Decision, error: ApiError) -> None:
-        """Have a thread see to a binding, which may take a while: there are waits between tries."""
-        tick.failed.append((decision, self._pool.submit(self._write_binding, decision, error).result))
+    def _answered(self, tick: _Tick, decision: Decision, error: ApiError | None) -> None:
+        """Go on after a binding's first try; if it failed, in a thread, as there are waits between tries."""
+        if error:
+            tick.failed.append((decision, self._pool.submit(self._write_binding, decision, error).result))
+        else:
+            _take_time(decision)
+            self._conclude(tick, decision, BindResult.BOUND)
 
     def _ask_plugins(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult | None:
         """What becomes of a decision without a binding of ours; None if there is to be one."""
@@ -236,11 +232,11 @@ class Clerk:
             return
         now = datetime.now(UTC).replace(microsecond=0)
         pod, message, writer = decision.pod, decision.message, self._writer
-        due = []
         if result == BindResult.BOUND:
-            write = partial(writer.record_scheduled, pod, message, now)
-            due.append(Record(pod, "event", write, last_chance=True))
-        elif reason := WHY_NOT.get(decision.outcome):
+            self._bound.append(BoundRecord(pod, message, now))
+            return
+        due = []
+        if reason := WHY_NOT.get(decision.outcome):
             mark = partial(writer.mark_unscheduled, pod, reason, message, now)
             due.append(Record(pod, "condition", mark))
             due.append(Record(pod, "event", partial(writer.record_failed, pod, message, now)))
@@ -257,10 +253,11 @@ class Clerk:
     def _write_records(self, cluster: Cluster) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time.
 
-        Once poller was told to end, only what has no next time.
+        Once poller was told to end, only what has no next time: a bound pod is not tried again.
         """
         if self._shutdown.impatient:
             return
+        self._write_bound()
         try:
             for failures in self._at_once(self._write_in_turn, self._due):
                 for record, error in failures:
@@ -269,10 +266,52 @@ class Clerk:
         finally:
             self._due = [records for records in self._due if records]
 
+    def _write_bound(self) -> None:
+        """Write the events of bound pods, the way bindings are written."""
+        tried_again: list[tuple[BoundRecord, Future[ApiError | None]]] = []
+
+        def answered(record: BoundRecord, error: ApiError | None) -> None:
+            if error:
+                tried_again.append((record, self._pool.submit(self._write_event, record, error)))
+
+        on_the_way = OnTheWay(self._workers, answered)
+        for _ in range(len(self._bound)):
+            on_the_way.make_room()
+            if self._end or self._shutdown.impatient:
+                break
+            record = self._bound.popleft()
+            if record.failed:
+                answered(record, record.failed)
+            else:
+                on_the_way.send(partial(self._begin_event, record), record)
+        on_the_way.hear_all()
+        for record, tried in tried_again:
+            if error := tried.result():
+                self._report.failed(record.pod, "event", error)
+
+    def _begin_event(self, record: BoundRecord) -> Pending[Event]:
+        return self._writer.begin_scheduled(record.pod, record.message, record.when)
+
+    def _write_event(self, record: BoundRecord, failed: ApiError) -> ApiError | None:
+        """Write a bound pod's event after a first try has failed; the last error, unless it is kept."""
+        try:
+            if not (self._end or self._shutdown.impatient):
+                self._writer.record_scheduled(record.pod, record.message, record.when, failed)
+                return None
+        except (UnreachableError, NotLeadingError) as error:
+            self._end = error
+        except ApiError as error:
+            if self._shutdown.stopping.is_set() and isinstance(error, LostAnswerError):
+                self._end = error  # the others would take as long
+            return error
+        record.failed = failed if failed.unsettled else None
+        self._bound.append(record)
+        return None
+
     def _write_in_turn(self, records: list[Record]) -> list[tuple[Record, ApiError]]:
         """Write one pod's records, and take those that are done off the list; which failed, and why."""
         failures = []
-        while records and not self._too_late(last_chance=records[0].last_chance):
+        while records and not self._too_late():
             try:
                 records[0].write()
             except (UnreachableError, NotLeadingError) as error:
@@ -280,8 +319,6 @@ class Clerk:
                 break
             except ApiError as error:
                 failures.append((records[0], error))
-                if self._shutdown.stopping.is_set() and isinstance(error, LostAnswerError):
-                    self._end = error  # the others would take as long
             records.pop(0)
         return failures
 
@@ -291,10 +328,9 @@ class Clerk:
 
     # --- several at a time ------------------------------------------------------------------------------
 
-    def _too_late(self, *, last_chance: bool = False) -> bool:
-        """Whether nothing more can be written, or poller was told to end: at once, if it is a last chance."""
-        told = self._shutdown.impatient if last_chance else self._shutdown.stopping.is_set()
-        return self._end is not None or told
+    def _too_late(self) -> bool:
+        """Whether nothing more can be written, or poller was told to end."""
+        return self._end is not None or self._shutdown.stopping.is_set()
 
     def _at_once(self, work: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
         """What comes of each piece of work, in order; several are done at a time."""
@@ -302,7 +338,7 @@ class Clerk:
 
     @cached_property
     def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(self._workers)
+        return ThreadPoolExecutor(min(self._workers, MOST_THREADS))
 
 
 def _take_time(decision: Decision) -> None:

@@ -39,6 +39,7 @@ def candidate(cluster: Cluster, lease: str, *more: str, proxy: str = "") -> Iter
         f"--leader-elect-renew-deadline={RENEW}",
         f"--leader-elect-retry-period={RETRY}",
         f"--leader-elect-resource-name={lease}",
+        "--bind-workers=8",  # so that a burst takes a while
     )
     with cluster.running_poller(*options, *more, proxy=proxy) as poller:
         yield poller
@@ -121,7 +122,7 @@ def stopped_for_a_while(cluster: Cluster, lease: str, first: RunningPoller, betw
 def test_a_leader_that_was_stopped_in_a_burst_writes_no_more(cluster: Cluster, lease: str) -> None:
     for i in range(60):
         cluster.add_pod(f"web-{i}", requests={"cpu": "1m"})
-    slow = Fault("POST", BINDING, delay(0.1), ALWAYS)  # eight at a time
+    slow = Fault("POST", BINDING, delay(0.1), ALWAYS)
     with leader(cluster, lease, slow) as (first, between):
         eventually(lambda: bindings(between) >= 10)
         stopped_for_a_while(cluster, lease, first, between)

@@ -30,6 +30,9 @@ from scripts.servers.kubectl import kubectl_proxy
 ON_ONE_SERVER = True
 
 PODS, NODES, BINDING, EVENTS = r"/pods\?", r"/nodes", r"/binding$", r"/events$"
+FEW_AT_A_TIME = "--bind-workers=16"
+"""So that a burst of some dozen pods doesn't fit on the way all at once."""
+
 HTML = "<html><body>Sign in</body></html>"
 
 
@@ -319,7 +322,7 @@ def in_a_burst(one_pod: Cluster, seconds: float) -> Iterator[RunningPoller]:
         one_pod.add_pod(f"web-{i}")
     with (
         faulty(one_pod.proxy, Fault("POST", BINDING, delay(seconds), ALWAYS)) as between,
-        one_pod.running_poller(proxy=between.url) as poller,
+        one_pod.running_poller(FEW_AT_A_TIME, proxy=between.url) as poller,
     ):
         eventually(lambda: sum(method == "POST" for method, _ in between.requests) > 12)
         yield poller
@@ -344,7 +347,7 @@ def test_what_goes_wrong_with_some_bindings_is_seen_to_beside_the_others(one_pod
     )
     with faulty(one_pod.proxy, *troubles) as between:
         began = time.monotonic()
-        assert one_pod.poller(proxy=between.url).returncode == 0
+        assert one_pod.poller(FEW_AT_A_TIME, proxy=between.url).returncode == 0
         assert time.monotonic() - began < 12
     assert set(one_pod.placement().values()) == {"n1"}
     assert len(one_pod.events("Scheduled")) == 31
@@ -359,7 +362,7 @@ def test_a_binding_that_has_to_wait_holds_up_no_other(one_pod: Cluster) -> None:
     busy = answer(429, "later", {"Retry-After": "6"})
     with (
         faulty(one_pod.proxy, Fault("POST", "/web/binding", busy)) as between,
-        one_pod.running_poller(proxy=between.url) as poller,
+        one_pod.running_poller(FEW_AT_A_TIME, proxy=between.url) as poller,
     ):
         poller.says("default/web-0 is bound")
         eventually(lambda: sum(map(bool, one_pod.placement().values())) == 35, within=4)
@@ -375,7 +378,7 @@ def test_a_pod_keeps_its_place_as_long_as_it_may_be_there(one_pod: Cluster) -> N
         Fault("GET", "/pods/web$", answer(500, "no"), ALWAYS),
     )
     with faulty(one_pod.proxy, *troubles) as between:
-        assert "default/web: binding failed" in one_pod.poller(proxy=between.url).stderr
+        assert "default/web: binding failed" in one_pod.poller(FEW_AT_A_TIME, proxy=between.url).stderr
     assert len([node for node in one_pod.placement().values() if node]) == 40
 
 

@@ -230,11 +230,11 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             typer.Option(
                 rich_help_panel=LOOP,
                 min=1,
-                max=64,
+                max=256,
                 metavar="NUMBER",
                 help="Have so many bindings, or events, on their way at a time.",
             ),
-        ] = 16,
+        ] = 64,
         interval: Annotated[float, _duration(LOOP, "Wait so long between two polls.")] = 1.0,
         watch: Annotated[
             bool,

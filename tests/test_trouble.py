@@ -390,11 +390,14 @@ def test_a_second_signal_ends_it_whatever_is_in_flight(one_pod: Cluster) -> None
         assert poller.stop(15) < 2
 
 
-def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(one_pod: Cluster) -> None:
+@pytest.mark.parametrize("written", [False, True], ids=["not written", "written, and unheard"])
+def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(one_pod: Cluster, written: bool) -> None:
     socket = one_pod.folder / "flaky.sock"
     with ExitStack() as stack:
 
         def hang_up(exchange: Exchange) -> None:
+            if written:
+                exchange.forward()
             stack.close()  # after the binding, before its event
 
         with (
@@ -405,10 +408,14 @@ def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(one_pod: Cluste
         ):
             poller.says("default/web is bound to n1")
             poller.says("nothing answers at unix://")
-            assert one_pod.events("Scheduled") == []
+            assert len(one_pod.events("Scheduled")) == written
             with kubectl_proxy(one_pod.server, one_pod.kubeconfig, socket):
                 poller.says("the API server is back", within=15)
                 eventually(lambda: one_pod.events("Scheduled"))
+                one_pod.add_pod("next")
+                poller.says("default/next is bound to n1")
+                eventually(lambda: len(one_pod.events("Scheduled")) >= 2)
+    assert len(one_pod.events("Scheduled")) == 2
 
 
 def test_without_the_right_to_write_events_a_pod_still_says_that_it_fits_nowhere(one_pod: Cluster) -> None:

@@ -153,7 +153,7 @@ def test_a_leader_that_cannot_renew_ends_before_another_leads(
 @pytest.mark.parametrize("servers", ["embedded"], indirect=True)
 def test_the_lease_is_kept_by_one_that_is_hurried_out_of_a_write(cluster: Cluster, lease: str) -> None:
     """Nobody knows whether that write is still going to happen: the others wait for the lease's end."""
-    for name in ("web", "next"):  # more than one are written by threads
+    for name in ("web", "next"):
         cluster.add_pod(name)
     with leader(cluster, lease, Fault("POST", BINDING, delay(60), ALWAYS)) as (first, between):
         eventually(lambda: bindings(between) == 2)

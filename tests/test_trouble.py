@@ -390,9 +390,16 @@ def test_a_second_signal_ends_it_whatever_is_in_flight(one_pod: Cluster) -> None
         assert poller.stop(15) < 2
 
 
-@pytest.mark.parametrize("written", [False, True], ids=["not written", "written, and unheard"])
-def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(one_pod: Cluster, written: bool) -> None:
+@pytest.mark.parametrize(
+    ("refused", "written"),
+    [(0, False), (0, True), (1, True)],
+    ids=["not written", "written, and unheard", "at the second try"],
+)
+def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(
+    one_pod: Cluster, refused: int, written: bool
+) -> None:
     socket = one_pod.folder / "flaky.sock"
+    busy = Fault("POST", EVENTS, answer(429, "later"), times=refused)
     with ExitStack() as stack:
 
         def hang_up(exchange: Exchange) -> None:
@@ -401,7 +408,7 @@ def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(one_pod: Cluste
             stack.close()  # after the binding, before its event
 
         with (
-            faulty(one_pod.proxy, Fault("POST", EVENTS, hang_up)) as between,
+            faulty(one_pod.proxy, busy, Fault("POST", EVENTS, hang_up)) as between,
             one_pod.running_poller(
                 proxy=stack.enter_context(kubectl_proxy(between.url, unix_socket=socket))
             ) as poller,
@@ -469,8 +476,13 @@ def test_bound_by_someone_else_meanwhile(one_pod: Cluster) -> None:
     assert one_pod.events("Scheduled") == []
 
 
-def test_bound_to_the_same_node_by_someone_else_is_not_claimed(one_pod: Cluster) -> None:
-    with faulty(one_pod.proxy, Fault("POST", BINDING, first(lambda: bind(one_pod, "n1")))) as between:
+@pytest.mark.parametrize("failures", [0, 5], ids=["looked up", "not to be looked up at first"])
+def test_bound_to_the_same_node_by_someone_else_is_not_claimed(one_pod: Cluster, failures: int) -> None:
+    troubles = (
+        Fault("POST", BINDING, first(lambda: bind(one_pod, "n1"))),
+        Fault("GET", "/pods/web$", answer(500, "no"), times=failures),
+    )
+    with faulty(one_pod.proxy, *troubles) as between:
         done = one_pod.poller(proxy=between.url)
     assert "default/web was bound by someone else" in done.stderr
     assert one_pod.events("Scheduled") == []

@@ -55,6 +55,8 @@ LONGEST_WATCH = 300
 LONGEST_QUIET_WATCH = LONGEST_WATCH + 15.0
 """Seconds after which a watch that the API server should have ended is taken for dead."""
 
+JSON = "application/json"
+
 STRATEGIC = "application/strategic-merge-patch+json"
 """A patch that merges lists by their key, so that one condition can be set beside the others."""
 
@@ -223,11 +225,11 @@ class Api:
         """
         return self.begin_create(path, new, answer).answer()
 
-    def begin_create(self, path: str, new: Object, answer: type[T]) -> "Pending[T]":
+    def begin_create(self, path: str, new: Object, answer: type[T]) -> Pending[T]:
         """POST an object, and don't wait for the answer, which may be read later."""
         content = msgspec.json.encode(new)
         return Pending(
-            self._exchange("POST", path, None, content, "application/json"),
+            self._exchange("POST", path, None, content, JSON),
             lambda body: decode_object(body, answer, f"POST {path}"),
         )
 
@@ -236,7 +238,7 @@ class Api:
 
         ConflictError when there is another version by now. Tried once, as `create` is.
         """
-        body = self._send("PUT", path, content=msgspec.json.encode(new), kind="application/json")
+        body = self._send("PUT", path, content=msgspec.json.encode(new))
         return decode_object(body, answer, f"PUT {path}")
 
     def patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> T:
@@ -252,7 +254,7 @@ class Api:
         """Delete the object that has this uid, gracefully; ConflictError if another has its name now."""
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
         content = msgspec.json.encode(options)
-        self.retrying()(self._send, "DELETE", path, content=content, kind="application/json")
+        self.retrying()(self._send, "DELETE", path, content=content)
 
     def _send(
         self,
@@ -261,7 +263,7 @@ class Api:
         *,
         params: Mapping[str, str] | None = None,
         content: bytes | None = None,
-        kind: str | None = None,
+        kind: str = JSON,
     ) -> bytes:
         """One request, once; the body of a good answer."""
         return Pending(self._exchange(method, path, params, content, kind), bytes).answer()
@@ -272,7 +274,7 @@ class Api:
         path: str,
         params: Mapping[str, str] | None,
         content: bytes | None,
-        kind: str | None,
+        kind: str,
     ) -> Generator[Sent, None, bytes]:
         """Send a request, once, and stop there; then wait for the body of a good answer."""
         with self._attempt(f"{method} {path}", method) as attempt:
@@ -295,7 +297,7 @@ class Api:
         path: str,
         params: Mapping[str, str] | None = None,
         content: bytes | None = None,
-        kind: str | None = None,
+        kind: str = JSON,
     ) -> Sent:
         """Send a request, and don't wait for the answer."""
         extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
@@ -309,7 +311,7 @@ class Api:
         query = f"?{urlencode(params)}" if params else ""
         extensions["target"] = f"{self._prefix}{quote(path)}{query}".encode()
         headers = [*self._headers]
-        if content is not None and kind:
+        if content is not None:
             headers += (b"Content-Type", kind.encode()), (b"Content-Length", b"%d" % len(content))
         body = httpx.ByteStream(content or b"")
         request = httpx.Request(method, self._server, headers=headers, stream=body, extensions=extensions)

@@ -1,4 +1,4 @@
-"""One request and its answer: sent, waited for, and what went wrong on the way."""
+"""Requests and their answers: sent, waited for, and what went wrong on the way."""
 
 import select
 import time
@@ -92,7 +92,7 @@ class Pending(Generic[Read]):
 
 
 class OnTheWay(Generic[About]):
-    """Requests that were sent and wait for their answers, all for as long; so many at the most.
+    """Requests that were sent and wait for their answers, so many at the most.
 
     ended: is told of each what it was about, and what went wrong with it, if anything did.
     """
@@ -109,8 +109,7 @@ class OnTheWay(Generic[About]):
             self.hear()
 
     def send(self, begin: Callable[[], Pending[Any]], about: About) -> None:
-        """Send a request as soon as there is room."""
-        self.make_room()
+        """Send a request; to be asked for when there is room."""
         try:
             pending = begin()
         except ApiError as error:
@@ -128,7 +127,7 @@ class OnTheWay(Generic[About]):
         first = next(iter(self._by_number.values()), None)
         if not first:
             return
-        until = min(until, first[0].due)
+        until = min(until, first[0].due)  # as all have as long: who was sent first is due first
         numbers = [number for number, _ in self._readable.poll(max(0.0, until - time.monotonic()) * 1000)]
         if not numbers:
             now = time.monotonic()
@@ -158,7 +157,8 @@ def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER)
     chunks = []
     # httpx's way through its decoders takes a fifth of a small request's time, and those aren't compressed.
     packed = any(name.lower() == b"content-encoding" for name, _ in answer.headers.raw)
-    for chunk in answer.iter_bytes() if packed else cast(httpx.SyncByteStream, answer.stream):
+    body = answer.iter_bytes() if packed else iter(cast(httpx.SyncByteStream, answer.stream))
+    for chunk in body:
         chunks.append(chunk)
         if time.monotonic() > until:
             raise LostAnswerError(f"{where}: the answer isn't complete after {within:g} s")

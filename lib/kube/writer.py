@@ -14,12 +14,11 @@ from typing import TypeVar
 from lib.kube.api import Api, paths_of
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.exchange import Pending
-from lib.kube.objects import Binding, Event, EventSource, Object, ObjectMeta, ObjectReference, Pod, Status
+from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T", bound=Object)
-Result = TypeVar("Result")
+Created = TypeVar("Created")
 
 REPEAT = timedelta(seconds=30)
 """An event whose message is the same isn't written more often than this."""
@@ -76,53 +75,55 @@ class Writer:
 
         The binding carries the pod's uid: the API server refuses it for another pod of the same name.
         """
-        create = self._creating(*_binding(pod, node_name, annotations), Status, failed)
 
-        def bind(lost: bool) -> BindResult:
-            try:
-                create()
-            except (ConflictError, NotFoundError) as error:
-                outcome = self._look(pod, node_name, may_be_ours=lost)
-                if outcome == BindResult.WAITING:  # the refusal had another reason: the server's words
-                    raise error
-                return outcome
-            return BindResult.BOUND
+        def refused(error: ApiError, lost: bool) -> BindResult:
+            outcome = self._look(pod, node_name, may_be_ours=lost)
+            if outcome == BindResult.WAITING:  # the refusal had another reason: the server's words
+                raise error
+            return outcome
 
         def look() -> BindResult | None:
             outcome = self._look(pod, node_name, may_be_ours=True)
             return None if outcome == BindResult.WAITING else outcome
 
-        return self._surely(bind, look)
+        def bind() -> BindResult:
+            self._api.create(*_binding(pod, node_name, annotations), Status)
+            return BindResult.BOUND
 
-    def _creating(
-        self, path: str, new: Object, answer: type[T], failed: ApiError | None = None
-    ) -> Callable[[], T]:
-        """A way to POST an object; if a first try has failed already, that is what comes of it at first."""
-        failures = [failed] if failed else []
+        return self._surely(bind, look, refused, failed)
 
-        def create() -> T:
-            if failures:
-                raise failures.pop()
-            return self._api.create(path, new, answer)
+    def _surely(
+        self,
+        create: Callable[[], Created],
+        look: Callable[[], Created | None],
+        refused: Callable[[ApiError, bool], Created],
+        failed: ApiError | None,
+    ) -> Created:
+        """Create something, and try again as long as that is worth it. failed: how a first try ended.
 
-        return create
-
-    def _surely(self, create: Callable[[bool], Result], look: Callable[[], Result | None]) -> Result:
-        """Create something, and try again as long as that is worth it.
-
-        create: is told whether an earlier try may have been carried out, its answer unheard. look: what is
-        there of such a try, before the next one; None if nothing is.
+        look: what is there of a try that may have been carried out, or None; asked before the next one.
+        refused: what a conflict comes to; is told whether such a try went before.
+        What is raised in the end is `unsettled` if any of the tries was.
         """
         lost = False
-        for attempt in self._api.retrying(lambda error: error.transient or error.unsettled):
-            with attempt:
-                if lost and (found := look()) is not None:
-                    return found
-                try:
-                    return create(lost)
-                except ApiError as error:
-                    lost = lost or error.unsettled
-                    raise
+        try:
+            for attempt in self._api.retrying(lambda error: error.transient or error.unsettled):
+                with attempt:
+                    if lost and (found := look()) is not None:
+                        return found
+                    try:
+                        if failed:
+                            first, failed = failed, None
+                            raise first
+                        return create()
+                    except (ConflictError, NotFoundError) as error:
+                        return refused(error, lost)
+                    except ApiError as error:
+                        lost = lost or error.unsettled
+                        raise
+        except ApiError as error:
+            error.unsettled = error.unsettled or lost
+            raise
         raise AssertionError("a retried call returns or raises")
 
     def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> BindResult:
@@ -142,12 +143,11 @@ class Writer:
 
     def begin_scheduled(self, pod: Pod, message: str, now: datetime) -> Pending[Event]:
         """Have the event written that `kubectl describe pod` shows of a bound pod, and don't wait."""
-        event = _event(pod, "Normal", "Scheduled", message, now)
-        return self._api.begin_create(_events_path(pod), event, Event)
+        return self._api.begin_create(*_scheduled(pod, message, now), Event)
 
     def record_scheduled(self, pod: Pod, message: str, now: datetime, failed: ApiError | None = None) -> None:
         """Write that event, and wait. failed: how a first try ended."""
-        self._create_event(pod, _event(pod, "Normal", "Scheduled", message, now), failed)
+        self._create_event(pod, *_scheduled(pod, message, now), failed)
 
     def record_failed(self, pod: Pod, message: str, now: datetime) -> None:
         """The event of a pod that fits nowhere: one for each pod, which counts how often it was tried.
@@ -169,7 +169,7 @@ class Writer:
             else:
                 failure.message, failure.written = message, now
         if not failure:
-            event = self._create_event(pod, _event(pod, "Warning", "FailedScheduling", message, now))
+            event = self._create_event(pod, *_event(pod, "Warning", "FailedScheduling", message, now))
             self._failures[pod.metadata.uid] = _Failure(event.metadata.name, message, event.count, now)
 
     def mark_unscheduled(self, pod: Pod, reason: str, message: str, now: datetime) -> None:
@@ -212,7 +212,7 @@ class Writer:
             log.debug("%s has gone by itself: %s", victim, error)
             return
         words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
-        self._create_event(victim, _event(victim, "Normal", "Preempted", words, now, scheduler))
+        self._create_event(victim, *_event(victim, "Normal", "Preempted", words, now, scheduler))
 
     def nominate(self, pod: Pod, node_name: str) -> None:
         """Note on a pod where room is being made for it."""
@@ -231,9 +231,16 @@ class Writer:
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         self._api.patch(f"{_path(pod)}/status", patch, Pod)
 
-    def _create_event(self, pod: Pod, event: Event, failed: ApiError | None = None) -> Event:
-        create = self._creating(_events_path(pod), event, Event, failed)
-        return self._surely(lambda _: create(), lambda: self._find_event(pod, event.reason))
+    def _create_event(self, pod: Pod, path: str, event: Event, failed: ApiError | None = None) -> Event:
+        def refused(error: ApiError, _: bool) -> Event:
+            raise error
+
+        return self._surely(
+            lambda: self._api.create(path, event, Event),
+            lambda: self._find_event(pod, event.reason),
+            refused,
+            failed,
+        )
 
     def _find_event(self, pod: Pod, reason: str) -> Event | None:
         """The latest event with this reason that this scheduler wrote about a pod."""
@@ -273,17 +280,24 @@ def _binding(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> tuple[
     return f"{_path(pod)}/binding", Binding(metadata=metadata, target=target)
 
 
-def _event(pod: Pod, kind: str, reason: str, message: str, now: datetime, component: str = "") -> Event:
-    """What an event says of a pod; that the pod's scheduler says it, unless another component does."""
-    return Event(
+def _scheduled(pod: Pod, message: str, now: datetime) -> tuple[str, Event]:
+    return _event(pod, "Normal", "Scheduled", message, now)
+
+
+def _event(
+    pod: Pod, kind: str, reason: str, message: str, now: datetime, component: str = ""
+) -> tuple[str, Event]:
+    """Where an event is POSTed, and what it says; in the name of the pod's scheduler, if of no other."""
+    about = ObjectReference(
+        kind="Pod",
+        name=pod.metadata.name,
+        namespace=pod.metadata.namespace,
+        uid=pod.metadata.uid,
+        api_version="v1",
+    )
+    return _events_path(pod), Event(
         metadata=ObjectMeta(generate_name=f"{pod.metadata.name}-", namespace=pod.metadata.namespace),
-        involved_object=ObjectReference(
-            kind="Pod",
-            name=pod.metadata.name,
-            namespace=pod.metadata.namespace,
-            uid=pod.metadata.uid,
-            api_version="v1",
-        ),
+        involved_object=about,
         reason=reason,
         message=message,
         type=kind,

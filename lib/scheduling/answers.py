@@ -101,7 +101,8 @@ class Answers:
     Nodes are meant by their place in `cluster.order`. state: what the plugins keep of such a pod.
     pre_filtered: what PreFilter answered, by plugin. rejections: who is the first to rule a node out; None
     where nobody is. totals: sums of weighted scores that need no normalizing; columns: by plugin, a score for
-    each node that has a total, unweighted; kinds: all scores that were ever in a column to be normalized.
+    each node that has a total, unweighted; seen_scores: all that
+    were ever in a column to be normalized.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Answers:
         self.rejections: list[Rejection | None] = [UNASKED] * everyone
         self.totals = [UNSCORED] * everyone
         self.columns: dict[str, list[int]] = {}
-        self.kinds: dict[str, set[int]] = {}
+        self.seen_scores: dict[str, set[int]] = {}
         self._scorers: list[ScorePlugin] | None = None
         self._touched = Touched(cluster)
 
@@ -151,9 +152,9 @@ class Answers:
             self.columns = dict(self._below.columns) if self._below else {}
             self._scorers = [each for each in self._tier.scorers if each.name not in skipped]
             self.columns |= {each.name: [UNSCORED] * len(self.totals) for each in self._scorers}
-            self.kinds = {name: set() for name in self._tier.normalizers}
+            self.seen_scores = {name: set() for name in self._tier.normalizers}
             if self._below:
-                self.kinds |= self._below.kinds
+                self.seen_scores |= self._below.seen_scores
                 self.state = {**self._below.state, **self.state}
 
     def find_totals(self, places: Sequence[int]) -> None:
@@ -170,7 +171,7 @@ class Answers:
             self._asking.plugin, ask = plugin, plugin.score
             scores = [ask(self.state, self._pod, node) for node in nodes]
             if plugin.name in self._tier.normalizers:
-                self.kinds[plugin.name].update(scores)
+                self.seen_scores[plugin.name].update(scores)
             else:
                 check_scores(scores, (node.name for node in nodes))
                 weight = self._tier.weights[plugin.name]

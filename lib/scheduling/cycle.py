@@ -5,6 +5,7 @@ Source: pkg/scheduler/schedule_one.go
 
 import inspect
 import logging
+import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -122,7 +123,7 @@ class Scheduler:
         for plugin in self._post_binders:
             try:
                 plugin.post_bind(decision.state, decision.pod, decision.node_name)
-            except Exception:
+            except FAILURES:
                 about = {"pod": str(decision.pod), "node": decision.node_name}
                 log.exception("plugin %s failed after %s was bound", plugin.name, decision.pod, extra=about)
         self._observer.left()
@@ -262,7 +263,7 @@ class Scheduler:
         for plugin in reversed(self._unreservers):
             try:
                 plugin.unreserve(decision.state, decision.pod, decision.node_name)
-            except Exception:  # the others must hear of it all the same
+            except FAILURES:  # the others must hear of it all the same
                 about = {"pod": str(decision.pod), "node": decision.node_name}
                 log.exception("plugin %s failed to unreserve %s", plugin.name, decision.pod, extra=about)
         self._observer.left()
@@ -284,10 +285,10 @@ class Scheduler:
 
 
 def _runner_up(totals: list[int], pick: int) -> list[int]:
-    """The place of the best but the pick, if there is another."""
+    """The place of the best but the pick, if there is another; `totals` is as before in the end."""
     if len(totals) < 2:
         return []
-    picked, totals[pick] = totals[pick], -1
+    picked, totals[pick] = totals[pick], -sys.maxsize
     place = totals.index(max(totals))
     totals[pick] = picked
     return [place]

@@ -304,7 +304,7 @@ class Evaluator:
             elif not normalizer:
                 scores.note(plugin.name, feasible, column, weight)
                 continue
-            elif len(answers.kinds[plugin.name]) == 1 or len(set(own := feasible.of(column))) == 1:
+            elif len(answers.seen_scores[plugin.name]) == 1 or len(set(own := feasible.of(column))) == 1:
                 raw = {"": feasible.one_of(column, 0)}  # what is alike stays alike: one stands for all
             else:
                 raw = {node.name: score for node, score in zip(nodes, own, strict=True)}

@@ -37,7 +37,7 @@ Found = TypeVar("Found")
 
 @dataclass
 class Record:
-    """Something to be written of a pod that isn't bound."""
+    """Something to be written of a pod, besides its binding and the event of that."""
 
     pod: Pod
     what: str
@@ -45,8 +45,8 @@ class Record:
 
 
 @dataclass
-class BoundRecord:
-    """That a pod was bound, and when. failed: how an earlier try to write the event ended."""
+class ScheduledEvent:
+    """That a pod was bound, and when; to be written. failed: how an earlier try ended."""
 
     pod: Pod
     message: str
@@ -73,8 +73,8 @@ class _Tick:
 class Clerk:
     """Writes what was decided, several things at a time; a signal waits for those that are being written.
 
-    workers: how many at the most, and how many decisions are made in a row. annotate: say on a pod why it is
-    on its node. dry_run: write nothing, as if all had gone well.
+    workers: how many bindings, or events of bound pods, at the most, and how many decisions are made in a
+    row. annotate: say on a pod why it is on its node. dry_run: write nothing, as if all had gone well.
 
     A write that fails is reported; UnreachableError when nobody is there to write to, or NotLeadingError
     when poller may not write any more, once all that was being written is settled.
@@ -97,7 +97,7 @@ class Clerk:
         self._workers = workers
         self._annotate = annotate
         self._end: ApiError | None = None
-        self._bound: deque[BoundRecord] = deque()
+        self._events: deque[ScheduledEvent] = deque()
         self._due: list[list[Record]] = []  # by pod
 
     def carry_out(
@@ -202,7 +202,7 @@ class Clerk:
             return self._writer.bind(decision.pod, decision.node_name, self._notes(decision), failed)
         except (UnreachableError, NotLeadingError) as error:
             self._end = error
-            return failed if failed.unsettled else BindResult.UNTRIED
+            return error if error.unsettled else BindResult.UNTRIED
         except ApiError as error:
             return error
         finally:
@@ -233,7 +233,7 @@ class Clerk:
         now = datetime.now(UTC).replace(microsecond=0)
         pod, message, writer = decision.pod, decision.message, self._writer
         if result == BindResult.BOUND:
-            self._bound.append(BoundRecord(pod, message, now))
+            self._events.append(ScheduledEvent(pod, message, now))
             return
         due = []
         if reason := WHY_NOT.get(decision.outcome):
@@ -257,7 +257,7 @@ class Clerk:
         """
         if self._shutdown.impatient:
             return
-        self._write_bound()
+        self._write_events()
         try:
             for failures in self._at_once(self._write_in_turn, self._due):
                 for record, error in failures:
@@ -266,46 +266,54 @@ class Clerk:
         finally:
             self._due = [records for records in self._due if records]
 
-    def _write_bound(self) -> None:
+    def _write_events(self) -> None:
         """Write the events of bound pods, the way bindings are written."""
-        tried_again: list[tuple[BoundRecord, Future[ApiError | None]]] = []
+        tried_again: list[tuple[ScheduledEvent, Future[ApiError | None]]] = []
 
-        def answered(record: BoundRecord, error: ApiError | None) -> None:
-            if error:
-                tried_again.append((record, self._pool.submit(self._write_event, record, error)))
+        def go_on(event: ScheduledEvent, error: ApiError | None) -> None:
+            if error and self._gives_up(error):
+                self._report.failed(event.pod, "event", error)
+            elif error:
+                tried_again.append((event, self._pool.submit(self._write_event, event, error)))
 
-        on_the_way = OnTheWay(self._workers, answered)
-        for _ in range(len(self._bound)):
+        on_the_way = OnTheWay(self._workers, go_on)
+        for _ in range(len(self._events)):  # those only: threads put back what can't be written now
             on_the_way.make_room()
             if self._end or self._shutdown.impatient:
                 break
-            record = self._bound.popleft()
-            if record.failed:
-                answered(record, record.failed)
+            event = self._events.popleft()
+            if event.failed:
+                go_on(event, event.failed)
             else:
-                on_the_way.send(partial(self._begin_event, record), record)
+                on_the_way.send(partial(self._begin_event, event), event)
         on_the_way.hear_all()
-        for record, tried in tried_again:
+        for event, tried in tried_again:
             if error := tried.result():
-                self._report.failed(record.pod, "event", error)
+                self._report.failed(event.pod, "event", error)
 
-    def _begin_event(self, record: BoundRecord) -> Pending[Event]:
-        return self._writer.begin_scheduled(record.pod, record.message, record.when)
+    def _gives_up(self, error: ApiError) -> bool:
+        """Write no more if poller was told to end and nothing answers: the others would take as long."""
+        in_vain = self._shutdown.stopping.is_set() and isinstance(error, LostAnswerError)
+        if in_vain:
+            self._end = error
+        return in_vain
 
-    def _write_event(self, record: BoundRecord, failed: ApiError) -> ApiError | None:
+    def _begin_event(self, event: ScheduledEvent) -> Pending[Event]:
+        return self._writer.begin_scheduled(event.pod, event.message, event.when)
+
+    def _write_event(self, event: ScheduledEvent, failed: ApiError) -> ApiError | None:
         """Write a bound pod's event after a first try has failed; the last error, unless it is kept."""
         try:
             if not (self._end or self._shutdown.impatient):
-                self._writer.record_scheduled(record.pod, record.message, record.when, failed)
+                self._writer.record_scheduled(event.pod, event.message, event.when, failed)
                 return None
         except (UnreachableError, NotLeadingError) as error:
-            self._end = error
+            self._end = failed = error
         except ApiError as error:
-            if self._shutdown.stopping.is_set() and isinstance(error, LostAnswerError):
-                self._end = error  # the others would take as long
+            self._gives_up(error)
             return error
-        record.failed = failed if failed.unsettled else None
-        self._bound.append(record)
+        event.failed = failed if failed.unsettled else None
+        self._events.append(event)
         return None
 
     def _write_in_turn(self, records: list[Record]) -> list[tuple[Record, ApiError]]:

@@ -232,7 +232,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
                 min=1,
                 max=256,
                 metavar="NUMBER",
-                help="Have so many bindings, or events, on their way at a time.",
+                help="Have so many bindings, or events of bound pods, on their way at a time.",
             ),
         ] = 64,
         interval: Annotated[float, _duration(LOOP, "Wait so long between two polls.")] = 1.0,

@@ -51,7 +51,7 @@ class Arena:
     def collect_garbage(self) -> None:
         """Have the API server do now what else it would do while some contestant is measured, and not others.
 
-        With a large heap that takes it a second. Go's runtime has no other door: net/http/pprof
+        With a large heap that takes it a second. From outside it can be asked for by net/http/pprof only.
         """
         if self.kind == "real":
             self._send([Request("GET", "/debug/pprof/heap?gc=1")])

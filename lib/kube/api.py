@@ -35,7 +35,7 @@ from lib.kube.decoding import (
     decode_raw_page,
 )
 from lib.kube.errors import AnswerError, ApiError, GoneError, NotLeadingError, UnreachableError, refusal
-from lib.kube.exchange import TIMEOUT, Attempt, Pending, Traffic, in_words, read_all
+from lib.kube.exchange import TIMEOUT, Attempt, Pending, Traffic, body_of, in_words, read_all
 from lib.kube.objects import Object
 from lib.kube.transport import KeepAliveTransport, Sent, to_host, to_unix_socket
 
@@ -352,7 +352,7 @@ class Watch(Generic[T]):
         rest = b""
         try:
             with closing(self._answer):
-                for chunk in self._answer.iter_bytes():
+                for chunk in body_of(self._answer):
                     *lines, rest = (rest + chunk).split(b"\n")
                     yield from lines
         except httpx.HTTPError as error:

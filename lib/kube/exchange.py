@@ -2,7 +2,7 @@
 
 import select
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from math import inf
 from typing import Any, Generic, TypeVar, cast
 
@@ -155,11 +155,16 @@ def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER)
     """
     until = time.monotonic() + within
     chunks = []
-    # httpx's way through its decoders takes a fifth of a small request's time, and those aren't compressed.
-    packed = any(name.lower() == b"content-encoding" for name, _ in answer.headers.raw)
-    body = answer.iter_bytes() if packed else iter(cast(httpx.SyncByteStream, answer.stream))
-    for chunk in body:
+    for chunk in body_of(answer):
         chunks.append(chunk)
         if time.monotonic() > until:
             raise LostAnswerError(f"{where}: the answer isn't complete after {within:g} s")
     return b"".join(chunks)
+
+
+def body_of(answer: httpx.Response) -> Iterator[bytes]:
+    """The body as it comes, piece by piece, unpacked."""
+    # httpx's way through its decoders takes a fifth of a small request's time, and those aren't packed.
+    if any(name.lower() == b"content-encoding" for name, _ in answer.headers.raw):
+        return answer.iter_bytes()
+    return iter(cast(httpx.SyncByteStream, answer.stream))

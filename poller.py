@@ -4,7 +4,6 @@
 Which pods wait for us? Which node is best for each? Tell the API server, wait, ask again.
 """
 
-import gc
 import os
 import signal
 import sys
@@ -221,7 +220,6 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
 
 def main(options: Options) -> int:
     """Serve, and say in the end what was done; the exit status."""
-    gc.set_threshold(100_000)  # a list of pods is as many objects, and none of them garbage
     printed = set_up_logging(options.log_format, verbose=options.verbose)
     report = Report(dry_run=options.dry_run, explain=options.explain)
     # Standard output is for decisions; what a policy prints goes where the log goes.

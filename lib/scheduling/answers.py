@@ -101,8 +101,7 @@ class Answers:
     Nodes are meant by their place in `cluster.order`. state: what the plugins keep of such a pod.
     pre_filtered: what PreFilter answered, by plugin. rejections: who is the first to rule a node out; None
     where nobody is. totals: sums of weighted scores that need no normalizing; columns: by plugin, a score for
-    each node that has a total, unweighted; seen_scores: all that
-    were ever in a column to be normalized.
+    each node that has a total, unweighted; seen_scores: all that were ever in a column to be normalized.
     """
 
     def __init__(

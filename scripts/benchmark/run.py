@@ -56,17 +56,18 @@ def _deciding(options: Options, contestants: Sequence[Contestant]) -> Iterator[S
 
 
 def _singles(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
-    for contestant in _taking_part("single", contestants):
+    for _, contestant in product(range(options.repeat), _taking_part("single", contestants)):
         measure = partial(measures.single, arena, contestant, options.singles, options.limit)
         yield Step("single", [measures.P50, measures.P99], contestant, options.nodes[0], measure)
 
 
 def _bursts(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
-    for nodes in options.nodes:
-        for alike in (True, False):
-            for contestant in _taking_part("burst", contestants):
-                measure = partial(measures.burst, arena, contestant, options.pods, options.limit, alike=alike)
-                yield Step("burst", [measures.burst_of(alike)], contestant, nodes, measure)
+    """Repeated in rounds, so that minutes in which the machine is slow are no one contestant's."""
+    for nodes, alike, _, contestant in product(
+        options.nodes, (True, False), range(options.repeat), _taking_part("burst", contestants)
+    ):
+        measure = partial(measures.burst, arena, contestant, options.pods, options.limit, alike=alike)
+        yield Step("burst", [measures.burst_of(alike)], contestant, nodes, measure)
 
 
 def _at_rest(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:

@@ -105,13 +105,13 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
         yield "deciding alone: by seconds of CPU time, in one process, without an API server."
     if "burst" in parts:
         yield "burst: from SIGCONT, with all pods waiting, to the last binding that a watch sees."
-        if repeats := _repeats(results.figures):
-            yield f"burst: the median of {repeats}."
         for each in CONTESTANTS:
             if each.key in keys and each.most_pods:
                 yield f"{each.title}: a burst of {each.most_pods} pods at the most, as it is slow."
     if "single" in parts:
         yield "one pod at a time: from the sending of its POST to the binding that a watch sees."
+    if rounds := _rounds(results.figures):
+        yield f"burst, one pod at a time: the medians of {rounds} rounds."
     if "start" in parts or "idle" in parts:
         bound = max(each.bound for each in results.figures)
         yield f"start, peak memory, idle: with {bound:,} pods bound before; idle: {results.idle_seconds:g} s."
@@ -125,8 +125,8 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
         yield f"[{number}] {problem}"
 
 
-def _repeats(figures: Sequence[Figure]) -> int:
-    """How often each burst was measured, if more than once."""
+def _rounds(figures: Sequence[Figure]) -> int:
+    """How often the same was measured, if more than once."""
     places = Counter((each.measure, each.nodes, each.contestant) for each in figures)
     most = max(places.values())
     return most if most > 1 else 0

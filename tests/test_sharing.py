@@ -24,9 +24,14 @@ def unsigned(plugin: Plugin) -> Plugin:
     """A plugin that tells nobody what it reads, so that it is asked about every pod and node anew."""
     other = copy(plugin)
     kind = type(plugin)
-    object.__setattr__(other, "__class__", type(kind.__name__, (kind,), {"sign_pod": None}))
+    alone = {"sign_pod": None, "filter_nodes": one_by_one}
+    object.__setattr__(other, "__class__", type(kind.__name__, (kind,), alone))
     assert not isinstance(other, SignPlugin)
     return other
+
+
+def one_by_one(self: Any, state: Any, pod: Pod, nodes: Any) -> Any:
+    return [self.filter(state, pod, each) for each in nodes]
 
 
 def unshared(profile: Profile) -> Profile:
@@ -90,7 +95,7 @@ nodes = st.lists(
         }
     ),
     min_size=1,
-    max_size=6,
+    max_size=12,  # more than are asked about one by one
 )
 pods = st.tuples(
     st.just("pod"),
@@ -167,6 +172,19 @@ def test_decisions_are_those_that_would_be_made_one_by_one(
         assert shared.does(i, what, more) == alone.does(i, what, more)
 
 
+def test_pods_all_different_are_told_of_each_other() -> None:
+    described = [{"zone": "a", "cpu": cpu, "taints": []} for cpu in "12412412412412"]
+    shared, alone = (
+        Side(profile, described, 1) for profile in (default_profile(""), unshared(default_profile("")))
+    )
+    for i in range(90):  # more than there is room for
+        wanted = {"sort": {}, "cpu": f"{100 + 7 * i}m", "port": 0, "app": "web"}
+        assert shared.does(i, "pod", wanted) == alone.does(i, "pod", wanted)
+        if i % 5 == 4:
+            shared.does(i, "delete", i)
+            alone.does(i, "delete", i)
+
+
 def test_in_short_a_decision_says_the_same_of_the_pick() -> None:
     whole, short = (Scheduler(default_profile(""), Random(3), in_full=each) for each in (True, False))
     one, other = (Cluster([node(f"n{i}") for i in range(150)]) for _ in range(2))
@@ -185,6 +203,8 @@ def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:
         def filter(self, state: Any, pod: Pod, node: Any) -> Any:
             asked.append(node.name)
             return super().filter(state, pod, node)
+
+        filter_nodes = one_by_one
 
     profile = default_profile("")
     plugins = tuple(Counting() if each.name == "NodeResourcesFit" else each for each in profile.plugins)

@@ -7,15 +7,18 @@ pods (spreading, pod affinity) say nothing that could be kept; they are asked ab
 
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
 from reprlib import repr as short
+from typing import cast
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo, Touched
+from lib.scheduling.columns import Nodes
 from lib.scheduling.decision import Rejection
 from lib.scheduling.framework import (
     MAX_NODE_SCORE,
     SKIP,
     BadAnswerError,
     CycleState,
+    FilterNodesPlugin,
     FilterPlugin,
     NormalizeScorePlugin,
     Plugin,
@@ -23,6 +26,7 @@ from lib.scheduling.framework import (
     PreScorePlugin,
     Profile,
     Reads,
+    ScoreNodesPlugin,
     ScorePlugin,
     SignPlugin,
     Status,
@@ -31,6 +35,9 @@ from lib.scheduling.framework import (
 
 UNASKED, UNSCORED = Rejection("", SKIP), -1
 """Stand where no plugin has been asked yet."""
+
+FEW = 8
+"""So many nodes a plugin is asked about one by one; what it takes to look at columns isn't worth it yet."""
 
 PreFiltered = Set[str] | Status | None
 """What a PreFilter plugin answers."""
@@ -131,7 +138,7 @@ class Answers:
         if self._below:
             self._below.find_rejections(new)
             known = [self._below.rejections[i] for i in new]
-        nodes = [self._cluster.order[i] for i in new]
+        nodes = Nodes(self._cluster, new)
         found = first_rejections(
             self._filters, known, self._tier.place, self.state, self._pod, nodes, self._asking
         )
@@ -165,10 +172,10 @@ class Answers:
         if self._below:
             self._below.find_totals(new)
             totals = [self._below.totals[i] for i in new]
-        nodes = [self._cluster.order[i] for i in new]
+        nodes = Nodes(self._cluster, new)
         for plugin in self._scorers or ():
-            self._asking.plugin, ask = plugin, plugin.score
-            scores = [ask(self.state, self._pod, node) for node in nodes]
+            self._asking.plugin = plugin
+            scores = _scores(plugin, self.state, self._pod, nodes)
             if plugin.name in self._tier.normalizers:
                 self.seen_scores[plugin.name].update(scores)
             else:
@@ -198,7 +205,7 @@ def first_rejections(
     place: Mapping[str, int],
     state: CycleState,
     pod: Pod,
-    nodes: Sequence[NodeInfo],
+    nodes: Nodes,
     asking: Asking,
 ) -> list[Rejection | None]:
     """For each node the first filter that rules it out; what is known stands where none comes before.
@@ -207,12 +214,25 @@ def first_rejections(
     """
     found = list(known)
     for its_place, plugin in filters:
-        asking.plugin, ask = plugin, plugin.filter
-        for i, node in enumerate(nodes):
-            before = found[i]
-            if before and place[before.plugin] < its_place:
-                continue
-            if (status := ask(state, pod, node)) is not None:
+        asking.plugin = plugin
+        asked = [i for i, before in enumerate(found) if not before or place[before.plugin] >= its_place]
+        answers = _statuses(plugin, state, pod, nodes.some(asked))
+        for i, status in zip(asked, answers, strict=True):
+            if status is not None:
                 checked(status)
                 found[i] = Rejection(plugin.name, status)
     return found
+
+
+def _statuses(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[Status | None]:
+    if len(nodes) > FEW and hasattr(plugin, "filter_nodes"):  # to ask isinstance of a protocol takes long
+        return cast(FilterNodesPlugin, plugin).filter_nodes(state, pod, nodes)
+    ask = plugin.filter
+    return [ask(state, pod, node) for node in nodes]
+
+
+def _scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
+    if len(nodes) > FEW and hasattr(plugin, "score_nodes"):
+        return cast(ScoreNodesPlugin, plugin).score_nodes(state, pod, nodes)
+    ask = plugin.score
+    return [ask(state, pod, node) for node in nodes]

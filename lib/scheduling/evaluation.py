@@ -22,6 +22,7 @@ from lib.scheduling.answers import (
     skips_score,
 )
 from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.columns import Nodes
 from lib.scheduling.decision import Decision, Rejection
 from lib.scheduling.extender import Extenders
 from lib.scheduling.framework import (
@@ -73,7 +74,10 @@ class Feasible:
 
     def places(self, everyone: int) -> Sequence[int]:
         """The places, in a cluster of so many nodes."""
-        return self.of(list(range(everyone))) if self._places is None else self._places
+        if self._places is not None:
+            return self._places
+        end = self._start + self._count
+        return [*range(self._start, min(end, everyone)), *range(end - everyone)]
 
     def one_of(self, column: list[T], i: int) -> T:
         """What stands at the i-th of these places."""
@@ -167,7 +171,7 @@ class Evaluator:
         def rejections(places: Sequence[int]) -> list[Rejection | None]:
             answers.find_rejections(places)
             found = [answers.rejections[i] for i in places]
-            nodes = [cluster.order[i] for i in places]
+            nodes = Nodes(cluster, places)
             if filters:
                 found = self._first_rejections(filters, found, decision.state, pod, nodes)
             for i, node in enumerate(nodes if kept_for_others else ()):
@@ -184,7 +188,7 @@ class Evaluator:
         enough = enough_nodes(len(places), self._profile.percentage_of_nodes_to_score)
         start = self._next_start % len(places) if places else 0
         run = Feasible(start, enough)
-        if not (filters or kept_for_others or among) and run.of(answers.rejections).count(None) == enough:
+        if not (filters or kept_for_others or among) and _all_fit(run, answers):
             self._next_start = start + enough
             return self._without_refused(decision, run, cluster)
 
@@ -223,7 +227,8 @@ class Evaluator:
             return known
         skipped, among = known
         filters = [each for each in self._all_filters if each[1].name not in skipped]
-        return _left_out(node.name, among) or self._first_rejections(filters, [None], state, pod, [node])[0]
+        alone = Nodes(cluster, [cluster.place[node.name]])
+        return _left_out(node.name, among) or self._first_rejections(filters, [None], state, pod, alone)[0]
 
     def _pre_filter(
         self, state: CycleState, pod: Pod, cluster: Cluster, known: Mapping[str, PreFiltered]
@@ -257,7 +262,7 @@ class Evaluator:
         known: Sequence[Rejection | None],
         state: CycleState,
         pod: Pod,
-        nodes: Sequence[NodeInfo],
+        nodes: Nodes,
     ) -> list[Rejection | None]:
         return first_rejections(filters, known, self._fresh.place, state, pod, nodes, self._asking)
 
@@ -346,6 +351,14 @@ class Evaluator:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(sort)
         return answers
+
+
+def _all_fit(run: Feasible, answers: Answers) -> bool:
+    """Whether nobody rules out any node of a run; asks where that isn't known."""
+    if run.of(answers.rejections).count(None) == len(run):
+        return True
+    answers.find_rejections(run.places(len(answers.rejections)))
+    return run.of(answers.rejections).count(None) == len(run)
 
 
 def _left_out(node_name: str, among: Mapping[str, Set[str]]) -> Rejection | None:

@@ -1,4 +1,7 @@
-"""Asks one plugin as a scheduling cycle asks it, and builds the small clusters that it is asked about."""
+"""Asks one plugin as a scheduling cycle asks it, and builds the small clusters that it is asked about.
+
+One that can be asked about all nodes at once must say the same then.
+"""
 
 from itertools import count
 from typing import Any
@@ -7,13 +10,16 @@ from objects import node, read
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cluster import Cluster
+from lib.scheduling.columns import Nodes
 from lib.scheduling.framework import (
     SKIP,
     CycleState,
+    FilterNodesPlugin,
     FilterPlugin,
     NormalizeScorePlugin,
     PreFilterPlugin,
     PreScorePlugin,
+    ScoreNodesPlugin,
     ScorePlugin,
     Status,
 )
@@ -34,6 +40,9 @@ def statuses(plugin: FilterPlugin, pod: Pod, cluster: Cluster) -> dict[str, Stat
     if isinstance(plugin, PreFilterPlugin) and plugin.pre_filter(state, pod, cluster) == SKIP:
         return {}
     asked = {name: plugin.filter(state, pod, node) for name, node in cluster.nodes.items()}
+    if isinstance(plugin, FilterNodesPlugin):
+        together = plugin.filter_nodes(state, pod, Nodes(cluster, range(len(asked))))
+        assert [*together] == [*asked.values()]
     return {name: status for name, status in asked.items() if status}
 
 
@@ -56,7 +65,11 @@ def raw_scores(
     nodes = [cluster.nodes[name] for name in candidates.split() or sorted(cluster.nodes)]
     if isinstance(plugin, PreScorePlugin) and plugin.pre_score(state, pod, cluster, nodes) == SKIP:
         return NOT_ASKED
-    return {node.name: plugin.score(state, pod, node) for node in nodes}
+    found = {node.name: plugin.score(state, pod, node) for node in nodes}
+    if isinstance(plugin, ScoreNodesPlugin):
+        together = plugin.score_nodes(state, pod, Nodes(cluster, [cluster.place[name] for name in found]))
+        assert [*together] == [*found.values()]
+    return found
 
 
 def scores(plugin: ScorePlugin, pod: Pod, cluster: Cluster, candidates: str = "") -> dict[str, int] | str:

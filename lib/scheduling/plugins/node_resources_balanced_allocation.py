@@ -13,8 +13,9 @@ from typing import ClassVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.columns import Nodes
 from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Reads, Status
-from lib.scheduling.plugins.node_resources_fit import counts
+from lib.scheduling.plugins.node_resources_fit import capacity, counts, requested
 from lib.scheduling.resources import pod_requests
 
 
@@ -40,19 +41,43 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """Half of what the balance gains, on top of 75 or so."""
-        allocatable, requested = node.allocatable, node.requested
-        before, after = [], []
+        known = [
+            (requested(node, name), wanted, room)
+            for name, wanted in state[self.name]
+            if (room := capacity(node, name))
+        ]
+        before = _balance([_share(used, room) for used, _, room in known])
+        after = _balance([_share(used + wanted, room) for used, wanted, room in known])
+        return _score(before, after)
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
+        """The same, resource by resource, where all nodes have all of them."""
+        shares = []
         for name, wanted in state[self.name]:
-            if capacity := allocatable.get(name, 0):
-                used = requested.get(name, 0)
-                with_it = used + wanted
-                before.append(used / capacity if used < capacity else 1.0)
-                after.append(with_it / capacity if with_it < capacity else 1.0)
-        half = MAX_NODE_SCORE // 2
-        return half + (half + _balance(after) - _balance(before)) // 2
+            capacities = nodes.column(capacity, name)
+            if 0 in capacities:
+                return [self.score(state, pod, node) for node in nodes]
+            of_each = zip(nodes.column(requested, name), capacities, strict=True)
+            shares.append([_share(used + wanted, room) for used, room in of_each])
+        before = nodes.column(_balance_of, *(name for name, _ in state[self.name]))
+        return [*map(_score, before, map(_balance, zip(*shares, strict=True)))]
 
 
-def _balance(shares: list[float]) -> int:
+def _score(before: int, after: int) -> int:
+    half = MAX_NODE_SCORE // 2
+    return half + (half + after - before) // 2
+
+
+def _share(used: int, capacity: int) -> float:
+    return used / capacity if used < capacity else 1.0
+
+
+def _balance_of(node: NodeInfo, *names: str) -> int:
+    """How evenly these resources are used."""
+    return _balance([_share(requested(node, name), capacity(node, name)) for name in names])
+
+
+def _balance(shares: Sequence[float]) -> int:
     """100 less the standard deviation of the shares that are used, in hundredths."""
     if len(shares) == 2:
         deviation = abs((shares[0] - shares[1]) / 2)

@@ -15,6 +15,7 @@ from typing import ClassVar
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cluster import Cluster, NodeInfo
+from lib.scheduling.columns import Nodes
 from lib.scheduling.framework import (
     MAX_NODE_SCORE,
     CycleState,
@@ -130,17 +131,27 @@ class NodeResourcesFit:
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that lacks something; a reason for each thing it lacks."""
-        allocatable, requested = node.allocatable, node.requested
         reasons, never = [], False
-        if len(node.pods) >= allocatable.get("pods", 0):
+        if pods_left(node) <= 0:
             reasons.append(TOO_MANY_PODS)
         for name, amount in state[self.name].items():
-            if amount > allocatable.get(name, 0) - requested.get(name, 0):
+            if amount > amount_left(node, name):
                 reasons.append(INSUFFICIENT.format(name))
-                never = never or amount > allocatable.get(name, 0)  # even an empty node hasn't that much
+                never = never or amount > capacity(node, name)  # even an empty node hasn't that much
         if not reasons:
             return None
         return unresolvable(*reasons) if never else unschedulable(*reasons)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[Status | None]:
+        """Most nodes have room, as a look at what is left there shows; the others are asked for reasons."""
+        lacking = [room <= 0 for room in nodes.column(pods_left)]
+        for name, amount in state[self.name].items():
+            left = nodes.column(amount_left, name)
+            lacking = [lacks or room < amount for lacks, room in zip(lacking, left, strict=True)]
+        if True not in lacking:
+            return [None] * len(nodes)
+        asked = zip(nodes, lacking, strict=True)
+        return [self.filter(state, pod, node) if lacks else None for node, lacks in asked]
 
     def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
         """Add up what the pod is taken to use, with a little for containers that request nothing."""
@@ -153,19 +164,31 @@ class NodeResourcesFit:
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The weighted mean of each resource's score."""
-        allocatable, score_one = node.allocatable, self._score_one
         by_shape = self.strategy == BY_SHAPE
         total = weights = 0
         for name, wanted, weight in state[TO_SCORE]:
-            if capacity := allocatable.get(name, 0):
-                used = node.non_zero_requested if name in AT_LEAST else node.requested
-                score = score_one(used.get(name, 0) + wanted, capacity)
+            if room := capacity(node, name):
+                used = taken(node, name) if name in AT_LEAST else requested(node, name)
+                score = self._score_one(used + wanted, room)
                 if score > 0 or not by_shape:
                     total += score * weight
                     weights += weight
         if not weights:
             return 0
         return int(total / weights + 0.5) if by_shape else total // weights
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
+        """The same, resource by resource: where all nodes have all of them, their weights are alike."""
+        totals, weights, score_one = [0] * len(nodes), 0, self._score_one
+        for name, wanted, weight in state[TO_SCORE]:
+            capacities = nodes.column(capacity, name)
+            if 0 in capacities or self.strategy == BY_SHAPE:
+                return [self.score(state, pod, node) for node in nodes]
+            used = nodes.column(taken if name in AT_LEAST else requested, name)
+            of_each = zip(totals, used, capacities, strict=True)
+            totals = [total + score_one(used + wanted, room) * weight for total, used, room in of_each]
+            weights += weight
+        return [total // weights for total in totals] if weights else totals
 
     @cached_property
     def _score_one(self) -> Callable[[int, int], int]:
@@ -177,3 +200,31 @@ class NodeResourcesFit:
 def counts(name: str, wanted: Mapping[str, int]) -> bool:
     """Whether nodes are scored by a resource for a pod that wants so much."""
     return bool(wanted.get(name)) or name in COUNTED_WITHOUT_REQUEST
+
+
+# --- columns ----------------------------------------------------------------------------------------------
+
+
+def capacity(node: NodeInfo, name: str) -> int:
+    """What a node has of a resource for its pods."""
+    return node.allocatable.get(name, 0)
+
+
+def requested(node: NodeInfo, name: str) -> int:
+    """What its pods request of that."""
+    return node.requested.get(name, 0)
+
+
+def taken(node: NodeInfo, name: str) -> int:
+    """What its pods are taken to use, of cpu or memory."""
+    return node.non_zero_requested.get(name, 0)
+
+
+def amount_left(node: NodeInfo, name: str) -> int:
+    """What no pod of its has requested."""
+    return capacity(node, name) - requested(node, name)
+
+
+def pods_left(node: NodeInfo) -> int:
+    """How many more pods it may have."""
+    return capacity(node, "pods") - len(node.pods)

@@ -336,6 +336,20 @@ def test_a_signal_in_a_burst_leaves_no_pod_bound_without_its_event(one_pod: Clus
     assert {each["involvedObject"]["name"] for each in one_pod.events("Scheduled")} == bound
 
 
+def test_a_signal_waits_once_for_a_server_that_takes_no_event(one_pod: Cluster) -> None:
+    """31 events are due, 16 at a time: an answer is given 10 s, and the second half is not tried any more."""
+    for i in range(30):
+        one_pod.add_pod(f"web-{i}")
+    with (
+        faulty(one_pod.proxy, Fault("POST", EVENTS, delay(30), ALWAYS)) as between,
+        one_pod.running_poller(FEW_AT_A_TIME, proxy=between.url) as poller,
+    ):
+        eventually(lambda: any(path.endswith("/events") for _, path in between.requests))
+        assert poller.stop(15) < 14
+        assert "event failed: POST" in poller.said
+    assert set(one_pod.placement().values()) == {"n1"}
+
+
 def test_what_goes_wrong_with_some_bindings_is_seen_to_beside_the_others(one_pod: Cluster) -> None:
     """A pod whose binding is refused here waits for a second; one after the other they would for sixteen."""
     for i in range(30):

@@ -162,7 +162,7 @@ class FilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class FilterNodesPlugin(FilterPlugin, Protocol):
-    """Can be asked about many nodes at once, too, which is faster."""
+    """Can be asked about many nodes at once, too, which is faster. Who overrides one overrides both."""
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[Status | None]:
         """What `filter` says of each."""
@@ -211,7 +211,7 @@ class ScorePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class ScoreNodesPlugin(ScorePlugin, Protocol):
-    """Can be asked about many nodes at once, too, which is faster."""
+    """Can be asked about many nodes at once, too, which is faster. Who overrides one overrides both."""
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
         """What `score` says of each."""

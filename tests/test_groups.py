@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from cluster import Cluster as Running
 from cluster import eventually
+from faults import ALWAYS, Effect, Fault, answer, faulty
 from objects import node, pod
 
 from lib.kube.changes import Change, Kind
@@ -189,6 +190,24 @@ def test_a_pod_group_is_asked_how_many_it_needs(cluster: Running) -> None:
         assert set(cluster.placement().values()) == {"n1"}
     finally:
         cluster.api.delete(f"{crds}/podgroups.scheduling.x-k8s.io")
+
+
+@pytest.mark.parametrize(
+    "answered",
+    [
+        answer(403, '{"kind":"Status","status":"Failure","message":"podgroups is forbidden","code":403}'),
+        answer(200, '{"kind":"PodGroup","metadata":{"name":"g"},"spec":{"minMember":"many"}}'),
+    ],
+    ids=["forbidden", "malformed"],
+)
+def test_a_pod_group_that_cannot_be_read_holds_up_no_other_pod(cluster: Running, answered: Effect) -> None:
+    cluster.add_node("n1")
+    cluster.add_pod("a", metadata={"labels": {"scheduling.x-k8s.io/pod-group": "g"}})
+    cluster.add_pod("b")
+    with faulty(cluster.proxy, Fault("GET", "/podgroups/g", answered, ALWAYS)) as between:
+        done = cluster.poller(proxy=between.url)
+    assert "default/a fits nowhere: PodGroup g can't be read: GET /apis/scheduling" in done.stderr
+    assert cluster.placement() == {"a": None, "b": "n1"}
 
 
 def test_without_the_crd_pods_of_a_pod_group_are_placed_like_any_other(cluster: Running) -> None:

@@ -96,7 +96,7 @@ class Cluster:
         self.with_affinity: dict[str, NodeInfo] = {}  # those with pods that say where others are to be
         self.namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
-        self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
+        self.group_sizes: dict[tuple[str, str], int | str] = {}  # of PodGroups, or why they aren't known
         self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be seen
         self.leaving: set[str] = set()  # uids of pods that are told to leave, and not yet seen to
         self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid: pods that room is made for, and where

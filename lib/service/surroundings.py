@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from lib.kube.errors import ForbiddenError
+from lib.kube.errors import AnswerError, ForbiddenError
 from lib.kube.feed import Feed
 from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.cluster import Cluster
 from lib.scheduling.cycle import Scheduler
 from lib.scheduling.framework import Profile
-from lib.scheduling.groups import POD_GROUP, group_of
+from lib.scheduling.groups import POD_GROUP, Group, group_of
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import Workloads, controller_of
 from lib.service.report import Report
@@ -32,7 +32,7 @@ def look_around(
     ]
     cluster.workloads = _workloads(feed, spread, report)
     groups = {group for pod in pods if (group := group_of(pod)) and group.label == POD_GROUP}
-    sizes = {(each.namespace, each.name): feed.min_member(each.namespace, each.name) for each in groups}
+    sizes = {(each.namespace, each.name): _min_member(feed, each) for each in groups}
     cluster.group_sizes = {group: size for group, size in sizes.items() if size is not None}
 
 
@@ -51,6 +51,14 @@ def _budgets(feed: Feed, report: Report) -> list[PodDisruptionBudget] | None:
     except ForbiddenError as error:
         report.without("preemption", error)
         return None
+
+
+def _min_member(feed: Feed, group: Group) -> int | str | None:
+    """How many pods a PodGroup needs, or why that isn't known: that is to hold up no pod of another."""
+    try:
+        return feed.min_member(group.namespace, group.name)
+    except (ForbiddenError, AnswerError) as error:
+        return f"PodGroup {group.name} can't be read: {error}"
 
 
 def _spreads_by_default(profile: Profile) -> bool:

@@ -41,7 +41,7 @@ def options() -> Options:
     add("--server", choices=SERVERS, help="default: real, if etcd and kube-apiserver are there")
     add("--nodes", type=_counts, default=[100, 1000, 5000], metavar="N,N", help="default: 100,1000,5000")
     add("--pods", type=count, default=1000, help="of a burst (default %(default)s)")
-    add("--repeat", type=count, default=1, metavar="TIMES", help="bursts, single pods: for medians")
+    add("--repeat", type=count, default=1, metavar="TIMES", help="bursts, single pods (default %(default)s)")
     add("--singles", type=count, default=50, metavar="PODS", help="one at a time (default %(default)s)")
     add(
         "--bound",

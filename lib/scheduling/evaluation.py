@@ -355,10 +355,12 @@ class Evaluator:
 
 def _all_fit(run: Feasible, answers: Answers) -> bool:
     """Whether nobody rules out any node of a run; asks where that isn't known."""
-    if run.of(answers.rejections).count(None) == len(run):
-        return True
-    answers.find_rejections(run.places(len(answers.rejections)))
-    return run.of(answers.rejections).count(None) == len(run)
+    known = run.of(answers.rejections)
+    if any(known):  # a rejection, or that nobody was asked yet
+        answers.find_rejections(run.places(len(answers.rejections)))
+        known = run.of(answers.rejections)
+        return not any(known)
+    return True
 
 
 def _left_out(node_name: str, among: Mapping[str, Set[str]]) -> Rejection | None:

@@ -6,7 +6,7 @@ changes, 100 that the pod balances the node, 50 that it unbalances it.
 Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import ClassVar
@@ -41,14 +41,8 @@ class NodeResourcesBalancedAllocation:
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """Half of what the balance gains, on top of 75 or so."""
-        known = [
-            (requested(node, name), wanted, room)
-            for name, wanted in state[self.name]
-            if (room := capacity(node, name))
-        ]
-        before = _balance([_share(used, room) for used, _, room in known])
-        after = _balance([_share(used + wanted, room) for used, wanted, room in known])
-        return _score(before, after)
+        wanted = state[self.name]
+        return _score(_balance_now(node, *(name for name, _ in wanted)), _balance_with(node, wanted))
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
         """The same, resource by resource, where all nodes have all of them."""
@@ -59,7 +53,7 @@ class NodeResourcesBalancedAllocation:
                 return [self.score(state, pod, node) for node in nodes]
             of_each = zip(nodes.column(requested, name), capacities, strict=True)
             shares.append([_share(used + wanted, room) for used, room in of_each])
-        before = nodes.column(_balance_of, *(name for name, _ in state[self.name]))
+        before = nodes.column(_balance_now, *(name for name, _ in state[self.name]))
         return [*map(_score, before, map(_balance, zip(*shares, strict=True)))]
 
 
@@ -68,13 +62,24 @@ def _score(before: int, after: int) -> int:
     return half + (half + after - before) // 2
 
 
-def _share(used: int, capacity: int) -> float:
-    return used / capacity if used < capacity else 1.0
+def _share(used: int, room: int) -> float:
+    return used / room if used < room else 1.0
 
 
-def _balance_of(node: NodeInfo, *names: str) -> int:
+def _balance_now(node: NodeInfo, *names: str) -> int:
     """How evenly these resources are used."""
-    return _balance([_share(requested(node, name), capacity(node, name)) for name in names])
+    return _balance_with(node, [(name, 0) for name in names])
+
+
+def _balance_with(node: NodeInfo, wanted: Iterable[tuple[str, int]]) -> int:
+    """How evenly they would be if so much more of each were; what the node hasn't doesn't count."""
+    return _balance(
+        [
+            _share(requested(node, name) + amount, room)
+            for name, amount in wanted
+            if (room := capacity(node, name))
+        ]
+    )
 
 
 def _balance(shares: Sequence[float]) -> int:

@@ -105,7 +105,7 @@ class NodeResourcesFit:
             before, wanted = old_node(change), pod_requests(pod)
             if before and before.allocatable == node.allocatable:
                 return False
-            return all(amount <= node.allocatable.get(name, 0) for name, amount in wanted.items() if amount)
+            return all(amount <= capacity(node, name) for name, amount in wanted.items() if amount)
         placed = placed_pod(change)
         if placed is None or change.kind == Kind.DELETED:
             return placed is not None

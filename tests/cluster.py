@@ -1,6 +1,7 @@
 """An API server as tests meet it, embedded or real: through a real `kubectl proxy`, kubectl and poller.py."""
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -20,6 +21,11 @@ Json = dict[str, Any]
 
 ONE_SERVER = "real" if assets() else "embedded"
 """Where a test is run that need not be run on both."""
+
+
+def refusals(said: str) -> list[str]:
+    """The lines that tell of an answer 403; a port may have these digits, too."""
+    return [line for line in said.splitlines() if re.search(r"\b403\b", line)]
 
 
 def eventually(condition: Callable[[], Any], within: float = 10) -> Any:

@@ -18,30 +18,30 @@ from random import Random
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
 
 from lib.kube.api import Api
-from lib.kube.changes import Kind, waiting_pod
+from lib.kube.changes import Kind, unassigned_pod
 from lib.kube.errors import ApiError
-from lib.kube.feed import Feed, News, PollingFeed
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
-from lib.kube.watch import WatchingFeed
+from lib.kube.reflector import Informer
+from lib.kube.source import ClusterSource, Delta, PollingSource
 from lib.kube.writer import BindResult, Writer
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.groups import batches, decide_together
+from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import Handle
+from lib.scheduling.pod_groups import batches, schedule_pod_group
 from lib.scheduling.queue import SchedulingQueue
-from lib.scheduling.waiting import WaitingPods
+from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.clerk import Clerk
-from lib.service.extenders import connected
-from lib.service.leadership import standing_for
-from lib.service.logs import set_up_logging
-from lib.service.observer import ListenError, observing
+from lib.service.http_extender import connected
+from lib.service.leader_election import elected
 from lib.service.options import Options, run_with_options
 from lib.service.profiles import profiles_for
-from lib.service.report import Report
 from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.surroundings import look_around
+from lib.service.telemetry.log import set_up_logging
+from lib.service.telemetry.observer import ListenError, observing
+from lib.service.telemetry.report import Report
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once; NO_START also of others, when the address to listen at is taken, say."""
@@ -61,8 +61,8 @@ class Poller:
     """
 
     proxy: OwnProxy | None
-    feed: Feed
-    cluster: Cluster
+    source: ClusterSource
+    cache: Cache
     queue: SchedulingQueue
     schedulers: Mapping[str, Scheduler]
     held: WaitingPods
@@ -83,40 +83,40 @@ class Poller:
             if self.proxy:
                 self.proxy.revive()
             leads = self.leads()  # asked first: what a leader before us wrote is to be heard before we decide
-            news = self.feed.poll()
-            self.hear(news, now)
-            self.report.looked(self.queue, self.cluster)
+            delta = self.source.poll()
+            self.hear(delta, now)
+            self.report.looked(self.queue, self.cache)
             if leads:
                 self.carry_out(self.decide(now), now)
         except ApiError as error:
             self.report.trouble(error)
             raise
-        self.report.tick_done(self.queue, self.cluster)
-        return news.unplaceable + len(self.queue)
+        self.report.tick_done(self.queue, self.cache)
+        return delta.unplaceable + len(self.queue)
 
-    def hear(self, news: News, now: float) -> None:
+    def hear(self, delta: Delta, now: float) -> None:
         """Make the changes part of the picture, and of the queue."""
-        self.report.unreadable(news.unreadable)
-        unconfirmed = {uid for uid in self.cluster.assumed if uid not in self.held}
-        for change in news.changes:
-            pod = waiting_pod(change)
+        self.report.unreadable(delta.unreadable)
+        unconfirmed = {uid for uid in self.cache.assumed if uid not in self.held}
+        for change in delta.changes:
+            pod = unassigned_pod(change)
             if pod and change.kind != Kind.DELETED:
-                if pod.metadata.uid in unconfirmed and not (news.complete or self.dry_run):
+                if pod.metadata.uid in unconfirmed and not (delta.complete or self.dry_run):
                     continue  # that is how it was before we bound it
-                if why_not := self.queue.why_passed_over(pod):
-                    self.report.passed_over(pod, why_not)
-            self.cluster.apply(change)
+                if why_not := self.queue.skip_reason(pod):
+                    self.report.skipped(pod, why_not)
+            self.cache.apply(change)
             self.queue.apply(change, now)
-        if news.complete and not self.dry_run:
-            self.cluster.forget_all(unconfirmed)  # they were bound: what isn't seen has gone again
+        if delta.complete and not self.dry_run:
+            self.cache.forget_all(unconfirmed)  # they were bound: what isn't seen has gone again
 
     def decide(self, now: float) -> Iterator[Decision]:
         """A decision for each pod to be tried, each counted in the picture before the next is made."""
         ready = self.queue.ready(now)
         if ready:
-            look_around(self.feed, self.cluster, ready, self.schedulers, self.report)
-        asked_again = self.held.ask_again(self.cluster, self.queue.uids(), now)
-        decided = (decide_together(batch, self.cluster, self.schedulers) for batch in batches(ready))
+            look_around(self.source, self.cache, ready, self.schedulers, self.report)
+        asked_again = self.held.recheck_permit(self.cache, self.queue.uids(), now)
+        decided = (schedule_pod_group(batch, self.cache, self.schedulers) for batch in batches(ready))
         for decision in chain(asked_again, chain.from_iterable(decided)):
             decision.attempt, decision.queued = self.queue.attempt(decision.pod.metadata.uid)
             self.report.decided(decision)
@@ -124,15 +124,15 @@ class Poller:
 
     def carry_out(self, decisions: Iterable[Decision], now: float) -> None:
         """Write all bindings, each soon after it is decided on; then all events."""
-        self.clerk.carry_out(decisions, self.scheduler_of, self.cluster, partial(self.settle, now))
+        self.clerk.carry_out(decisions, self.scheduler_of, self.cache, partial(self.settle, now))
         self.clerk.forget_all_but(self.queue.uids())
 
     def settle(self, now: float, decision: Decision, result: BindResult) -> None:
         """Let the queue know what came of a pod."""
         uid = decision.pod.metadata.uid
         if decision.outcome == Outcome.SCHEDULED and result != BindResult.BOUND:
-            self.scheduler_of(decision.pod).give_up(decision, self.cluster)
-        if result == BindResult.UNTRIED:
+            self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
+        if result == BindResult.NOT_SENT:
             return  # it goes first the next time
         if result != BindResult.WAITING:
             self.queue.drop(uid)
@@ -140,11 +140,11 @@ class Poller:
             self.held.hold(decision, now)
             self.queue.hold(uid, decision.message)
         elif decision.outcome == Outcome.UNSCHEDULABLE:
-            self.queue.put_back(uid, decision.rejected_by, decision.message, now)
+            self.queue.requeue(uid, decision.rejected_by, decision.message, now)
         elif decision.outcome == Outcome.ERROR:
-            self.queue.put_back(uid, (), decision.message, now)
+            self.queue.requeue(uid, (), decision.message, now)
         else:
-            self.queue.put_back(uid, (), f"its binding to {decision.node_name} failed", now)
+            self.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
         """The scheduler that a pod names."""
@@ -159,10 +159,10 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         report.observer = observer = observing(options.listen)
         proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = proxy.address if proxy else options.proxy
-        leads = stack.enter_context(standing_for(options.leader_election, address, shutdown))
+        leads = stack.enter_context(elected(options.leader_election, address, shutdown))
         if options.leader_election:
             observer.elects(options.leader_election.resource_name, leads)
-        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, traffic=observer))
+        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, request_observer=observer))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
         names = [each.scheduler_name for each in profiles]
@@ -181,8 +181,8 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         )
         poller = Poller(
             proxy,
-            (WatchingFeed if options.watch else PollingFeed)(api, names, namespaces),
-            Cluster(served=namespaces),
+            (Informer if options.watch else PollingSource)(api, names, namespaces),
+            Cache(served=namespaces),
             SchedulingQueue(dict(zip(names, profiles, strict=True)), options.times, observer.queued),
             schedulers,
             WaitingPods(schedulers),
@@ -210,12 +210,12 @@ def serve(options: Options, report: Report, shutdown: Shutdown) -> int:
             return SOME_NOT_PLACED if poller.tick() else ALL_PLACED
         while True:
             patiently(poller.tick)
-            shutdown.heed()
+            shutdown.raise_if_stopped()
             pause = options.interval
             if options.watch:  # it hears of no change when a pod has backed off, nor when we come to lead
                 pause = min(pause, poller.queue.next_in(time.monotonic()) if poller.leads() else FIRST_PAUSE)
             report.rests(pause)
-            poller.feed.wait(pause)
+            poller.source.wait(pause)
 
 
 def main(options: Options) -> int:
@@ -231,7 +231,7 @@ def main(options: Options) -> int:
             status = NO_START
         except Stopped:
             status = 128 + (shutdown.signal or 0) if options.once else 0
-            if shutdown.abandoned:
+            if shutdown.aborted:
                 status = LEASE_LOST
         finally:
             report.sum(shutdown.signal)

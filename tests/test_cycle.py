@@ -10,11 +10,11 @@ from objects import node, pod, read
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.resources import amounts, pod_requests
+from lib.scheduling.scheduling_cycle import Scheduler
 
 PROFILE = default_profile("my-scheduler", preemption=False)
 
@@ -50,7 +50,7 @@ SMALL = {"cpu": "100m"}
     ],
 )
 def test_the_message_counts_reasons_in_kube_schedulers_words(nodes: Any, message: str) -> None:
-    decision = scheduler().schedule_one(pod(requests={"cpu": "2", "memory": "2Gi"}), Cluster(nodes, []))
+    decision = scheduler().schedule_one(pod(requests={"cpu": "2", "memory": "2Gi"}), Cache(nodes, []))
     assert decision.message == message
 
 
@@ -58,7 +58,7 @@ def test_among_equals_every_node_has_the_same_chance() -> None:
     picks: dict[str | None, int] = {}
     decider = scheduler(7)
     for _ in range(3000):
-        cluster = Cluster([node("a"), node("b"), node("c")], [])
+        cluster = Cache([node("a"), node("b"), node("c")], [])
         name = decider.schedule_one(pod(), cluster).node_name
         picks[name] = picks.get(name, 0) + 1
     assert set(picks) == {"a", "b", "c"}
@@ -75,7 +75,7 @@ rooms = st.fixed_dictionaries({"cpu": cpu, "memory": memory, "pods": st.integers
 def test_no_node_ever_gets_more_than_it_has(has: Any, wanted: Any, seed: int) -> None:
     nodes = [node(f"n{i}", has=room) for i, room in enumerate(has)]
     pods = [pod(f"p{i}", requests=each) for i, each in enumerate(wanted)]
-    cluster, decider = Cluster(nodes, []), scheduler(seed)
+    cluster, decider = Cache(nodes, []), scheduler(seed)
     decisions = [decider.schedule_one(each, cluster) for each in pods]
 
     for each in nodes:
@@ -95,7 +95,7 @@ def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> N
         pod("old", requests={"cpu": "3"}, nodeName="a"),
         pod("lost", requests={"cpu": "9"}, nodeName="gone"),
     ]
-    cluster = Cluster([node("a")], bound)
+    cluster = Cache([node("a")], bound)
     first, second = (scheduler().schedule_one(pod(name, requests={"cpu": "1"}), cluster) for name in "xy")
     assert first.node_name == "a"
     assert second.message == "0/1 nodes are available: 1 Insufficient cpu."
@@ -134,4 +134,4 @@ def test_the_highest_priority_goes_first_and_among_equals_the_oldest() -> None:
 )
 def test_some_pods_are_passed_over(body: Any, why: str | None) -> None:
     queue = SchedulingQueue({"": PROFILE})
-    assert queue.why_passed_over(read(Pod, {"metadata": {}, **body})) == why
+    assert queue.skip_reason(read(Pod, {"metadata": {}, **body})) == why

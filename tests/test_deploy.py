@@ -20,7 +20,7 @@ import yaml
 from cluster import Cluster, RunningPoller, eventually, refusals
 from faults import Fault, FaultyProxy, faulty, lose_answer
 
-from lib.service.report import Report
+from lib.service.telemetry.report import Report
 from scripts.servers.kubectl import KUBECTL
 from scripts.servers.process import ROOT, serving
 

@@ -16,7 +16,7 @@ from lib.kube.api import Api
 from lib.kube.objects import ObjectMeta, Pod
 from lib.scheduling.extender import ExtenderError
 from lib.service.config import load_config
-from lib.service.extenders import connected
+from lib.service.http_extender import connected
 
 ON_ONE_SERVER = True
 

@@ -8,11 +8,10 @@ import pytest
 from objects import node, pod
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache, NodeInfo
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.evaluation import enough_nodes
-from lib.scheduling.framework import (
+from lib.scheduling.feasibility import enough_nodes
+from lib.scheduling.framework.interface import (
     SKIP,
     FilterPlugin,
     PermitPlugin,
@@ -24,10 +23,11 @@ from lib.scheduling.framework import (
     unschedulable,
     wait,
 )
+from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile
-from lib.scheduling.waiting import WaitingPods
+from lib.scheduling.scheduling_cycle import Scheduler
 
 
 def scheduler(*plugins: Any, weights: Mapping[str, int] | None = None, percentage: int = 0) -> Scheduler:
@@ -35,8 +35,8 @@ def scheduler(*plugins: Any, weights: Mapping[str, int] | None = None, percentag
     return Scheduler(Profile("my-scheduler", plugins, weights or {}, percentage), Random(1))
 
 
-def cluster(*names: str) -> Cluster:
-    return Cluster([node(name) for name in names or ("n1", "n2")], [])
+def cluster(*names: str) -> Cache:
+    return Cache([node(name) for name in names or ("n1", "n2")], [])
 
 
 class Plugin:
@@ -47,17 +47,17 @@ class Plugin:
 
 
 class Everything(Plugin):
-    def pre_filter(self, state: Any, pod: Pod, cluster: Cluster) -> None:
+    def pre_filter(self, state: Any, pod: Pod, cluster: Cache) -> None:
         self.said.append("pre_filter")
 
     def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status | None:
         self.said.append(f"filter {node.name}")
         return None if node.name != "n3" else unschedulable("is n3")
 
-    def post_filter(self, state: Any, pod: Pod, cluster: Cluster, rejected: Any, fits: Any) -> None:
+    def post_filter(self, state: Any, pod: Pod, cluster: Cache, rejected: Any, fits: Any) -> None:
         self.said.append("post_filter")
 
-    def pre_score(self, state: Any, pod: Pod, cluster: Cluster, nodes: Any) -> None:
+    def pre_score(self, state: Any, pod: Pod, cluster: Cache, nodes: Any) -> None:
         self.said.append(f"pre_score {[each.name for each in nodes]}")
 
     def score(self, state: Any, pod: Pod, node: NodeInfo) -> int:
@@ -116,7 +116,7 @@ def test_where_nothing_fits_post_filter_is_asked_and_its_words_end_the_message()
         def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status:
             return unschedulable("is never good enough")
 
-        def post_filter(self, state: Any, pod: Pod, cluster: Cluster, rejected: Any, fits: Any) -> Status:
+        def post_filter(self, state: Any, pod: Pod, cluster: Cache, rejected: Any, fits: Any) -> Status:
             return unschedulable(f"nobody could help with {sorted(rejected)}")
 
     decision = scheduler(NoHelp([])).schedule_one(pod(), cluster())
@@ -130,7 +130,7 @@ def test_pre_filter_may_skip_name_nodes_or_reject() -> None:
     class Opinion(Plugin):
         answer: Any = None
 
-        def pre_filter(self, state: Any, pod: Pod, cluster: Cluster) -> Any:
+        def pre_filter(self, state: Any, pod: Pod, cluster: Cache) -> Any:
             return self.answer
 
         def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status:
@@ -151,7 +151,7 @@ def test_pre_filter_may_skip_name_nodes_or_reject() -> None:
 
 def test_pre_score_may_skip_and_a_plugin_without_a_weight_does_not_score() -> None:
     class Scorer(Plugin):
-        def pre_score(self, state: Any, pod: Pod, cluster: Cluster, nodes: Any) -> Status | None:
+        def pre_score(self, state: Any, pod: Pod, cluster: Cache, nodes: Any) -> Status | None:
             return SKIP if self.name == "Skips" else None
 
         def score(self, state: Any, pod: Pod, node: NodeInfo) -> int:
@@ -297,12 +297,12 @@ def test_a_pod_that_waits_holds_its_node_from_tick_to_tick() -> None:
 
     held.hold(decision, now=100)
     for now in (103, 104.9):
-        assert held.ask_again(picture, {"uid-of-web"}, now) == []
+        assert held.recheck_permit(picture, {"uid-of-web"}, now) == []
         assert picture.nodes["n5"].pods == [waiting]
-    assert held.ask_again(picture, {"uid-of-web"}, now=105) == [decision]
+    assert held.recheck_permit(picture, {"uid-of-web"}, now=105) == [decision]
     assert decision.outcome == Outcome.SCHEDULED
     assert picture.nodes["n5"].pods == [waiting]
-    assert held.ask_again(picture, {"uid-of-web"}, now=106) == []
+    assert held.recheck_permit(picture, {"uid-of-web"}, now=106) == []
 
 
 def test_a_pod_that_is_gone_is_held_no_longer() -> None:
@@ -310,7 +310,7 @@ def test_a_pod_that_is_gone_is_held_no_longer() -> None:
     decider, picture = scheduler(Account(said, "a"), NodeNumber()), cluster("n5")
     held = WaitingPods({"my-scheduler": decider})
     held.hold(decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture), now=0)
-    assert held.ask_again(picture, set(), now=1) == []
+    assert held.recheck_permit(picture, set(), now=1) == []
     assert said == ["a+", "a-"]
     assert picture.nodes["n5"].pods == []
 
@@ -321,7 +321,7 @@ def test_a_pod_whose_node_is_gone_is_to_be_placed_again() -> None:
     held = WaitingPods({"my-scheduler": decider})
     decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), cluster("n5"))
     held.hold(decision, now=0)
-    assert held.ask_again(cluster("n6"), {"uid-of-web"}, now=1) == [decision]
+    assert held.recheck_permit(cluster("n6"), {"uid-of-web"}, now=1) == [decision]
     assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "node n5 has gone")
     assert said == ["a+", "a-"]
 
@@ -332,8 +332,8 @@ def test_permit_has_a_time_limit() -> None:
     held = WaitingPods({"my-scheduler": decider})
     decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
     held.hold(decision, now=0)
-    assert held.ask_again(picture, {"uid-of-web"}, now=29.9) == []
-    assert held.ask_again(picture, {"uid-of-web"}, now=30) == [decision]
+    assert held.recheck_permit(picture, {"uid-of-web"}, now=29.9) == []
+    assert held.recheck_permit(picture, {"uid-of-web"}, now=30) == [decision]
     assert (decision.outcome, decision.message) == (
         Outcome.UNSCHEDULABLE,
         "not permitted by Slow within 30 s",
@@ -398,6 +398,6 @@ def test_the_default_profile_has_kube_schedulers_weights() -> None:
 def test_the_random_profile_filters_alike_but_scores_by_chance() -> None:
     profile = random_profile("random-scheduler", Random(1), preemption=False)
     assert list(decide(profile).scores["n1"]) == ["Random"]
-    picture = Cluster([node("n1", unschedulable=True)], [])
+    picture = Cache([node("n1", unschedulable=True)], [])
     decision = Scheduler(profile, Random(1)).schedule_one(pod(), picture)
     assert decision.message == "0/1 nodes are available: 1 node(s) were unschedulable."

@@ -11,12 +11,12 @@ from objects import node, pod
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.groups import batches, decide_together
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.pod_groups import batches, schedule_pod_group
 from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.scheduling_cycle import Scheduler
 
 SCHEDULERS = {"my-scheduler": Scheduler(default_profile("my-scheduler", preemption=False), Random(1))}
 NAMES = ["a", "b", "c", "d", "e"]
@@ -31,12 +31,12 @@ def member(
     return made
 
 
-def decide(pods: list[Pod], cluster: Cluster) -> list[Decision]:
-    return [each for batch in batches(pods) for each in decide_together(batch, cluster, SCHEDULERS)]
+def decide(pods: list[Pod], cluster: Cache) -> list[Decision]:
+    return [each for batch in batches(pods) for each in schedule_pod_group(batch, cluster, SCHEDULERS)]
 
 
-def room_for(cpu: int, *assigned: Pod) -> Cluster:
-    return Cluster([node("n1", has={"cpu": str(cpu)})], assigned)
+def room_for(cpu: int, *assigned: Pod) -> Cache:
+    return Cache([node("n1", has={"cpu": str(cpu)})], assigned)
 
 
 def test_a_group_that_fits_is_placed_whole() -> None:
@@ -107,7 +107,7 @@ def test_when_one_is_tried_all_are() -> None:
     queue = SchedulingQueue({"my-scheduler": default_profile("my-scheduler")})
     first = member("a")
     queue.apply(Change(Kind.ADDED, first), now=0)
-    queue.put_back(first.metadata.uid, {"PodGroup"}, "waiting for 2 more of 3", now=0)
+    queue.requeue(first.metadata.uid, {"PodGroup"}, "waiting for 2 more of 3", now=0)
     assert queue.ready(now=0.1) == []
     queue.apply(Change(Kind.ADDED, member("b")), now=0.2)
     assert sorted(each.metadata.name for each in queue.ready(now=0.2)) == ["a", "b"]

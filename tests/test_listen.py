@@ -22,16 +22,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster as Picture
-from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache as Picture
+from lib.scheduling.cache import NodeInfo
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework import Profile, Status, unschedulable, wait
+from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.queue import SchedulingQueue, Times
-from lib.service.health import LONGEST_SILENCE, Health
-from lib.service.metrics import Metrics
-from lib.service.values import Address, listen_address
+from lib.scheduling.queue import BackoffSettings, SchedulingQueue
+from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.option_types import Address, listen_address
+from lib.service.telemetry.health import LONGEST_SILENCE, Health
+from lib.service.telemetry.metrics import Metrics
 from scripts.servers.process import ROOT
 
 ON_ONE_SERVER = True
@@ -173,7 +173,7 @@ class Told:
     def __init__(self) -> None:
         self.metrics = Metrics(Health())
         profile = default_profile("my-scheduler")
-        self.queue = SchedulingQueue({"my-scheduler": profile}, Times(), self.metrics.queued)
+        self.queue = SchedulingQueue({"my-scheduler": profile}, BackoffSettings(), self.metrics.queued)
 
     def end_tick(self) -> Scraped:
         self.metrics.tick_ended(self.queue, Picture())
@@ -268,7 +268,7 @@ def test_what_stands_in_no_ones_way_any_more_is_zero() -> None:
     told = Told()
     web = pod(schedulerName="my-scheduler")
     told.queue.apply(Change(Kind.ADDED, web), now=0)
-    told.queue.put_back(web.metadata.uid, ["NodeAffinity"], "", now=0)
+    told.queue.requeue(web.metadata.uid, ["NodeAffinity"], "", now=0)
     labels = {"plugin": "NodeAffinity", "profile": "my-scheduler"}
     assert told.end_tick()("scheduler_unschedulable_pods", **labels) == 1
     told.queue.drop(web.metadata.uid)

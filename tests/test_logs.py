@@ -15,11 +15,11 @@ from objects import pod
 from lib.kube.api import Api
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.extender import ExtenderError
-from lib.scheduling.framework import BadAnswerError, checked
+from lib.scheduling.framework.interface import BadAnswerError, checked
 from lib.service.config.extenders import ExtenderConfig
-from lib.service.extenders import connected
-from lib.service.logs import of_attempt
-from lib.service.values import proxy_address
+from lib.service.http_extender import connected
+from lib.service.option_types import proxy_address
+from lib.service.telemetry.log import of_attempt
 
 ON_ONE_SERVER = True
 

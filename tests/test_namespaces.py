@@ -9,7 +9,7 @@ import pytest
 from cluster import Cluster, Json, eventually, refusals
 from faults import ALWAYS, Fault, answer, faulty
 
-from lib.kube.feed import UNCOUNTED
+from lib.kube.source import UNCOUNTED
 from scripts.servers.kubectl import kubectl_proxy
 
 ON_ONE_SERVER = True

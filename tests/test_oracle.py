@@ -14,10 +14,10 @@ import pytest
 from objects import read
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.scheduling_cycle import Scheduler
 
 LINES = gzip.decompress(
     (Path(__file__).parent / "data" / "decisions-1.36.jsonl.gz").read_bytes()
@@ -27,7 +27,7 @@ NOT_OURS = "DynamicResources"
 
 
 def decide(case: dict[str, Any]) -> Decision:
-    cluster = Cluster(
+    cluster = Cache(
         [read(Node, each) for each in case["nodes"]],
         [read(Pod, each) for each in case["bound"]],
         namespaces=case["namespaces"],

@@ -8,11 +8,11 @@ from objects import node, pod
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.policies import PolicyError, load_policies
 
 ON_ONE_SERVER = True
@@ -28,7 +28,7 @@ def decide(folder: Path, source: str, name: str = "mine") -> Decision:
     profile = default_profile("my-scheduler", *policy.plugins, weights=policy.weights)
     nodes = [node("n1", labels={"rack": "r1"}, taints=[{"key": "gpu"}]), node("n2")]
     running = [pod("old", requests={"cpu": "1"}, nodeName="n1")]
-    return Scheduler(profile, Random(1)).schedule_one(pod("web"), Cluster(nodes, running))
+    return Scheduler(profile, Random(1)).schedule_one(pod("web"), Cache(nodes, running))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_file_may_have_both_and_a_class(tmp_path: Path) -> None:
         tmp_path,
         """
 import collections  # what a file imports is not its policy
-from lib.scheduling.framework import unschedulable
+from lib.scheduling.framework.interface import unschedulable
 
 def filter(pod, node): return True
 def score(pod, node): return 3
@@ -167,7 +167,7 @@ def test_a_policy_may_not_take_a_built_in_plugins_name(tmp_path: Path) -> None:
 def test_a_plugin_that_poller_has_but_does_not_use_can_be_imported(tmp_path: Path) -> None:
     decision = decide(tmp_path, "from lib.scheduling.plugins.node_number import NodeNumber")
     assert decision.outcome == Outcome.WAITING
-    decision = decide(tmp_path, "from lib.scheduling.plugins.random import RandomFilter as Coin")
+    decision = decide(tmp_path, "from lib.scheduling.plugins.random_score import RandomFilter as Coin")
     assert {each.plugin for each in decision.rejected.values()} <= {"RandomFilter"}
 
 
@@ -186,13 +186,13 @@ class Broken:
 def test_a_plugin_that_fails_in_the_queue_stops_nothing() -> None:
     profile = default_profile("my-scheduler", Broken())
     queue = SchedulingQueue({"": profile})
-    assert queue.why_passed_over(pod("web")) == "plugin Broken failed: KeyError: 'nothing'"
+    assert queue.skip_reason(pod("web")) == "plugin Broken failed: KeyError: 'nothing'"
 
     class Hint:
         name, queueing_hint = "Hint", Broken.queueing_hint
 
     queue = SchedulingQueue({"my-scheduler": default_profile("my-scheduler", Hint())})
     queue.apply(Change(Kind.ADDED, pod("web", schedulerName="my-scheduler")), now=0)
-    queue.put_back("uid-of-web", {"Hint"}, "no", now=0)
+    queue.requeue("uid-of-web", {"Hint"}, "no", now=0)
     queue.apply(Change(Kind.ADDED, node("n1")), now=50)
     assert len(queue.ready(now=50)) == 1

@@ -19,13 +19,13 @@ from objects import node, read
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework import Profile
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.scheduling_cycle import Scheduler
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -102,16 +102,16 @@ def picture(
     places: Iterable[Place],
     budgets: Iterable[PodDisruptionBudget] = (),
     nominated: Iterable[tuple[Pod, str]] = (),
-) -> Cluster:
+) -> Cache:
     places = list(places)
-    cluster = Cluster([each for each, _ in places], [each for _, pods in places for each in pods])
+    cluster = Cache([each for each, _ in places], [each for _, pods in places for each in pods])
     cluster.budgets = list(budgets)
     for pod, where in nominated:
         cluster.nominate(pod, where)
     return cluster
 
 
-def decide(pod: Pod, cluster: Cluster, *, preemption: bool = True) -> Decision:
+def decide(pod: Pod, cluster: Cache, *, preemption: bool = True) -> Decision:
     profile = default_profile("my-scheduler", preemption=preemption)
     return Scheduler(profile, Random(1)).schedule_one(pod, cluster)
 
@@ -437,7 +437,7 @@ def test_the_least_harm_is_done(case: Case) -> None:
 # --- around it ------------------------------------------------------------------------------------------
 
 
-def state_of(cluster: Cluster) -> Any:
+def state_of(cluster: Cache) -> Any:
     """All that the picture says of its nodes, whatever the order of the pods."""
     return {
         name: (

@@ -13,12 +13,12 @@ from cluster import Cluster as RunningCluster
 from objects import node, pod, read
 
 from lib.kube.objects import Pod, Service
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.framework import EXTENSION_POINTS, Profile
+from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.plugins.registry import Handle
-from lib.scheduling.queue import Times
+from lib.scheduling.queue import BackoffSettings
+from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
 from lib.service.config import ConfigError, load_config
 from lib.service.options import Options, run_with_options
@@ -194,7 +194,7 @@ def test_options_win_over_the_file(
     times: tuple[float, float],
 ) -> None:
     found = options(monkeypatch, f"--config={write(tmp_path, **rest)}", *arguments)
-    assert found.times == Times(*times)
+    assert found.times == BackoffSettings(*times)
 
 
 @pytest.mark.parametrize("name", [None, "mine"])
@@ -287,7 +287,7 @@ def test_all_that_is_wrong_with_profiles_is_said_at_once(tmp_path: Path) -> None
 # --- what it decides --------------------------------------------------------------------------------------
 
 
-def decide(profile: Profile, asking: Pod, cluster: Cluster) -> Decision:
+def decide(profile: Profile, asking: Pod, cluster: Cache) -> Decision:
     return Scheduler(profile, Random(1)).schedule_one(asking, cluster)
 
 
@@ -318,7 +318,7 @@ FULL = pod("old", requests={"cpu": "2", "memory": "4Gi"}, nodeName="full")
 )
 def test_a_strategy_packs_or_spreads(tmp_path: Path, args: Any, place: str) -> None:
     (profile,) = served(tmp_path, told("NodeResourcesFit", args))
-    cluster = Cluster([node("full"), node("empty")], [FULL])
+    cluster = Cache([node("full"), node("empty")], [FULL])
     assert decide(profile, pod(requests={"cpu": "1", "memory": "1Gi"}), cluster).node_name == place
 
 
@@ -327,7 +327,7 @@ def test_an_added_affinity_holds_for_every_pod(tmp_path: Path) -> None:
     terms = [{"matchExpressions": [requirement]}]
     args = {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
     (profile,) = served(tmp_path, told("NodeAffinity", args, schedulerName="foo-scheduler"))
-    cluster = Cluster([node("n1"), node("n2", {"scheduler-profile": "foo"})], [])
+    cluster = Cache([node("n1"), node("n2", {"scheduler-profile": "foo"})], [])
     decision = decide(profile, pod(), cluster)
     assert decision.node_name == "n2"
     assert decision.rejected["n1"].status.reasons == (
@@ -344,7 +344,7 @@ def test_default_constraints_may_rule_nodes_out(tmp_path: Path) -> None:
         Pod, {"metadata": {**web, "name": "old", "uid": "old"}, "spec": {"containers": [{}], "nodeName": "a"}}
     )
     new = read(Pod, {"metadata": {**web, "name": "new", "uid": "new"}, "spec": {"containers": [{}]}})
-    cluster = Cluster([node("a", {"zone": "a"}), node("b", {"zone": "b"})], [running])
+    cluster = Cache([node("a", {"zone": "a"}), node("b", {"zone": "b"})], [running])
     service = {"metadata": {"namespace": "default", "name": "web"}, "spec": {"selector": {"app": "web"}}}
     cluster.workloads = Workloads([read(Service, service)], {})
     assert decide(profile, new, cluster).node_name == "b"
@@ -376,7 +376,7 @@ def test_the_example_of_the_readme_is_served(tmp_path: Path) -> None:
     mine, packing = served(tmp_path, *yaml.safe_load(example)["profiles"])
     assert mine.scheduler_name == "my-scheduler"
     assert at(packing, "score")[0] == "NodeResourcesFit"
-    cluster = Cluster([node("full"), node("empty")], [FULL])
+    cluster = Cache([node("full"), node("empty")], [FULL])
     assert decide(packing, pod(requests={"cpu": "1"}), cluster).node_name == "full"
 
 

@@ -8,7 +8,7 @@ from objects import node, pod
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.queue import SchedulingQueue, Times
+from lib.scheduling.queue import BackoffSettings, SchedulingQueue
 
 FIT = {"NodeResourcesFit"}
 
@@ -36,7 +36,7 @@ def modified(before: Any, after: Any) -> AnyChange:
 
 
 def queue(*pods: Pod, **times: float) -> SchedulingQueue:
-    made = SchedulingQueue({"my-scheduler": default_profile("my-scheduler")}, Times(**times))
+    made = SchedulingQueue({"my-scheduler": default_profile("my-scheduler")}, BackoffSettings(**times))
     for each in pods:
         made.apply(added(each), now=0)
     return made
@@ -59,7 +59,7 @@ def test_a_new_pod_is_tried_at_once_and_until_something_came_of_it() -> None:
 def test_a_pod_that_failed_backs_off_twice_as_long_each_time_but_never_too_long() -> None:
     pods, now = queue(waiting("web")), 100.0
     for backoff in (1, 2, 4, 8, 10, 10):
-        pods.put_back(UID, (), "could not be written", now)
+        pods.requeue(UID, (), "could not be written", now)
         assert pods.counts()["backoff"] == 1
         assert ready(pods, now + backoff - 0.01) == []
         assert ready(pods, now + backoff) == ["web"]
@@ -69,14 +69,14 @@ def test_a_pod_that_failed_backs_off_twice_as_long_each_time_but_never_too_long(
 def test_the_backoff_can_be_set() -> None:
     pods = queue(waiting("web"), initial_backoff=3, max_backoff=4)
     for backoff in (3, 4, 4):
-        pods.put_back(UID, (), "", now=0)
+        pods.requeue(UID, (), "", now=0)
         assert ready(pods, backoff - 0.01) == []
         assert ready(pods, backoff) == ["web"]
 
 
 def test_an_unschedulable_pod_is_left_alone_until_something_helps_or_five_minutes_are_over() -> None:
     pods = queue(waiting("web"))
-    pods.put_back(UID, FIT, "0/1 nodes are available: 1 Insufficient cpu.", now=10)
+    pods.requeue(UID, FIT, "0/1 nodes are available: 1 Insufficient cpu.", now=10)
     assert pods.counts() == {"active": 0, "backoff": 0, "unschedulable": 1, "waiting": 0}
     assert ready(pods, 309.9) == []
     assert ready(pods, 310) == ["web"]
@@ -84,7 +84,7 @@ def test_an_unschedulable_pod_is_left_alone_until_something_helps_or_five_minute
 
 def test_help_that_comes_while_a_pod_backs_off_waits_for_the_end_of_that() -> None:
     pods = queue(waiting("web"))
-    pods.put_back(UID, FIT, "", now=10)
+    pods.requeue(UID, FIT, "", now=10)
     pods.apply(added(node("n1")), now=10.2)
     assert pods.counts()["backoff"] == 1
     assert ready(pods, 10.9) == []
@@ -93,7 +93,7 @@ def test_help_that_comes_while_a_pod_backs_off_waits_for_the_end_of_that() -> No
 
 def test_help_that_comes_later_is_used_at_once() -> None:
     pods = queue(waiting("web"))
-    pods.put_back(UID, FIT, "", now=10)
+    pods.requeue(UID, FIT, "", now=10)
     pods.apply(added(node("n1")), now=20)
     assert ready(pods, 20) == ["web"]
 
@@ -172,14 +172,14 @@ LARGE = {"cpu": "8", "memory": "8Gi", "pods": "110"}
 )
 def test_each_plugin_says_what_could_help(plugin: str, spec: Any, change: AnyChange, helps: bool) -> None:
     pods = queue(waiting("web", **spec))
-    pods.put_back(UID, {plugin}, "", now=0)
+    pods.requeue(UID, {plugin}, "", now=0)
     pods.apply(change, now=50)
     assert (ready(pods, 50) == ["web"]) is helps
 
 
 def test_one_of_the_plugins_that_rejected_a_pod_is_enough_to_wake_it() -> None:
     pods = queue(waiting("web"))
-    pods.put_back(UID, {"TaintToleration", "NodeResourcesFit"}, "", now=0)
+    pods.requeue(UID, {"TaintToleration", "NodeResourcesFit"}, "", now=0)
     pods.apply(deleted(placed("old")), now=50)
     assert ready(pods, 50) == ["web"]
 
@@ -187,7 +187,7 @@ def test_one_of_the_plugins_that_rejected_a_pod_is_enough_to_wake_it() -> None:
 def test_a_pod_that_is_changed_is_tried_as_it_is_now() -> None:
     web = waiting("web")
     pods = queue(web)
-    pods.put_back(UID, FIT, "", now=0)
+    pods.requeue(UID, FIT, "", now=0)
     noted = waiting("web")
     noted.status.phase = "Pending"
     pods.apply(modified(web, noted), now=50)  # our own condition on it, say
@@ -225,7 +225,7 @@ def test_a_pod_whose_node_is_held_is_not_tried() -> None:
     pods.hold(UID, "waits 5 s for n5")
     assert ready(pods, 1000) == []
     assert pods.counts()["waiting"] == 1
-    pods.put_back(UID, {"NodeNumber"}, "rejected", now=1000)
+    pods.requeue(UID, {"NodeNumber"}, "rejected", now=1000)
     pods.apply(added(node("n1")), now=1005)
     assert ready(pods, 1005) == ["web"]
 
@@ -233,7 +233,7 @@ def test_a_pod_whose_node_is_held_is_not_tried() -> None:
 def test_the_oldest_is_shown_with_its_reason() -> None:
     pods = queue(waiting("old"))
     pods.apply(added(waiting("new")), now=9)
-    pods.put_back("uid-of-old", FIT, "no room", now=10)
+    pods.requeue("uid-of-old", FIT, "no room", now=10)
     oldest = pods.oldest()
     assert oldest is not None
     assert (oldest.pod.metadata.name, oldest.since, oldest.attempts, oldest.reason) == (

@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 from lib.kube.api import Api
-from lib.scheduling.framework import EXTENSION_POINTS, Profile
+from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.plugins.pod_topology_spread import SYSTEM_DEFAULTS
 from lib.scheduling.plugins.registry import Handle
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, load_config
 from lib.service.config.arguments import ARGS
-from lib.service.config.enabling import LACKING, PREPARED_AT
-from lib.service.extenders import connected
+from lib.service.config.profile_builder import LACKING, PREPARED_AT
+from lib.service.http_extender import connected
 from lib.service.profiles import Asked, profiles_for
 
 LINES = gzip.decompress((Path(__file__).parent / "data" / "scheduler-config-1.36.jsonl.gz").read_bytes())

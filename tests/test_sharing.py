@@ -11,11 +11,11 @@ from objects import node, read
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
-from lib.scheduling.framework import Plugin, Profile, SignPlugin
-from lib.scheduling.plugins.random import RandomFilter
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import Plugin, Profile, SignPlugin
+from lib.scheduling.plugins.random_score import RandomFilter
 from lib.scheduling.plugins.registry import default_profile, random_profile
+from lib.scheduling.scheduling_cycle import Scheduler
 
 SIGNING = {each.name for each in default_profile("").plugins if isinstance(each, SignPlugin)}
 
@@ -73,7 +73,7 @@ def spread(action: str) -> dict[str, Any]:
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-SORTS: list[dict[str, Any]] = [
+MAX_MEMO: list[dict[str, Any]] = [
     {},
     {"tolerations": [{"key": "gpu", "operator": "Exists"}]},
     {"nodeSelector": {ZONE: "a"}},
@@ -101,7 +101,7 @@ pods = st.tuples(
     st.just("pod"),
     st.fixed_dictionaries(
         {
-            "sort": st.sampled_from(SORTS),
+            "sort": st.sampled_from(MAX_MEMO),
             "cpu": st.sampled_from(["250m", "500m"]),
             "port": st.sampled_from([0, 0, 80]),
             "app": st.sampled_from(["web", "db"]),
@@ -128,7 +128,7 @@ class Side:
 
     def __init__(self, profile: Profile, described: list[dict[str, Any]], seed: int) -> None:
         self.described = [dict(each) for each in described]
-        self.cluster = Cluster([self.node(i) for i in range(len(described))])
+        self.cluster = Cache([self.node(i) for i in range(len(described))])
         self.scheduler = Scheduler(profile, Random(seed))
         self.placed: list[Pod] = []
 
@@ -187,7 +187,7 @@ def test_pods_all_different_are_told_of_each_other() -> None:
 
 def test_in_short_a_decision_says_the_same_of_the_pick() -> None:
     whole, short = (Scheduler(default_profile(""), Random(3), in_full=each) for each in (True, False))
-    one, other = (Cluster([node(f"n{i}") for i in range(150)]) for _ in range(2))
+    one, other = (Cache([node(f"n{i}") for i in range(150)]) for _ in range(2))
     for i in range(20):
         wanted = {"sort": {}, "cpu": "500m", "port": 0, "app": "web"}
         full, gist = whole.schedule_one(a_pod(i, wanted), one), short.schedule_one(a_pod(i, wanted), other)
@@ -209,7 +209,7 @@ def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:
     profile = default_profile("")
     plugins = tuple(Counting() if each.name == "NodeResourcesFit" else each for each in profile.plugins)
     scheduler = Scheduler(Profile("", plugins, profile.weights), Random(1))
-    cluster = Cluster([node(f"n{i}") for i in range(10)])
+    cluster = Cache([node(f"n{i}") for i in range(10)])
     wanted = {"sort": {}, "cpu": "500m", "port": 0, "app": "web"}
     picks = [scheduler.schedule_one(a_pod(i, wanted), cluster).node_name for i in range(5)]
     assert asked == [f"n{i}" for i in range(10)] + picks[:-1]

@@ -30,9 +30,9 @@ from hypothesis import strategies as st
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.feed import PollingFeed
 from lib.kube.objects import Pod
-from lib.kube.watch import WatchingFeed
+from lib.kube.reflector import Informer
+from lib.kube.source import PollingSource
 from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 
 ON_ONE_SERVER = True
@@ -411,7 +411,7 @@ def act(cluster: Cluster, action: str, name: str) -> None:
 def test_watching_ends_with_the_picture_that_polling_has(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lib.kube.watch.SHORTEST_WATCH", 0.0)
+    monkeypatch.setattr("lib.kube.reflector.SHORTEST_WATCH", 0.0)
     expiring = threading.Event()
 
     def maybe_expired(exchange: Exchange) -> Any:
@@ -432,7 +432,7 @@ def test_watching_ends_with_the_picture_that_polling_has(
             faulty(cluster.proxy, Fault("GET", "watch=1", maybe_expired, ALWAYS)) as between,
             Api(between.url, threading.Event()) as api,
         ):
-            watch, picture = WatchingFeed(api, ["my-scheduler"]), Picture()
+            watch, picture = Informer(api, ["my-scheduler"]), Picture()
 
             def hear() -> None:
                 for change in watch.poll().changes:
@@ -451,7 +451,7 @@ def test_watching_ends_with_the_picture_that_polling_has(
             act(cluster, "delete", "last")
             act(cluster, "pod", "last")  # with a pod that waits, a poll looks at everything
             poll = Picture()
-            for change in PollingFeed(api, ["my-scheduler"]).poll().changes:
+            for change in PollingSource(api, ["my-scheduler"]).poll().changes:
                 # Pods that ended before they had a node are passed over; a watch leaves them out itself.
                 if not (isinstance(change.object, Pod) and change.object.status.phase == "Succeeded"):
                     poll.apply(change)
@@ -471,7 +471,7 @@ def test_watching_ends_with_the_picture_that_polling_has(
 
 
 def test_a_bookmark_moves_the_version_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lib.kube.watch.SHORTEST_WATCH", 0.0)
+    monkeypatch.setattr("lib.kube.reflector.SHORTEST_WATCH", 0.0)
     meta = {"creationTimestamp": None, "resourceVersion": "7"}
     # As a real server has it: a pod whose lists are null.
     bookmark = {"kind": "Pod", "metadata": meta, "spec": {"containers": None}, "status": {}}
@@ -489,7 +489,7 @@ def test_a_bookmark_moves_the_version_on(monkeypatch: pytest.MonkeyPatch) -> Non
         faulty("http://127.0.0.1:9", *faults) as between,
         Api(between.url, threading.Event()) as api,
     ):
-        feed = WatchingFeed(api, ["my-scheduler"])
+        feed = Informer(api, ["my-scheduler"])
         assert feed.poll().complete
 
         def versions() -> list[str]:

@@ -35,9 +35,17 @@ from lib.kube.decoding import (
     decode_raw_page,
 )
 from lib.kube.errors import AnswerError, ApiError, GoneError, NotLeadingError, UnreachableError, refusal
-from lib.kube.exchange import TIMEOUT, Attempt, Pending, Traffic, body_of, in_words, read_all
+from lib.kube.in_flight import (
+    TIMEOUT,
+    Attempt,
+    PendingResponse,
+    RequestObserver,
+    body_of,
+    read_all,
+    to_api_error,
+)
 from lib.kube.objects import Object
-from lib.kube.transport import KeepAliveTransport, Sent, to_host, to_unix_socket
+from lib.kube.transport import KeepAliveTransport, SentRequest, to_host, to_unix_socket
 
 log = logging.getLogger(__name__)
 
@@ -90,12 +98,12 @@ class Api:
         *,
         may_write: Callable[[], bool] = always,
         timeout: httpx.Timeout = TIMEOUT,
-        traffic: Traffic | None = None,
+        request_observer: RequestObserver | None = None,
     ) -> None:
         self.address = address
         self._may_write = may_write
         self._timeout = timeout
-        self._traffic = traffic or Traffic()
+        self._traffic = request_observer or RequestObserver()
         url = urlsplit(address)
         self._host = url.netloc or "localhost"
         # A transport instead of a client: redirects, cookies, and proxies from the environment are for the
@@ -225,10 +233,10 @@ class Api:
         """
         return self.begin_create(path, new, answer).answer()
 
-    def begin_create(self, path: str, new: Object, answer: type[T]) -> Pending[T]:
+    def begin_create(self, path: str, new: Object, answer: type[T]) -> PendingResponse[T]:
         """POST an object, and don't wait for the answer, which may be read later."""
         content = msgspec.json.encode(new)
-        return Pending(
+        return PendingResponse(
             self._exchange("POST", path, None, content, JSON),
             lambda body: decode_object(body, answer, f"POST {path}"),
         )
@@ -266,7 +274,7 @@ class Api:
         kind: str = JSON,
     ) -> bytes:
         """One request, once; the body of a good answer."""
-        return Pending(self._exchange(method, path, params, content, kind), bytes).answer()
+        return PendingResponse(self._exchange(method, path, params, content, kind), bytes).answer()
 
     def _exchange(
         self,
@@ -275,7 +283,7 @@ class Api:
         params: Mapping[str, str] | None,
         content: bytes | None,
         kind: str,
-    ) -> Generator[Sent, None, bytes]:
+    ) -> Generator[SentRequest, None, bytes]:
         """Send a request, once, and stop there; then wait for the body of a good answer."""
         with self._attempt(f"{method} {path}", method) as attempt:
             sent = self._dispatch(method, path, params, content, kind)
@@ -298,7 +306,7 @@ class Api:
         params: Mapping[str, str] | None = None,
         content: bytes | None = None,
         kind: str = JSON,
-    ) -> Sent:
+    ) -> SentRequest:
         """Send a request, and don't wait for the answer."""
         extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
         if method != "GET":
@@ -356,7 +364,7 @@ class Watch(Generic[T]):
                     *lines, rest = (rest + chunk).split(b"\n")
                     yield from lines
         except httpx.HTTPError as error:
-            raise in_words(error, self._where, LONGEST_QUIET_WATCH) from error
+            raise to_api_error(error, self._where, LONGEST_QUIET_WATCH) from error
 
     def close(self) -> None:
         """Hang up; whoever reads the events is told that the connection broke."""

@@ -33,6 +33,6 @@ class Change(Generic[Changed]):
 AnyChange = Change[Pod] | Change[Node]
 
 
-def waiting_pod(change: AnyChange) -> Pod | None:
+def unassigned_pod(change: AnyChange) -> Pod | None:
     """The pod that a change is of, if it waits for a node."""
     return change.object if isinstance(change.object, Pod) and not change.object.spec.node_name else None

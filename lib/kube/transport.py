@@ -68,7 +68,7 @@ class KeepAliveTransport(httpx.BaseTransport):
         """Send a request; its answer, of which only the head has been read."""
         return self.send(request).receive()
 
-    def send(self, request: httpx.Request) -> "Sent":
+    def send(self, request: httpx.Request) -> "SentRequest":
         """Send a request, and don't wait for the answer."""
         connection = self._take() or self._open(request)
         try:
@@ -76,7 +76,7 @@ class KeepAliveTransport(httpx.BaseTransport):
         except BaseException:
             connection.close()
             raise
-        return Sent(connection, self._idle)
+        return SentRequest(connection, self._idle)
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
@@ -104,7 +104,7 @@ class KeepAliveTransport(httpx.BaseTransport):
             raise httpx.ConnectError(str(error)) from error
 
 
-class Sent:
+class SentRequest:
     """A request that is under way. What can be read at its `fileno` is the beginning of the answer."""
 
     def __init__(self, connection: "_Connection", idle: "list[_Connection]") -> None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from lib.kube.api import Api, paths_of
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
-from lib.kube.exchange import Pending
+from lib.kube.in_flight import PendingResponse
 from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class BindResult(Enum):
     DELETING = "is being deleted"
     GATED = "has scheduling gates"
     WAITING = "still waits"
-    UNTRIED = "was not written"
+    NOT_SENT = "was not written"
     """There was nobody to write to any more, or no time."""
 
 
@@ -62,7 +62,9 @@ class Writer:
         self._listing = Lock()
         self._failures: dict[str, _Failure] = {}
 
-    def begin_binding(self, pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Pending[Status]:
+    def begin_binding(
+        self, pod: Pod, node_name: str, annotations: Mapping[str, str]
+    ) -> PendingResponse[Status]:
         """Have a pod assigned to a node, and don't wait; `bind` goes on from an ApiError."""
         return self._api.begin_create(*_binding(pod, node_name, annotations), Status)
 
@@ -90,9 +92,9 @@ class Writer:
             self._api.create(*_binding(pod, node_name, annotations), Status)
             return BindResult.BOUND
 
-        return self._surely(bind, look, refused, failed)
+        return self._create_once(bind, look, refused, failed)
 
-    def _surely(
+    def _create_once(
         self,
         create: Callable[[], Created],
         look: Callable[[], Created | None],
@@ -141,7 +143,7 @@ class Writer:
             return BindResult.DELETING
         return BindResult.GATED if now.spec.scheduling_gates else BindResult.WAITING
 
-    def begin_scheduled(self, pod: Pod, message: str, now: datetime) -> Pending[Event]:
+    def begin_scheduled(self, pod: Pod, message: str, now: datetime) -> PendingResponse[Event]:
         """Have the event written that `kubectl describe pod` shows of a bound pod, and don't wait."""
         return self._api.begin_create(*_scheduled(pod, message, now), Event)
 
@@ -235,7 +237,7 @@ class Writer:
         def refused(error: ApiError, _: bool) -> Event:
             raise error
 
-        return self._surely(
+        return self._create_once(
             lambda: self._api.create(path, event, Event),
             lambda: self._find_event(pod, event.reason),
             refused,

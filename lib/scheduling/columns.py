@@ -6,34 +6,34 @@ A column is kept from pod to pod; what it says of a node is found again when pod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from lib.scheduling.cluster import Cluster, NodeInfo, Touched
+from lib.scheduling.cache import Cache, ChangedNodes, NodeInfo
 
 T = TypeVar("T")
 
 
-class Nodes:
+class NodeSlice:
     """Some nodes of a cluster, by their places in its order."""
 
-    def __init__(self, cluster: Cluster, places: Sequence[int]) -> None:
-        self._cluster, self._places = cluster, places
+    def __init__(self, cache: Cache, places: Sequence[int]) -> None:
+        self._cache, self._places = cache, places
 
     def __len__(self) -> int:
         return len(self._places)
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        order = self._cluster.order
+        order = self._cache.node_list
         return (order[i] for i in self._places)
 
-    def some(self, which: Sequence[int]) -> "Nodes":
+    def some(self, which: Sequence[int]) -> "NodeSlice":
         """Those that stand at these places among them."""
         if len(which) == len(self):
             return self
-        return Nodes(self._cluster, [self._places[i] for i in which])
+        return NodeSlice(self._cache, [self._places[i] for i in which])
 
     def column(self, find: Callable[..., T], *about: str) -> list[T]:
         """For each node what `find(node, *about)` says, which must depend on the node and its pods alone."""
-        kept: _Column[T] = self._cluster.remember(
-            (find, about), lambda: _Column(self._cluster, lambda node: find(node, *about))
+        kept: _Column[T] = self._cache.remember(
+            (find, about), lambda: _Column(self._cache, lambda node: find(node, *about))
         )
         values = kept.values()
         return [values[i] for i in self._places]
@@ -42,13 +42,13 @@ class Nodes:
 class _Column(Generic[T]):
     """Something of each node of a cluster, in its order."""
 
-    def __init__(self, cluster: Cluster, find: Callable[[NodeInfo], T]) -> None:
-        self._cluster, self._find = cluster, find
-        self._values = [find(node) for node in cluster.order]
-        self._touched = Touched(cluster)
+    def __init__(self, cache: Cache, find: Callable[[NodeInfo], T]) -> None:
+        self._cache, self._find = cache, find
+        self._values = [find(node) for node in cache.node_list]
+        self._touched = ChangedNodes(cache)
 
     def values(self) -> list[T]:
         """As it is now."""
         for i in self._touched.places():
-            self._values[i] = self._find(self._cluster.order[i])
+            self._values[i] = self._find(self._cache.node_list[i])
         return self._values

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from lib.kube.objects import Pod
-from lib.scheduling.framework import CycleState, Status
+from lib.scheduling.framework.interface import CycleState, Status
 
 NO_NODES = "no nodes"
 """Stands where a plugin's name would."""
@@ -58,8 +58,8 @@ class Decision:
     rejected: dict[str, Rejection] = field(default_factory=dict)
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
     reason: str = ""
-    rejecting: str = ""
-    afterword: str = ""
+    rejecting_plugin: str = ""
+    post_filter_message: str = ""
     nominated: str = ""
     victims: tuple[Pod, ...] = ()
     state: CycleState = field(default_factory=dict, repr=False)
@@ -77,7 +77,7 @@ class Decision:
     @property
     def rejected_by(self) -> set[str]:
         """The plugins that stand in the way; NO_NODES where there is none to stand on."""
-        plugins = {each.plugin for each in self.rejected.values()} | {self.rejecting}
+        plugins = {each.plugin for each in self.rejected.values()} | {self.rejecting_plugin}
         return plugins - {""} or {NO_NODES}
 
     @property
@@ -107,7 +107,7 @@ class Decision:
             reasons = Counter(reason for each in self.rejected.values() for reason in each.status.reasons)
             # kube-scheduler sorts the finished words, so "10 …" comes before "2 …".
             said.append(", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items())) + ".")
-        return " ".join([*said, self.afterword]).strip()
+        return " ".join([*said, self.post_filter_message]).strip()
 
     @property
     def runner_up(self) -> str | None:

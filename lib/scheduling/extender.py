@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from lib.kube.objects import Node, ObjectMeta, Pod
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, Status, unresolvable, unschedulable
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import MAX_NODE_SCORE, Status, unresolvable, unschedulable
 from lib.scheduling.preemption import Victims
 
 log = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ class Extender:
         return {each.host: each.score * scale for each in found}
 
     def process_preemption(
-        self, pod: Pod, candidates: Mapping[str, Victims], cluster: Cluster
+        self, pod: Pod, candidates: Mapping[str, Victims], cache: Cache
     ) -> dict[str, Victims]:
         """The nodes on which pods may be preempted, by name, and which: a choice among the candidates."""
         sent = {name: self._as_sent(victims) for name, victims in candidates.items()}
@@ -215,7 +215,7 @@ class Extender:
             answered = {name: _read(each, _MetaVictims) for name, each in (result.victims or {}).items()}
         found = {}
         for name, victims in answered.items():
-            pods = [self._pod_on(name, _folded(each).get("uid", ""), cluster) for each in victims.pods or ()]
+            pods = [self._pod_on(name, _folded(each).get("uid", ""), cache) for each in victims.pods or ()]
             if pods:
                 found[name] = Victims(name, tuple(pods), victims.violations)
             elif not self.ignorable:
@@ -227,9 +227,9 @@ class Extender:
             return _Victims([_MetaPod(pod.metadata.uid) for pod in victims.pods], victims.violations)
         return _Victims([self.wire.whole_pod(pod) for pod in victims.pods], victims.violations)
 
-    def _pod_on(self, node_name: str, uid: str, cluster: Cluster) -> Pod:
-        for pod in cluster.nodes[node_name].pods if node_name in cluster.nodes else ():
-            if pod.metadata.uid == uid and cluster.may_evict(pod):
+    def _pod_on(self, node_name: str, uid: str, cache: Cache) -> Pod:
+        for pod in cache.nodes[node_name].pods if node_name in cache.nodes else ():
+            if pod.metadata.uid == uid and cache.may_evict(pod):
                 return pod
         where = f"pod {uid!r} on node {node_name}"
         raise ExtenderError(
@@ -309,13 +309,13 @@ class Extenders:
         return scores
 
     def process_preemption(
-        self, pod: Pod, candidates: Mapping[str, Victims], cluster: Cluster
+        self, pod: Pod, candidates: Mapping[str, Victims], cache: Cache
     ) -> Mapping[str, Victims]:
         """What is left of the candidates for preemption, by node, when each extender has had its say."""
         for extender in self._interested(pod):
             if extender.preempt_verb and candidates:
                 with self._going_on_without(extender):
-                    candidates = extender.process_preemption(pod, candidates, cluster)
+                    candidates = extender.process_preemption(pod, candidates, cache)
         return candidates
 
     def bind(self, pod: Pod, node_name: str) -> bool:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.kube.selectors import selects
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.framework import Status
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import Status
 
 WhyNot = Callable[[str], Status | None]
 """What the filters have against a node for the pod, as the picture is at the moment."""
@@ -27,17 +27,17 @@ class Victims:
     violations: int
 
 
-def victims_on(pod: Pod, node_name: str, cluster: Cluster, why_not: WhyNot) -> Victims | Status:
+def victims_on(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:
     """Who must go from a node so that a pod fits there; or why it doesn't even if all do that might.
 
     All pods of lower priority are taken away first; then as many as possible are given back, first those
     that a disruption budget protects, in each case the most important first.
     """
-    potential = sorted(less_important(pod, node_name, cluster), key=_least_important_last)
-    with cluster.without(potential) as away:
+    potential = sorted(less_important(pod, node_name, cache), key=_least_important_last)
+    with cache.without(potential) as away:
         if status := why_not(node_name):
             return status
-        protected, others = _by_budget(potential, cluster.budgets or ())
+        protected, others = _by_budget(potential, cache.budgets or ())
         victims: list[Pod] = []
         violations = 0
         for each in [*protected, *others]:
@@ -50,10 +50,10 @@ def victims_on(pod: Pod, node_name: str, cluster: Cluster, why_not: WhyNot) -> V
     return Victims(node_name, tuple(sorted(victims, key=_least_important_last)), violations)
 
 
-def less_important(pod: Pod, node_name: str, cluster: Cluster) -> list[Pod]:
+def less_important(pod: Pod, node_name: str, cache: Cache) -> list[Pod]:
     """The pods of a node whose priority is lower, and that may be told to leave."""
-    on_node = cluster.nodes[node_name].pods
-    return [each for each in on_node if each.spec.priority < pod.spec.priority and cluster.may_evict(each)]
+    on_node = cache.nodes[node_name].pods
+    return [each for each in on_node if each.spec.priority < pod.spec.priority and cache.may_evict(each)]
 
 
 def pick_one(candidates: Iterable[Victims]) -> Victims:

@@ -14,11 +14,11 @@ from enum import Enum
 from itertools import chain
 from math import inf
 
-from lib.kube.changes import AnyChange, Kind, waiting_pod
+from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.objects import Pod
 from lib.scheduling.decision import NO_NODES
-from lib.scheduling.framework import PreEnqueuePlugin, Profile, QueueingHintPlugin, QueueSortPlugin
-from lib.scheduling.groups import group_of
+from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueingHintPlugin, QueueSortPlugin
+from lib.scheduling.pod_groups import group_of
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class QueuedPod:
 
 
 @dataclass(frozen=True)
-class Times:
+class BackoffSettings:
     """In seconds.
 
     A pod backs off for `initial_backoff`, twice as long after each attempt, but never over `max_backoff`; an
@@ -76,10 +76,10 @@ class SchedulingQueue:
     def __init__(
         self,
         profiles: Mapping[str, Profile],
-        times: Times | None = None,
+        times: BackoffSettings | None = None,
         incoming: Incoming = lambda _where, _event: None,
     ) -> None:
-        self._times = times or Times()
+        self._times = times or BackoffSettings()
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
         self._gated: dict[str, tuple[str, str]] = {}  # by uid: which plugin keeps it out of which profile
@@ -98,7 +98,7 @@ class SchedulingQueue:
 
     # --- what happens to pods ---------------------------------------------------------------------------
 
-    def why_passed_over(self, pod: Pod) -> str | None:
+    def skip_reason(self, pod: Pod) -> str | None:
         """Why no scheduler may place a pod now; None when it is to be queued."""
         if pod.metadata.deletion_timestamp:
             return "is being deleted"
@@ -119,7 +119,7 @@ class SchedulingQueue:
 
     def apply(self, change: AnyChange, now: float) -> None:
         """Hear of a change: of a pod that waits, or of something that may help one."""
-        if pod := waiting_pod(change):
+        if pod := unassigned_pod(change):
             self._apply_to_waiting(pod, change.kind, now)  # no other pod's place depends on it
             return
         if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
@@ -130,7 +130,7 @@ class SchedulingQueue:
         uid = pod.metadata.uid
         queued = self._pods.get(uid)
         event = "UnschedulablePod" + EVENTS[kind]
-        if kind == Kind.DELETED or self.why_passed_over(pod):
+        if kind == Kind.DELETED or self.skip_reason(pod):
             was_gated = uid in self._gated
             self.drop(uid)
             if kind != Kind.DELETED and not pod.metadata.deletion_timestamp and (gate := self._gate(pod)[0]):
@@ -201,7 +201,7 @@ class SchedulingQueue:
         backing_off = (queued for queued in self._pods.values() if queued.where == Where.BACKOFF)
         return max(0.0, min(map(self._backs_off_until, backing_off), default=inf) - now)
 
-    def put_back(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
+    def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
         """A pod was tried in vain: for plugins that say what could help it; or, without any, try it again."""
         if queued := self._pods.get(uid):
             queued.attempts += 1

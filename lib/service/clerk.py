@@ -10,14 +10,14 @@ from functools import cached_property, partial
 from typing import TypeVar
 
 from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError
-from lib.kube.exchange import OnTheWay, Pending
+from lib.kube.in_flight import InFlight, PendingResponse
 from lib.kube.objects import Event, Pod, Status
 from lib.kube.writer import BindResult, Writer
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.service.report import Report
+from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.shutdown import Shutdown, Stopped
+from lib.service.telemetry.report import Report
 
 WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerError"}
 """Reasons of a pod's condition PodScheduled."""
@@ -25,7 +25,7 @@ WHY_NOT = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerErro
 ANNOTATION = "poller/decision"
 """Where a pod says why it is on its node."""
 
-LONGEST_ROW = 0.005
+MAX_BATCH_SECONDS = 0.005
 """Seconds after which no more decisions are added to a row: the first of it wait to be sent."""
 
 MOST_THREADS = 16
@@ -36,7 +36,7 @@ Found = TypeVar("Found")
 
 
 @dataclass
-class Record:
+class PendingWrite:
     """Something to be written of a pod, besides its binding and the event of that."""
 
     pod: Pod
@@ -64,7 +64,7 @@ class _Tick:
 
     decisions: Iterator[Decision]
     scheduler_of: Callable[[Pod], Scheduler]
-    cluster: Cluster
+    cache: Cache
     settle: Callable[[Decision, BindResult], None]
     row: deque[Decision] = field(default_factory=deque)
     failed: list[tuple[Decision, Callable[[], BindResult | ApiError]]] = field(default_factory=list)
@@ -98,13 +98,13 @@ class Clerk:
         self._annotate = annotate
         self._end: ApiError | None = None
         self._events: deque[ScheduledEvent] = deque()
-        self._due: list[list[Record]] = []  # by pod
+        self._due: list[list[PendingWrite]] = []  # by pod
 
     def carry_out(
         self,
         decisions: Iterable[Decision],
         scheduler_of: Callable[[Pod], Scheduler],
-        cluster: Cluster,
+        cache: Cache,
         settle: Callable[[Decision, BindResult], None],
     ) -> None:
         """Write all bindings, each soon after it is decided on; then all events.
@@ -115,11 +115,11 @@ class Clerk:
         self._end = None
         with self._shutdown.held():
             try:
-                self._bind_all(_Tick(iter(decisions), scheduler_of, cluster, settle))
+                self._bind_all(_Tick(iter(decisions), scheduler_of, cache, settle))
             except Stopped:
-                self._write_records(cluster)
+                self._write_records(cache)
                 raise
-            self._write_records(cluster)
+            self._write_records(cache)
         if self._end:
             raise self._end
 
@@ -127,15 +127,15 @@ class Clerk:
 
     def _bind_all(self, tick: _Tick) -> None:
         """Have decisions made, a row at a time, and their bindings written."""
-        on_the_way = OnTheWay(self._workers, partial(self._answered, tick))
+        in_flight = InFlight(self._workers, partial(self._answered, tick))
         try:
             while self._decide_some(tick):
-                on_the_way.hear(until=0)
-                self._write_row(tick, on_the_way)
+                in_flight.hear(until=0)
+                self._write_row(tick, in_flight)
         finally:  # whatever ended it, what was decided is settled
             if not self._shutdown.impatient:
-                self._write_row(tick, on_the_way)
-                on_the_way.hear_all()
+                self._write_row(tick, in_flight)
+                in_flight.drain_all()
                 for decision, written in tick.failed:
                     self._conclude(tick, decision, written())
 
@@ -144,27 +144,27 @@ class Clerk:
 
         In a row they take less time: what they need is in the processor's caches.
         """
-        with self._shutdown.let_through():
-            until = time.monotonic() + LONGEST_ROW
+        with self._shutdown.interruptible():
+            until = time.monotonic() + MAX_BATCH_SECONDS
             for decision in tick.decisions:
                 tick.row.append(decision)
                 if len(tick.row) == self._workers or time.monotonic() > until:
                     break
         return bool(tick.row)
 
-    def _write_row(self, tick: _Tick, on_the_way: OnTheWay[Decision]) -> None:
+    def _write_row(self, tick: _Tick, in_flight: InFlight[Decision]) -> None:
         """Send a binding as soon as there is room for it on the way."""
         while tick.row:
-            on_the_way.make_room()
+            in_flight.make_room()
             decision = tick.row.popleft()
-            if result := self._ask_plugins(decision, tick.scheduler_of(decision.pod), tick.cluster):
+            if result := self.run_bind_plugins(decision, tick.scheduler_of(decision.pod), tick.cache):
                 self._conclude(tick, decision, result)
             elif self._too_late():
-                tick.failed.append((decision, lambda: BindResult.UNTRIED))
+                tick.failed.append((decision, lambda: BindResult.NOT_SENT))
             else:
-                on_the_way.send(partial(self._begin_binding, decision), decision)
+                in_flight.send(partial(self._begin_binding, decision), decision)
 
-    def _begin_binding(self, decision: Decision) -> Pending[Status]:
+    def _begin_binding(self, decision: Decision) -> PendingResponse[Status]:
         assert decision.node_name
         return self._writer.begin_binding(decision.pod, decision.node_name, self._notes(decision))
 
@@ -176,7 +176,7 @@ class Clerk:
             _take_time(decision)
             self._conclude(tick, decision, BindResult.BOUND)
 
-    def _ask_plugins(self, decision: Decision, scheduler: Scheduler, cluster: Cluster) -> BindResult | None:
+    def run_bind_plugins(self, decision: Decision, scheduler: Scheduler, cache: Cache) -> BindResult | None:
         """What becomes of a decision without a binding of ours; None if there is to be one."""
         if decision.outcome != Outcome.SCHEDULED:
             return BindResult.WAITING
@@ -184,7 +184,7 @@ class Clerk:
             return BindResult.BOUND
         if self._too_late():
             return None
-        bound = scheduler.bind(decision, cluster)
+        bound = scheduler.bind(decision, cache)
         decision.ended = time.monotonic()
         if bound:
             return BindResult.BOUND
@@ -197,12 +197,12 @@ class Clerk:
         """Write a binding after a first try has failed; what comes of it, or the last error."""
         assert decision.node_name
         if self._too_late():
-            return failed if failed.unsettled else BindResult.UNTRIED
+            return failed if failed.unsettled else BindResult.NOT_SENT
         try:
             return self._writer.bind(decision.pod, decision.node_name, self._notes(decision), failed)
         except (UnreachableError, NotLeadingError) as error:
             self._end = error
-            return error if error.unsettled else BindResult.UNTRIED
+            return error if error.unsettled else BindResult.NOT_SENT
         except ApiError as error:
             return error
         finally:
@@ -217,7 +217,7 @@ class Clerk:
         if isinstance(result, ApiError):
             self._report.not_bound(decision, result)
             result = BindResult.WAITING
-        elif decision.outcome == Outcome.SCHEDULED and result != BindResult.UNTRIED and not self._dry_run:
+        elif decision.outcome == Outcome.SCHEDULED and result != BindResult.NOT_SENT and not self._dry_run:
             if result == BindResult.BOUND:
                 tick.scheduler_of(decision.pod).post_bind(decision)
             self._report.settled(decision, result)
@@ -238,19 +238,19 @@ class Clerk:
         due = []
         if reason := WHY_NOT.get(decision.outcome):
             mark = partial(writer.mark_unscheduled, pod, reason, message, now)
-            due.append(Record(pod, "condition", mark))
-            due.append(Record(pod, "event", partial(writer.record_failed, pod, message, now)))
+            due.append(PendingWrite(pod, "condition", mark))
+            due.append(PendingWrite(pod, "event", partial(writer.record_failed, pod, message, now)))
         if decision.nominated:
             where = decision.nominated
-            due.append(Record(pod, "nomination", partial(writer.nominate, pod, where)))
+            due.append(PendingWrite(pod, "nomination", partial(writer.nominate, pod, where)))
             due += [
-                Record(victim, "preemption", partial(writer.evict, victim, pod, where, now))
+                PendingWrite(victim, "preemption", partial(writer.evict, victim, pod, where, now))
                 for victim in decision.victims
             ]
         if due:
             self._due.append(due)
 
-    def _write_records(self, cluster: Cluster) -> None:
+    def _write_records(self, cache: Cache) -> None:
         """Write what was taken down; what can't be, as nobody is there, is kept for the next time.
 
         Once poller was told to end, only what has no next time: a bound pod is not tried again.
@@ -261,7 +261,7 @@ class Clerk:
         try:
             for failures in self._at_once(self._write_in_turn, self._due):
                 for record, error in failures:
-                    cluster.leaving.discard(record.pod.metadata.uid)  # nobody has told it to leave
+                    cache.leaving.discard(record.pod.metadata.uid)  # nobody has told it to leave
                     self._report.failed(record.pod, record.what, error)
         finally:
             self._due = [records for records in self._due if records]
@@ -276,17 +276,17 @@ class Clerk:
             elif error:
                 tried_again.append((event, self._pool.submit(self._write_event, event, error)))
 
-        on_the_way = OnTheWay(self._workers, go_on)
+        in_flight = InFlight(self._workers, go_on)
         for _ in range(len(self._events)):  # those only: threads put back what can't be written now
-            on_the_way.make_room()
+            in_flight.make_room()
             if self._end or self._shutdown.impatient:
                 break
             event = self._events.popleft()
             if event.failed:
                 go_on(event, event.failed)
             else:
-                on_the_way.send(partial(self._begin_event, event), event)
-        on_the_way.hear_all()
+                in_flight.send(partial(self._begin_event, event), event)
+        in_flight.drain_all()
         for event, tried in tried_again:
             if error := tried.result():
                 self._report.failed(event.pod, "event", error)
@@ -298,7 +298,7 @@ class Clerk:
             self._end = error
         return in_vain
 
-    def _begin_event(self, event: ScheduledEvent) -> Pending[Event]:
+    def _begin_event(self, event: ScheduledEvent) -> PendingResponse[Event]:
         return self._writer.begin_scheduled(event.pod, event.message, event.when)
 
     def _write_event(self, event: ScheduledEvent, failed: ApiError) -> ApiError | None:
@@ -316,7 +316,7 @@ class Clerk:
         self._events.append(event)
         return None
 
-    def _write_in_turn(self, records: list[Record]) -> list[tuple[Record, ApiError]]:
+    def _write_in_turn(self, records: list[PendingWrite]) -> list[tuple[PendingWrite, ApiError]]:
         """Write one pod's records, and take those that are done off the list; which failed, and why."""
         failures = []
         while records and not self._too_late():

@@ -10,16 +10,16 @@ from typing import Annotated, Any
 import typer
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.framework import Profile
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.registry import Handle
-from lib.scheduling.queue import Times
-from lib.service import values
+from lib.scheduling.queue import BackoffSettings
+from lib.service import option_types
+from lib.service.check_config import show
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
-from lib.service.explain import Explain, as_json, as_table
+from lib.service.option_types import Address
 from lib.service.policies import Policy, PolicyError, load_policies
 from lib.service.profiles import Asked, PolicyName, profiles_for
-from lib.service.served import show
-from lib.service.values import Address
+from lib.service.telemetry.explain import Explain, as_json, as_table
 
 DEFAULT_PROXY = "http://127.0.0.1:8001"
 """Where `kubectl proxy` listens unless told otherwise."""
@@ -59,7 +59,7 @@ class Options:
     bind_workers: int
     annotate: bool
     explain: Explain | None
-    times: Times
+    times: BackoffSettings
     interval: float
     watch: bool
     leader_election: LeaderElection | None
@@ -75,7 +75,7 @@ def _duration(panel: str, what: str, default: float | None = None) -> Any:
     """An option that takes seconds; `default` holds where neither it nor the file says anything."""
     shown = True if default is None else f"{default:g}"
     return typer.Option(
-        callback=values.seconds, metavar="SECONDS", help=what, show_default=shown, rich_help_panel=panel
+        callback=option_types.seconds, metavar="SECONDS", help=what, show_default=shown, rich_help_panel=panel
     )
 
 
@@ -121,15 +121,15 @@ def _leader_election(
 
 def _times(
     config: KubeSchedulerConfiguration, first: float | None, longest: float | None, last: float
-) -> Times:
+) -> BackoffSettings:
     """What the options say wins over the file."""
-    first = first or config.pod_initial_backoff_seconds or Times.initial_backoff
-    longest = longest or config.pod_max_backoff_seconds or Times.max_backoff
+    first = first or config.pod_initial_backoff_seconds or BackoffSettings.initial_backoff
+    longest = longest or config.pod_max_backoff_seconds or BackoffSettings.max_backoff
     if longest < first:
         raise typer.BadParameter(
             f"{longest:g} s is less than the {first:g} s to begin with", param_hint="--pod-max-backoff"
         )
-    return Times(first, longest, last)
+    return BackoffSettings(first, longest, last)
 
 
 def _profiles(options: Options, file: Path | None) -> list[Profile]:
@@ -154,7 +154,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             str | None,
             typer.Option(
                 rich_help_panel=CLUSTER,
-                callback=values.proxy_address,
+                callback=option_types.proxy_address,
                 metavar="URL",
                 show_default=DEFAULT_PROXY,
                 help="Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
@@ -172,7 +172,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             str | None,
             typer.Option(
                 rich_help_panel=PODS,
-                callback=values.scheduler_name,
+                callback=option_types.scheduler_name,
                 metavar="NAME",
                 show_default="my-scheduler and random-scheduler",
                 help="Serve pods with this spec.schedulerName, and no others.",
@@ -182,7 +182,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             list[str] | None,
             typer.Option(
                 rich_help_panel=PODS,
-                callback=values.namespaces,
+                callback=option_types.namespaces,
                 metavar="NAMESPACE",
                 show_default="all",
                 help="Serve pods of this namespace, and evict no others. May be given more than once.",
@@ -242,15 +242,17 @@ def run_with_options(run: Callable[[Options], int]) -> None:
         ] = False,
         pod_initial_backoff: Annotated[
             float | None,
-            _duration(LOOP, "Try a pod again no sooner; twice that each time.", Times.initial_backoff),
+            _duration(
+                LOOP, "Try a pod again no sooner; twice that each time.", BackoffSettings.initial_backoff
+            ),
         ] = None,
         pod_max_backoff: Annotated[
-            float | None, _duration(LOOP, "But never let it wait longer.", Times.max_backoff)
+            float | None, _duration(LOOP, "But never let it wait longer.", BackoffSettings.max_backoff)
         ] = None,
         pod_max_in_unschedulable_pods_duration: Annotated[
             float,
             _duration(LOOP, "Try one that fits nowhere again anyway."),
-        ] = Times.unschedulable,
+        ] = BackoffSettings.unschedulable,
         once: Annotated[
             bool,
             _flag(
@@ -383,7 +385,7 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             once=once,
             dry_run=dry_run,
             seed=seed,
-            listen=values.listen_address(listen) if listen else None,
+            listen=option_types.listen_address(listen) if listen else None,
             log_format=log_format,
             verbose=verbose,
         )

@@ -10,14 +10,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lib.scheduling import framework
-from lib.scheduling.framework import Plugin, QueueSortPlugin
+from lib.scheduling.framework import interface
+from lib.scheduling.framework.interface import Plugin, QueueSortPlugin
+from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.policy import FilterFunction, ScoreFunction
 
 POINTS = [
     point
-    for _, point in inspect.getmembers(framework, inspect.isclass)
+    for _, point in inspect.getmembers(interface, inspect.isclass)
     if point.__name__.endswith("Plugin") and point not in (Plugin, QueueSortPlugin)
 ]
 """The extension points that a class may have; the order of the queue is not a policy's."""

@@ -4,14 +4,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from lib.kube.feed import MAIN_SCHEDULER
 from lib.kube.objects import is_object_name
-from lib.scheduling.framework import Profile
+from lib.kube.source import MAIN_SCHEDULER
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import Handle, default_profile, random_profile
 from lib.service.config import KubeSchedulerConfiguration
-from lib.service.config.enabling import Reading
 from lib.service.config.fields import ConfigError, not_between
+from lib.service.config.profile_builder import Reading
 from lib.service.config.profiles import KubeSchedulerProfile
 from lib.service.policies import Policy
 

@@ -22,7 +22,7 @@ class Shutdown:
         self.stopping = threading.Event()
         self.signal: signal.Signals | None = None
         self.hurried = False
-        self.abandoned = False
+        self.aborted = False
         self._held = False
 
     def __enter__(self) -> "Shutdown":
@@ -36,19 +36,19 @@ class Shutdown:
     @property
     def impatient(self) -> bool:
         """Whether not even a write is waited for any more."""
-        return self.hurried or self.abandoned
+        return self.hurried or self.aborted
 
     def _stop(self, number: int, _: FrameType | None) -> None:
-        if not self.abandoned:
+        if not self.aborted:
             self.hurried, self.signal = self.signal is not None, signal.Signals(number)
         self.stopping.set()
         # The second time someone has lost patience with a write.
         if self.impatient or not self._held:
             raise Stopped
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """End without waiting for a write; may be called by any thread."""
-        self.abandoned = True
+        self.aborted = True
         self.stopping.set()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
@@ -64,11 +64,11 @@ class Shutdown:
             raise Stopped
 
     @contextmanager
-    def let_through(self) -> Iterator[None]:
+    def interruptible(self) -> Iterator[None]:
         """In a block that is held, have Stopped raised after all while this one lasts."""
         self._held = False
         try:
-            self.heed()
+            self.raise_if_stopped()
             yield
         finally:
             self._held = True
@@ -78,7 +78,7 @@ class Shutdown:
         if self.stopping.wait(seconds):
             raise Stopped
 
-    def heed(self) -> None:
+    def raise_if_stopped(self) -> None:
         """Raise Stopped once more if a signal came: someone may have swallowed it."""
         self.wait(0)
 

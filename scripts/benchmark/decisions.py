@@ -7,10 +7,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from lib.kube.objects import Node, Pod, decode_hook
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Outcome
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.scheduling_cycle import Scheduler
 from scripts.benchmark import objects
 from scripts.benchmark.client import Json
 from scripts.benchmark.measures import Result, in_words
@@ -27,7 +27,7 @@ def deciding(alike: bool) -> str:
 
 def decide(nodes: int, pods: int, *, alike: bool) -> list[Result]:
     """Pods a second of CPU time: it needs nothing else, so whatever else runs here doesn't count."""
-    cluster = Cluster([_read(Node, objects.node(each)) for each in range(nodes)])
+    cluster = Cache([_read(Node, objects.node(each)) for each in range(nodes)])
     waiting = [_read(Pod, _with_uid(body)) for body in objects.pods(pods, NAME, alike=alike)]
     scheduler = Scheduler(default_profile(NAME), Random(1), in_full=False)
     began = time.process_time()

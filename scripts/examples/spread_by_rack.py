@@ -6,7 +6,7 @@
 A class, as it must know what runs in other racks: it looks once for each pod, before the nodes are asked.
 """
 
-from lib.scheduling.framework import unschedulable
+from lib.scheduling.framework.interface import unschedulable
 
 RACK, APP = "example.com/rack", "app"
 

@@ -4,17 +4,17 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from asking import HOSTNAME, labelled, selecting, taint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from objects import node
+from plugin_harness import HOSTNAME, labelled, selecting, taint
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.cycle import Scheduler
-from lib.scheduling.framework import SKIP, CycleState, FilterPlugin, PreFilterPlugin, Status
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import SKIP, CycleState, FilterPlugin, PreFilterPlugin, Status
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.resources import amounts, pod_requests
+from lib.scheduling.scheduling_cycle import Scheduler
 
 PROFILE = default_profile("my-scheduler")
 GPU = "example.com/gpu"
@@ -75,7 +75,7 @@ def pods(draw: st.DrawFn) -> Pod:
 # --- what must hold ---------------------------------------------------------------------------------------
 
 
-def feasible(pod: Pod, cluster: Cluster) -> set[str]:
+def feasible(pod: Pod, cluster: Cache) -> set[str]:
     """The nodes that no filter rejects, each asked for itself with nothing known from before."""
     found = set(cluster.nodes)
     for plugin in PROFILE.with_point(FilterPlugin):
@@ -108,10 +108,10 @@ def no_port_twice(here: list[Pod]) -> None:
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(nodes(), st.lists(pods(), min_size=2, max_size=8), st.integers(0, 2**32))
 def test_no_pod_is_put_where_a_filter_rejects_it(has: list[Node], wanted: list[Pod], seed: int) -> None:
-    cluster, scheduler = Cluster(has, []), Scheduler(PROFILE, Random(seed))
+    cluster, scheduler = Cache(has, []), Scheduler(PROFILE, Random(seed))
     placed: list[tuple[Pod, str]] = []
     for pod in wanted:
-        before = Cluster(has, [])
+        before = Cache(has, [])
         for other, place in placed:
             before.assume(other, place)
         fit = feasible(pod, before)

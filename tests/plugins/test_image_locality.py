@@ -9,11 +9,11 @@ Figures as in imagelocality/image_locality_test.go.
 from typing import Any
 
 import pytest
-from asking import raw_scores
 from objects import pod, read
+from plugin_harness import raw_scores
 
 from lib.kube.objects import Node
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.image_locality import ImageLocality, normalized
 
 MB = 1024 * 1024
@@ -71,7 +71,7 @@ def images(*sizes: int) -> list[dict[str, str]]:
 def test_images_count_by_their_size_and_spread(
     spec: Any, nodes: dict[str, list[int]], expected: dict[str, int]
 ) -> None:
-    cluster = Cluster([node_with(name, *sizes) for name, sizes in nodes.items()], [])
+    cluster = Cache([node_with(name, *sizes) for name, sizes in nodes.items()], [])
     assert raw_scores(ImageLocality(), pod(**spec), cluster) == expected
 
 
@@ -92,14 +92,14 @@ def test_a_name_without_a_tag_means_latest(name: str, meant: str) -> None:
     assert normalized(name) == meant
     found = {"names": [DIGEST if "@" in name else "x", meant], "sizeBytes": 1000 * MB}
     one: Node = read(Node, {"metadata": {"name": "a"}, "status": {"images": [found]}})
-    assert raw_scores(ImageLocality(), pod(containers=[{"image": name}]), Cluster([one], [])) == {"a": 100}
+    assert raw_scores(ImageLocality(), pod(containers=[{"image": name}]), Cache([one], [])) == {"a": 100}
 
 
 @pytest.mark.parametrize(
     "image", ["images.example/1000:v2", "1000", "other.example/1000", "", "images.example/1000@sha256:1"]
 )
 def test_another_name_is_another_image(image: str) -> None:
-    cluster = Cluster([node_with("a", 1000)], [])
+    cluster = Cache([node_with("a", 1000)], [])
     assert raw_scores(ImageLocality(), pod(containers=[{"image": image}]), cluster) == {"a": 0}
 
 
@@ -107,4 +107,4 @@ def test_images_without_names_are_passed_over() -> None:
     nameless: Node = read(
         Node, {"metadata": {"name": "a"}, "status": {"images": [{"names": None, "sizeBytes": 5000 * MB}]}}
     )
-    assert raw_scores(ImageLocality(), pod(containers=images(40)), Cluster([nameless], [])) == {"a": 0}
+    assert raw_scores(ImageLocality(), pod(containers=images(40)), Cache([nameless], [])) == {"a": 0}

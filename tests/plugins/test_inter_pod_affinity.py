@@ -10,12 +10,22 @@ Figures as in interpodaffinity/filtering_test.go and scoring_test.go.
 from typing import Any
 
 import pytest
-from asking import NOT_ASKED, fitting, labelled, raw_scores, reasons, running, scores, selecting, zones
 from objects import node
+from plugin_harness import (
+    NOT_ASKED,
+    fitting,
+    labelled,
+    raw_scores,
+    reasons,
+    running,
+    scores,
+    selecting,
+    zones,
+)
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.framework import SKIP
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import SKIP
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 
 TOO_FAR = ["node(s) didn't match pod affinity rules"]
@@ -49,8 +59,8 @@ def far(*terms: dict[str, Any], labels: str = "", **more: Any) -> Pod:
     return labelled(labels, affinity={"podAntiAffinity": required(*terms)}, **more)
 
 
-def cluster_of(nodes: list[Node], others: list[Pod]) -> Cluster:
-    return Cluster(nodes, others, namespaces=NAMESPACES)
+def cluster_of(nodes: list[Node], others: list[Pod]) -> Cache:
+    return Cache(nodes, others, namespaces=NAMESPACES)
 
 
 def fits(asking: Pod, *others: Pod, nodes: list[Node] | None = None) -> str:

@@ -9,14 +9,14 @@ Figures as in nodeaffinity/node_affinity_test.go.
 from typing import Any
 
 import pytest
-from asking import NOT_ASKED, fitting, raw_scores, reasons, scores
 from objects import node, pod, read
+from plugin_harness import NOT_ASKED, fitting, raw_scores, reasons, scores
 
 from lib.kube import objects
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.framework import SKIP, Status, unresolvable
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import SKIP, Status, unresolvable
 from lib.scheduling.plugins.node_affinity import NodeAffinity
 
 UNWANTED = ["node(s) didn't match Pod's node affinity/selector"]
@@ -56,7 +56,7 @@ def requiring(*terms: dict[str, Any], **spec: Any) -> Pod:
     ],
 )
 def test_all_of_a_node_selector_must_match(selector: dict[str, str], expected: list[str]) -> None:
-    found = reasons(NodeAffinity(), pod(nodeSelector=selector), Cluster([node("n1", LABELS)], []))
+    found = reasons(NodeAffinity(), pod(nodeSelector=selector), Cache([node("n1", LABELS)], []))
     assert found.get("n1", []) == expected
 
 
@@ -93,21 +93,21 @@ def test_all_of_a_node_selector_must_match(selector: dict[str, str], expected: l
     ],
 )
 def test_one_required_term_must_match(terms: Any, fits: bool) -> None:
-    found = reasons(NodeAffinity(), requiring(*terms), Cluster([node("n1", LABELS)], []))
+    found = reasons(NodeAffinity(), requiring(*terms), Cache([node("n1", LABELS)], []))
     assert found.get("n1", []) == ([] if fits else UNWANTED)
 
 
 def test_node_selector_and_required_terms_must_both_match() -> None:
     nodes = [node("a", {"zone": "a", "disk": "ssd"}), node("b", {"zone": "a"}), node("c", {"disk": "ssd"})]
     asking = requiring(term(("zone", "In", "a")), nodeSelector={"disk": "ssd"})
-    assert fitting(NodeAffinity(), asking, Cluster(nodes, [])) == "a"
+    assert fitting(NodeAffinity(), asking, Cache(nodes, [])) == "a"
 
 
 @pytest.mark.parametrize("cores", ["1_6", "99999999999999999999"])
 def test_what_is_no_64_bit_integer_is_not_greater(cores: str) -> None:
     """Apimachinery's pkg/labels/selector.go reads labels with ParseInt, in base 10 and 64 bits."""
     asking = requiring(term(("cores", "Gt", "8")))
-    assert reasons(NodeAffinity(), asking, Cluster([node("n1", {"cores": cores})], [])) == {"n1": UNWANTED}
+    assert reasons(NodeAffinity(), asking, Cache([node("n1", {"cores": cores})], [])) == {"n1": UNWANTED}
 
 
 # --- which nodes are worth a look -------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_what_is_no_64_bit_integer_is_not_greater(cores: str) -> None:
     ],
 )
 def test_terms_that_all_name_nodes_leave_only_those(asking: Pod, expected: set[str] | Status | None) -> None:
-    cluster = Cluster([node(name) for name in ("n1", "n2", "n3")], [])
+    cluster = Cache([node(name) for name in ("n1", "n2", "n3")], [])
     assert NodeAffinity().pre_filter({}, asking, cluster) == expected
 
 
@@ -178,7 +178,7 @@ NODES = {
 def test_weights_of_preferred_terms_add_up(
     asking: Pod, candidates: str, raw: dict[str, int] | str, normalized: dict[str, int] | str
 ) -> None:
-    cluster = Cluster([node(name, labels) for name, labels in NODES.items()], [])
+    cluster = Cache([node(name, labels) for name, labels in NODES.items()], [])
     assert raw_scores(NodeAffinity(), asking, cluster, candidates) == raw
     assert scores(NodeAffinity(), asking, cluster, candidates) == normalized
 
@@ -210,12 +210,12 @@ ENFORCED = ["node(s) didn't match scheduler-enforced node affinity"]
     ],
 )
 def test_added_terms_must_match_besides_the_pods_own(asking: Pod, expected: Any) -> None:
-    cluster = Cluster([node(name, labels) for name, labels in NODES.items()], [])
+    cluster = Cache([node(name, labels) for name, labels in NODES.items()], [])
     assert reasons(adding(BAR), asking, cluster) == expected
 
 
 def test_a_pod_without_wishes_is_skipped_only_if_nothing_is_added() -> None:
-    cluster = Cluster([node("n1")], [])
+    cluster = Cache([node("n1")], [])
     assert adding(BAR).pre_filter({}, pod(), cluster) is None
     assert adding(preferred=[(1, BAR)]).pre_filter({}, pod(), cluster) == SKIP
     assert adding(BAR).pre_score({}, pod(), cluster, [*cluster.nodes.values()]) == SKIP
@@ -226,7 +226,7 @@ def test_a_pod_without_wishes_is_skipped_only_if_nothing_is_added() -> None:
     [(pod(), {"foo": 2, "key": 0, "all": 2}), (preferring((4, VALUE)), {"foo": 2, "key": 4, "all": 6})],
 )
 def test_added_preferences_count_besides_the_pods_own(asking: Pod, raw: dict[str, int]) -> None:
-    cluster = Cluster([node(name, labels) for name, labels in NODES.items()], [])
+    cluster = Cache([node(name, labels) for name, labels in NODES.items()], [])
     assert raw_scores(adding(preferred=[(2, BAR)]), asking, cluster, "foo key all") == raw
 
 

@@ -4,10 +4,10 @@ Figures as in nodename/node_name_test.go.
 """
 
 import pytest
-from asking import reasons
 from objects import node, pod
+from plugin_harness import reasons
 
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.node_name import NodeName
 
 OTHER = ["node(s) didn't match the requested node name"]
@@ -22,5 +22,5 @@ OTHER = ["node(s) didn't match the requested node name"]
     ],
 )
 def test_only_the_named_node_fits(named: str, expected: dict[str, list[str]]) -> None:
-    cluster = Cluster([node("foo"), node("bar")], [])
+    cluster = Cache([node("foo"), node("bar")], [])
     assert reasons(NodeName(), pod(nodeName=named), cluster) == expected

@@ -4,11 +4,11 @@ The pod is held as many seconds as its node's digit says. A pod whose name ends 
 """
 
 import pytest
-from asking import NOT_ASKED, scores
 from objects import node, pod
+from plugin_harness import NOT_ASKED, scores
 
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.framework import Code
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import Code
 from lib.scheduling.plugins.node_number import NodeNumber
 
 NODES = ["n1", "n2", "n12", "n"]
@@ -28,7 +28,7 @@ NODES = ["n1", "n2", "n12", "n"]
     ],
 )
 def test_the_same_digit_scores_10(name: str, expected: dict[str, int] | str) -> None:
-    assert scores(NodeNumber(), pod(name), Cluster([node(each) for each in NODES], [])) == expected
+    assert scores(NodeNumber(), pod(name), Cache([node(each) for each in NODES], [])) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ Figures as in nodeports/node_ports_test.go.
 from typing import Any
 
 import pytest
-from asking import any_name, reasons
 from objects import node, pod
+from plugin_harness import any_name, reasons
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.framework import SKIP
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import SKIP
 from lib.scheduling.plugins.node_ports import NodePorts
 
 TAKEN = {"n1": ["node(s) didn't have free ports for the requested pod ports"]}
@@ -34,7 +34,7 @@ def wanting(text: str) -> Pod:
 
 
 def asked(asking: Pod, *others: Pod) -> dict[str, list[str]]:
-    cluster = Cluster([node("n1")], [])
+    cluster = Cache([node("n1")], [])
     for other in others:
         cluster.assume(other, "n1")
     return reasons(NodePorts(), asking, cluster)
@@ -85,7 +85,7 @@ def test_sidecars_ports_count_and_other_init_containers_do_not(
 
 
 def test_a_port_is_free_when_its_pod_is_gone() -> None:
-    cluster, first, second = Cluster([node("n1")], []), wanting("TCP//8001"), wanting("TCP//8001")
+    cluster, first, second = Cache([node("n1")], []), wanting("TCP//8001"), wanting("TCP//8001")
     cluster.assume(first, "n1")
     cluster.assume(second, "n1")  # there is no filter here
     cluster.nodes["n1"].remove(first)
@@ -96,4 +96,4 @@ def test_a_port_is_free_when_its_pod_is_gone() -> None:
 
 @pytest.mark.parametrize(("wanted", "expected"), [("", SKIP), ("//0", SKIP), ("//80", None)])
 def test_a_pod_without_host_ports_is_not_filtered(wanted: str, expected: Any) -> None:
-    assert NodePorts().pre_filter({}, wanting(wanted), Cluster([], [])) == expected
+    assert NodePorts().pre_filter({}, wanting(wanted), Cache([], [])) == expected

@@ -7,11 +7,11 @@ Figures as in noderesources/balanced_allocation_test.go.
 """
 
 import pytest
-from asking import NOT_ASKED, any_name, raw_scores
 from objects import node, pod
+from plugin_harness import NOT_ASKED, any_name, raw_scores
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 
 GPU = "nvidia.com/gpu"
@@ -70,7 +70,7 @@ def using(requests: str, on: str = "") -> Pod:
 def test_the_evener_with_the_pod_than_without_the_better(
     asking: Pod, nodes: list[Node], others: list[Pod], expected: dict[str, int]
 ) -> None:
-    assert raw_scores(NodeResourcesBalancedAllocation(), asking, Cluster(nodes, others)) == expected
+    assert raw_scores(NodeResourcesBalancedAllocation(), asking, Cache(nodes, others)) == expected
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_of_three_resources(
     asking: Pod, nodes: list[Node], others: list[Pod], expected: dict[str, int]
 ) -> None:
     plugin = NodeResourcesBalancedAllocation(resources=THREE)
-    assert raw_scores(plugin, asking, Cluster(nodes, others)) == expected
+    assert raw_scores(plugin, asking, Cache(nodes, others)) == expected
 
 
 @pytest.mark.parametrize(
@@ -111,11 +111,11 @@ def test_a_pod_that_requests_nothing_is_not_scored(
     asking: Pod, plugin: NodeResourcesBalancedAllocation, scored: bool
 ) -> None:
     """All such pods would go where others balance the node best."""
-    assert (raw_scores(plugin, asking, Cluster([node("a")], [])) != NOT_ASKED) == scored
+    assert (raw_scores(plugin, asking, Cache([node("a")], [])) != NOT_ASKED) == scored
 
 
 def test_nothing_is_filled_in_for_what_requests_nothing() -> None:
     """Unlike NodeResourcesFit, which takes the other pod to use all of this cpu."""
-    cluster = Cluster(sized(a="100 1000"), [pod(any_name(), nodeName="a")])
+    cluster = Cache(sized(a="100 1000"), [pod(any_name(), nodeName="a")])
     assert raw_scores(NodeResourcesBalancedAllocation(), using("100 1000"), cluster) == {"a": 75}
     assert raw_scores(NodeResourcesBalancedAllocation(), using("100 0"), cluster) == {"a": 50}

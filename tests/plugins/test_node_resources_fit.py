@@ -11,11 +11,11 @@ requested_to_capacity_ratio_test.go.
 from typing import Any
 
 import pytest
-from asking import any_name, raw_scores, reasons
 from objects import node, pod
+from plugin_harness import any_name, raw_scores, reasons
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit, Shape, requested_to_capacity_ratio
 
 # --- which nodes are out ----------------------------------------------------------------------------------
@@ -44,14 +44,14 @@ from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit, Shape, r
 def test_what_is_requested_must_be_free(
     requests: dict[str, str], used: dict[str, str], expected: list[str]
 ) -> None:
-    cluster = Cluster([node("n1")], [pod("other", requests=used, nodeName="n1")])
+    cluster = Cache([node("n1")], [pod("other", requests=used, nodeName="n1")])
     assert reasons(NodeResourcesFit(), pod(requests=requests), cluster).get("n1", []) == expected
 
 
 def test_reasons_begin_with_cpu_and_memory() -> None:
     """However the pod orders its requests; see fitsRequest in noderesources/fit.go."""
     asking = pod(requests={"example.com/gpu": "1", "memory": "9Gi", "cpu": "9"})
-    assert reasons(NodeResourcesFit(), asking, Cluster([node("n1")], [])) == {
+    assert reasons(NodeResourcesFit(), asking, Cache([node("n1")], [])) == {
         "n1": ["Insufficient cpu", "Insufficient memory", "Insufficient example.com/gpu"]
     }
 
@@ -69,20 +69,18 @@ def test_reasons_begin_with_cpu_and_memory() -> None:
 def test_extended_resources_are_counted_alike(
     requests: dict[str, str], used: dict[str, str], expected: list[str]
 ) -> None:
-    cluster = Cluster(
-        [node("n1", has={"example.com/gpu": "2"})], [pod("other", requests=used, nodeName="n1")]
-    )
+    cluster = Cache([node("n1", has={"example.com/gpu": "2"})], [pod("other", requests=used, nodeName="n1")])
     assert reasons(NodeResourcesFit(), pod(requests=requests), cluster).get("n1", []) == expected
 
 
 @pytest.mark.parametrize(("room", "fits"), [("1", False), ("2", True), ("0", False)])
 def test_a_node_takes_so_many_pods(room: str, fits: bool) -> None:
-    cluster = Cluster([node("n1", has={"pods": room})], [pod("other", nodeName="n1")])
+    cluster = Cache([node("n1", has={"pods": room})], [pod("other", nodeName="n1")])
     assert reasons(NodeResourcesFit(), pod(), cluster) == ({} if fits else {"n1": ["Too many pods"]})
 
 
 def test_too_many_pods_is_said_first() -> None:
-    cluster = Cluster([node("n1", has={"pods": "0"})], [])
+    cluster = Cache([node("n1", has={"pods": "0"})], [])
     found = reasons(NodeResourcesFit(), pod(requests={"cpu": "5"}), cluster)
     assert found == {"n1": ["Too many pods", "Insufficient cpu"]}
 
@@ -106,7 +104,7 @@ def container(cpu: str, **more: Any) -> dict[str, Any]:
     ],
 )
 def test_all_of_a_pod_must_fit(spec: dict[str, Any], fits: bool) -> None:
-    found = reasons(NodeResourcesFit(), pod(**spec), Cluster([node("n1")], []))
+    found = reasons(NodeResourcesFit(), pod(**spec), Cache([node("n1")], []))
     assert found == ({} if fits else {"n1": ["Insufficient cpu"]})
 
 
@@ -131,7 +129,7 @@ def test_extended_resources_can_be_left_to_others(
     plugin = NodeResourcesFit(
         ignored_resources=frozenset(ignored.split()), ignored_resource_groups=frozenset(groups.split())
     )
-    found = reasons(plugin, pod(requests={requests: "5"}), Cluster([node("n1")], []))
+    found = reasons(plugin, pod(requests={requests: "5"}), Cache([node("n1")], []))
     assert found.get("n1", []) == expected
 
 
@@ -217,7 +215,7 @@ TWO_CONTAINERS = pod(
 def test_least_or_most_allocated(
     asking: Pod, nodes: list[Node], others: list[Pod], least: dict[str, int], most: dict[str, int]
 ) -> None:
-    cluster = Cluster(nodes, others)
+    cluster = Cache(nodes, others)
     assert raw_scores(NodeResourcesFit(), asking, cluster) == least
     assert raw_scores(NodeResourcesFit(strategy="MostAllocated"), asking, cluster) == most
 
@@ -235,7 +233,7 @@ def test_resources_can_weigh_differently(
     strategy: str, weights: dict[str, int], expected: dict[str, int]
 ) -> None:
     plugin = NodeResourcesFit(strategy=strategy, resources=weights)
-    assert raw_scores(plugin, TWO_CONTAINERS, Cluster(sized(a="4000 10000", b="6000 10000"), [])) == expected
+    assert raw_scores(plugin, TWO_CONTAINERS, Cache(sized(a="4000 10000", b="6000 10000"), [])) == expected
 
 
 @pytest.mark.parametrize(
@@ -254,12 +252,12 @@ def test_an_extended_resource_is_scored_if_it_is_requested(
 ) -> None:
     plugin = NodeResourcesFit(strategy=strategy, resources={"cpu": 1, "memory": 1, GPU: 1})
     nodes = sized(a="6000 10000 4", b="6000 10000 10", none="6000 10000")
-    assert raw_scores(plugin, using(requests), Cluster(nodes, [])) == expected
+    assert raw_scores(plugin, using(requests), Cache(nodes, [])) == expected
 
 
 def test_what_runs_counts_of_extended_resources_too() -> None:
     plugin = NodeResourcesFit(resources={GPU: 1})
-    cluster = Cluster(sized(a="4 4 10"), [using("0 0 3", "a")])
+    cluster = Cache(sized(a="4 4 10"), [using("0 0 3", "a")])
     assert raw_scores(plugin, using("0 0 2"), cluster) == {"a": 50}
 
 
@@ -285,12 +283,12 @@ def test_a_container_that_requests_nothing_is_taken_to_use_a_little(
     asking: Pod, others: list[Pod], expected: int
 ) -> None:
     plugin = NodeResourcesFit(strategy="MostAllocated")
-    cluster = Cluster([node("a", has={"cpu": "250m", "memory": "1000Mi"})], others)
+    cluster = Cache([node("a", has={"cpu": "250m", "memory": "1000Mi"})], others)
     assert raw_scores(plugin, asking, cluster) == {"a": expected}
 
 
 def test_nothing_is_filled_in_where_nodes_are_filtered() -> None:
-    cluster = Cluster(
+    cluster = Cache(
         [node("a", has={"cpu": "100m"})], [pod(any_name(), nodeName="a"), pod(any_name(), nodeName="a")]
     )
     assert reasons(NodeResourcesFit(), pod(requests={"cpu": "100m"}), cluster) == {}
@@ -298,7 +296,7 @@ def test_nothing_is_filled_in_where_nodes_are_filtered() -> None:
 
 def test_nothing_is_filled_in_of_other_resources() -> None:
     plugin = NodeResourcesFit(resources={"ephemeral-storage": 1})
-    cluster = Cluster([node("a", has={"ephemeral-storage": "1Gi"})], [pod(any_name(), nodeName="a")])
+    cluster = Cache([node("a", has={"ephemeral-storage": "1Gi"})], [pod(any_name(), nodeName="a")])
     assert raw_scores(plugin, pod(), cluster) == {"a": 100}
 
 
@@ -352,7 +350,7 @@ def test_a_falling_line_likes_empty_nodes(
     asking: Pod, nodes: list[Node], others: list[Pod], expected: dict[str, int]
 ) -> None:
     plugin = NodeResourcesFit(strategy="RequestedToCapacityRatio", shape=FALLING)
-    assert raw_scores(plugin, asking, Cluster(nodes, others)) == expected
+    assert raw_scores(plugin, asking, Cache(nodes, others)) == expected
 
 
 def devices(foo: int, bar: int, on: str = "") -> Pod:
@@ -384,4 +382,4 @@ def test_a_rising_line_packs_extended_resources(
         ({"intel.com/foo": 3, "intel.com/bar": 5}, both),
     ):
         plugin = NodeResourcesFit(strategy="RequestedToCapacityRatio", shape=rising, resources=weights)
-        assert raw_scores(plugin, asking, Cluster(nodes, others)) == expected
+        assert raw_scores(plugin, asking, Cache(nodes, others)) == expected

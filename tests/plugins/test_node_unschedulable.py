@@ -6,10 +6,10 @@ Figures as in nodeunschedulable/node_unschedulable_test.go.
 from typing import Any
 
 import pytest
-from asking import reasons
 from objects import node, pod
+from plugin_harness import reasons
 
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
 
 CORDONED = {"n1": ["node(s) were unschedulable"]}
@@ -31,5 +31,5 @@ KEY = "node.kubernetes.io/unschedulable"
 def test_a_cordoned_node_takes_only_what_tolerates_that(
     cordoned: bool, tolerations: Any, expected: dict[str, list[str]]
 ) -> None:
-    cluster = Cluster([node("n1", unschedulable=cordoned)], [])
+    cluster = Cache([node("n1", unschedulable=cordoned)], [])
     assert reasons(NodeUnschedulable(), pod(tolerations=tolerations), cluster) == expected

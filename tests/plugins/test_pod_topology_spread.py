@@ -10,7 +10,8 @@ Figures as in podtopologyspread/filtering_test.go and scoring_test.go.
 from typing import Any
 
 import pytest
-from asking import (
+from objects import node, read
+from plugin_harness import (
     HOSTNAME,
     NOT_ASKED,
     fitting,
@@ -23,11 +24,10 @@ from asking import (
     taint,
     zones,
 )
-from objects import node, read
 
 from lib.kube.objects import LabelSelector, Node, Pod, Service, TopologySpreadConstraint
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.framework import SKIP
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import SKIP
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import Workloads
 
@@ -52,7 +52,7 @@ def spreading(*constraints: dict[str, Any], labels: str = "app=web", **spec: Any
 
 
 def fits(asking: Pod, nodes: list[Node], others: list[Pod]) -> str:
-    return fitting(PodTopologySpread(), asking, Cluster(nodes, others))
+    return fitting(PodTopologySpread(), asking, Cache(nodes, others))
 
 
 HOSTS = zones(east="a b", west="x y")
@@ -120,7 +120,7 @@ def test_the_selector_says_which_pods_match(selector: Any, expected: str) -> Non
 
 def test_a_node_without_the_label_is_out_and_its_pods_do_not_count() -> None:
     nodes = [node("a", {"zone": "1"}), node("b"), node("x", {"zone": "2"}), node("y", {"zone": "2"})]
-    cluster = Cluster(nodes, running("a b b b x x"))
+    cluster = Cache(nodes, running("a b b b x x"))
     found = reasons(PodTopologySpread(), spreading(over("zone")), cluster)
     assert found == {"b": NO_LABEL, "x": SKEWED, "y": SKEWED}
     assert reasons(PodTopologySpread(), spreading(over("rack")), cluster) == dict.fromkeys("abxy", NO_LABEL)
@@ -254,7 +254,7 @@ def test_each_constraint_counts_its_own_pods(others: list[Pod], expected: str) -
 def test_a_node_that_lacks_one_of_the_labels_does_not_count_for_the_other() -> None:
     """Neither do b's pods make zone 1 fuller, nor can the pod go there."""
     nodes = [*zones(one="a", two="x"), node("b", {"zone": "one"})]
-    cluster = Cluster(nodes, running("b b"))
+    cluster = Cache(nodes, running("b b"))
     found = reasons(PodTopologySpread(), spreading(over("zone"), over(HOSTNAME)), cluster)
     assert found == {"b": NO_LABEL}
 
@@ -264,12 +264,12 @@ def test_a_node_that_lacks_one_of_the_labels_does_not_count_for_the_other() -> N
     [([], SKIP), ([softly("zone")], SKIP), ([over("zone")], None), ([softly("zone"), over("zone")], None)],
 )
 def test_wishes_do_not_filter(constraints: list[dict[str, Any]], expected: Any) -> None:
-    assert PodTopologySpread().pre_filter({}, spreading(*constraints), Cluster(HOSTS, [])) == expected
+    assert PodTopologySpread().pre_filter({}, spreading(*constraints), Cache(HOSTS, [])) == expected
 
 
 # --- which nodes are better -------------------------------------------------------------------------------
 
-MANY = zones(z="a b c d")
+MAX_JOURNAL = zones(z="a b c d")
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ MANY = zones(z="a b c d")
 def test_the_fewer_matching_pods_on_a_node_the_better(
     constraint: dict[str, Any], others: str, candidates: str, expected: dict[str, int] | str
 ) -> None:
-    cluster = Cluster(MANY, running(others))
+    cluster = Cache(MAX_JOURNAL, running(others))
     assert scores(PodTopologySpread(), spreading(constraint), cluster, candidates) == expected
 
 
@@ -307,7 +307,7 @@ def test_the_fewer_matching_pods_on_a_node_the_better(
     ],
 )
 def test_the_same_pods_count_as_in_the_filter(more: list[Pod], expected: dict[str, int]) -> None:
-    cluster = Cluster(HOSTS, running("a b b") + more)
+    cluster = Cache(HOSTS, running("a b b") + more)
     assert scores(PodTopologySpread(), spreading(softly(HOSTNAME)), cluster, "a b x") == expected
 
 
@@ -328,7 +328,7 @@ def test_the_same_pods_count_as_in_the_filter(more: list[Pod], expected: dict[st
 def test_the_fewer_matching_pods_in_a_zone_the_better(
     constraints: list[dict[str, Any]], others: str, candidates: str, expected: dict[str, int]
 ) -> None:
-    cluster = Cluster(HOSTS, running(others))
+    cluster = Cache(HOSTS, running(others))
     assert scores(PodTopologySpread(), spreading(*constraints), cluster, candidates) == expected
 
 
@@ -361,7 +361,7 @@ BOTH = "foo=1 bar=1"
 )
 def test_several_wishes_add_up(others: list[Pod], candidates: str, expected: dict[str, int]) -> None:
     asking = spreading(softly("zone", selector=FOO), softly(HOSTNAME, selector=BAR), labels=BOTH)
-    assert scores(PodTopologySpread(), asking, Cluster(HOSTS, others), candidates) == expected
+    assert scores(PodTopologySpread(), asking, Cache(HOSTS, others), candidates) == expected
 
 
 @pytest.mark.parametrize(
@@ -379,14 +379,14 @@ def test_several_wishes_add_up(others: list[Pod], candidates: str, expected: dic
 def test_pods_weigh_more_where_there_are_many_domains(
     constraint: dict[str, Any], candidates: str, expected: dict[str, int]
 ) -> None:
-    cluster = Cluster(HOSTS, running("a a a"))
+    cluster = Cache(HOSTS, running("a a a"))
     assert raw_scores(PodTopologySpread(), spreading(constraint), cluster, candidates) == expected
 
 
 def test_a_node_that_lacks_a_label_is_not_scored() -> None:
     """The worst for b; a and x are scored by 4 pods and 1 over two nodes, not three."""
     nodes = [node("a", {HOSTNAME: "a"}), node("b", {"n": "b"}), node("x", {HOSTNAME: "x"})]
-    cluster = Cluster(nodes, running("a a a a b b x"))
+    cluster = Cache(nodes, running("a a a a b b x"))
     found = scores(PodTopologySpread(), spreading(softly(HOSTNAME)), cluster)
     assert found == {"a": 16, "b": 0, "x": 100}
     found = scores(PodTopologySpread(), spreading(softly("rack")), cluster)
@@ -397,7 +397,7 @@ def test_the_pods_of_a_node_that_lacks_one_of_the_labels_do_not_count() -> None:
     """b's pods would be in zone one, but b has no hostname."""
     nodes = [*zones(one="a", two="x"), node("b", {"zone": "one"})]
     asking = spreading(softly("zone"), softly(HOSTNAME))
-    cluster = Cluster(nodes, running("b b"))
+    cluster = Cache(nodes, running("b b"))
     assert raw_scores(PodTopologySpread(), asking, cluster) == {"a": 0, "b": 0, "x": 0}
 
 
@@ -419,12 +419,12 @@ def test_nodes_count_or_not_as_in_the_filter(
     nodes = [node(name, {"rack": name, HOSTNAME: name, "pool": "1"}) for name in "ab"]
     nodes.append(node("c", {"rack": "c", HOSTNAME: "c"}, taints=[taint("old:NoSchedule")]))
     asking = spreading(softly("rack") | more, **spec)
-    assert scores(PodTopologySpread(), asking, Cluster(nodes, running("a a b c"))) == expected
+    assert scores(PodTopologySpread(), asking, Cache(nodes, running("a a b c"))) == expected
 
 
 def test_match_label_keys_narrow_the_wish() -> None:
     asking = spreading(softly("zone", matchLabelKeys=["rev"]), labels="app=web rev=2")
-    cluster = Cluster(HOSTS, OLD_AND_NEW)
+    cluster = Cache(HOSTS, OLD_AND_NEW)
     assert raw_scores(PodTopologySpread(), asking, cluster) == {"a": 0, "b": 0, "x": 1, "y": 1}
 
 
@@ -442,7 +442,7 @@ def service(selector: str, namespace: str = "default") -> Service:
 def default_scores(
     asking: Pod, nodes: list[Node], others: str, workloads: Workloads, plugin: PodTopologySpread | None = None
 ) -> dict[str, int] | str:
-    cluster = Cluster(nodes, running(others), workloads=workloads)
+    cluster = Cache(nodes, running(others), workloads=workloads)
     return scores(plugin or PodTopologySpread(), asking, cluster)
 
 
@@ -490,12 +490,12 @@ def test_a_pod_of_a_service_or_controller_is_spread_by_default(
 def test_by_default_nodes_and_zones_count(placed: str, others: str, raw: dict[str, int]) -> None:
     labels = dict(each.split("=") for each in placed.split())
     nodes = [node(n, {HOSTNAME: n} | ({ZONE: zone} if zone else {})) for n, zone in labels.items()]
-    cluster = Cluster(nodes, running(others), workloads=SERVED)
+    cluster = Cache(nodes, running(others), workloads=SERVED)
     assert raw_scores(PodTopologySpread(), labelled("app=web"), cluster) == raw
 
 
 def test_by_default_nothing_must_hold() -> None:
-    cluster = Cluster(HOSTS, running("a a a a a a a"), workloads=SERVED)
+    cluster = Cache(HOSTS, running("a a a a a a a"), workloads=SERVED)
     assert fitting(PodTopologySpread(), labelled("app=web"), cluster) == "a b x y"
 
 
@@ -525,4 +525,4 @@ def test_defaults_of_ones_own_replace_the_systems() -> None:
 )
 def test_defaults_of_ones_own_may_be_musts(asking: Pod, workloads: Workloads, expected: str) -> None:
     plugin = PodTopologySpread(default_constraints=(TopologySpreadConstraint("zone"),))
-    assert fitting(plugin, asking, Cluster(HOSTS, running("a"), workloads=workloads)) == expected
+    assert fitting(plugin, asking, Cache(HOSTS, running("a"), workloads=workloads)) == expected

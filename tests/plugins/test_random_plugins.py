@@ -5,9 +5,9 @@ from random import Random as Generator
 
 from objects import node, pod
 
-from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import unschedulable
-from lib.scheduling.plugins.random import Random, RandomFilter
+from lib.scheduling.cache import NodeInfo
+from lib.scheduling.framework.interface import unschedulable
+from lib.scheduling.plugins.random_score import Random, RandomFilter
 
 POD, NODE = pod(), NodeInfo(node())
 TRIES = 10_100

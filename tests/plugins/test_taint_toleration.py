@@ -9,10 +9,10 @@ Figures as in tainttoleration/taint_toleration_test.go.
 from typing import Any
 
 import pytest
-from asking import raw_scores, reasons, scores, taint
 from objects import node, pod
+from plugin_harness import raw_scores, reasons, scores, taint
 
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.taint_toleration import TaintToleration
 
 TAINTED = ["node(s) had untolerated taint(s)"]
@@ -45,13 +45,13 @@ TAINTED = ["node(s) had untolerated taint(s)"]
 def test_every_repelling_taint_must_be_tolerated(
     taints: list[str], tolerations: Any, expected: list[str]
 ) -> None:
-    cluster = Cluster([node("n1", taints=[taint(each) for each in taints])], [])
+    cluster = Cache([node("n1", taints=[taint(each) for each in taints])], [])
     found = reasons(TaintToleration(), pod(tolerations=tolerations), cluster)
     assert found.get("n1", []) == expected
 
 
-def tainted(**taints: str) -> Cluster:
-    return Cluster([node(n, taints=[taint(each) for each in t.split()]) for n, t in taints.items()], [])
+def tainted(**taints: str) -> Cache:
+    return Cache([node(n, taints=[taint(each) for each in t.split()]) for n, t in taints.items()], [])
 
 
 def tolerating(*texts: str) -> list[dict[str, str]]:

@@ -6,8 +6,8 @@ Figures as in helper/spread_test.go.
 from typing import Any
 
 import pytest
-from asking import labelled, pairs, selecting
 from objects import read
+from plugin_harness import labelled, pairs, selecting
 
 from lib.kube.objects import LabelSelector, Pod, Requirement, Service
 from lib.scheduling.workloads import Workloads, controller_of

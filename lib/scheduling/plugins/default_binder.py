@@ -4,7 +4,7 @@ Source: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go
 """
 
 from lib.kube.objects import Pod
-from lib.scheduling.framework import POST, CycleState, Status
+from lib.scheduling.framework.interface import DEFAULT_BIND, CycleState, Status
 
 
 class DefaultBinder:
@@ -14,4 +14,4 @@ class DefaultBinder:
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Have the binding POSTed."""
-        return POST
+        return DEFAULT_BIND

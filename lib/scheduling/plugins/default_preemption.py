@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework import Code, CycleState, PostFilterResult, Status, unschedulable
+from lib.scheduling.framework.interface import Code, CycleState, PostFilterResult, Status, unschedulable
 from lib.scheduling.preemption import Victims, WhyNot, less_important, pick_one, victims_on
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -39,18 +39,18 @@ class DefaultPreemption:
     name: str = "DefaultPreemption"
 
     def post_filter(
-        self, state: CycleState, pod: Pod, cluster: Cluster, rejected: Mapping[str, Status], why_not: WhyNot
+        self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Status], why_not: WhyNot
     ) -> PostFilterResult | Status:
         """Try nodes in the picture; the victims of the best, or why none is any good."""
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
-        if cluster.budgets is None:
+        if cache.budgets is None:
             return unschedulable(UNSEEN)
-        if _victims_are_leaving(pod, cluster, rejected):
+        if _victims_are_leaving(pod, cache, rejected):
             return unschedulable(ON_THEIR_WAY)
 
-        hopeful = [name for name in cluster.nodes if _might_help(rejected.get(name))]
-        reasons = Counter({NOT_HELPFUL: len(cluster.nodes) - len(hopeful)})
+        hopeful = [name for name in cache.nodes if _might_help(rejected.get(name))]
+        reasons = Counter({NOT_HELPFUL: len(cache.nodes) - len(hopeful)})
         found: dict[str, Victims] = {}
         enough = max(
             self.min_candidate_nodes_absolute, len(hopeful) * self.min_candidate_nodes_percentage // 100
@@ -58,22 +58,22 @@ class DefaultPreemption:
         for name in hopeful:
             if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
-            if not less_important(pod, name, cluster):
+            if not less_important(pod, name, cache):
                 reasons[NO_VICTIMS] += 1
                 continue
-            answer = victims_on(pod, name, cluster, why_not)
+            answer = victims_on(pod, name, cache, why_not)
             if isinstance(answer, Victims):
                 found[name] = answer
             else:
                 reasons.update(answer.reasons)
         if found:
-            agreed = self.extenders.process_preemption(pod, found, cluster)
+            agreed = self.extenders.process_preemption(pod, found, cache)
             if not agreed:
                 return unschedulable(NO_CANDIDATE)
             best = pick_one(agreed.values())
             return PostFilterResult(best.node_name, best.pods)
         counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
-        return unschedulable(f"preemption: 0/{len(cluster.nodes)} nodes are available: {counted}.")
+        return unschedulable(f"preemption: 0/{len(cache.nodes)} nodes are available: {counted}.")
 
 
 def _might_help(status: Status | None) -> bool:
@@ -81,9 +81,9 @@ def _might_help(status: Status | None) -> bool:
     return status is not None and status.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
-def _victims_are_leaving(pod: Pod, cluster: Cluster, rejected: Mapping[str, Status]) -> bool:
+def _victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Status]) -> bool:
     """Whether room is being made for the pod already, on a node that will do."""
-    name = cluster.nominated_node(pod) or ""
-    if name not in cluster.nodes or (name in rejected and not _might_help(rejected[name])):
+    name = cache.nominated_node(pod) or ""
+    if name not in cache.nodes or (name in rejected and not _might_help(rejected[name])):
         return False
-    return any(cluster.is_leaving(each) for each in less_important(pod, name, cluster))
+    return any(cache.is_leaving(each) for each in less_important(pod, name, cache))

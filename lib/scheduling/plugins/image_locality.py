@@ -9,8 +9,8 @@ Source: pkg/scheduler/framework/plugins/imagelocality/image_locality.go
 from collections.abc import Hashable, Sequence
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, CycleState, Reads
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import MAX_NODE_SCORE, CycleState, DependsOn
 
 MEGABYTE = 1024 * 1024
 SMALLEST = 23 * MEGABYTE
@@ -23,15 +23,15 @@ class ImageLocality:
     """Scores the images of the pod that a node has."""
 
     name = "ImageLocality"
-    reads = Reads.NODES
+    reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """Its images."""
         return tuple(_images(pod)), _containers(pod)
 
-    def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
+    def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Find the pod's images, and how widely each is spread."""
-        spread = [(image, cluster.image_spread[image] / len(cluster.nodes)) for image in _images(pod)]
+        spread = [(image, cache.image_spread[image] / len(cache.nodes)) for image in _images(pod)]
         state[self.name] = spread, LARGEST * _containers(pod)
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:

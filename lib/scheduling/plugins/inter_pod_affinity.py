@@ -14,8 +14,15 @@ from dataclasses import dataclass
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import Namespaces, Term, Terms, terms_of
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import (
+    MAX_NODE_SCORE,
+    SKIP,
+    CycleState,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 from lib.scheduling.hints import new_node, old_node, placed_pod
 
 TOO_FAR = unresolvable("node(s) didn't match pod affinity rules")
@@ -62,15 +69,15 @@ class InterPodAffinity:
         node, before = new_node(change), old_node(change)
         return node is not None and (before is None or before.labels != node.labels)
 
-    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find the places that the pod must be in, and those it must not."""
-        terms, namespaces = terms_of(pod), cluster.namespaces
+        terms, namespaces = terms_of(pod), cache.namespaces
         near, far, unwelcome = Places(), Places(), Places()
-        for node in cluster.with_affinity.values():
+        for node in cache.with_affinity.values():
             for _, others_terms in node.pods_with_affinity:
                 _count(unwelcome, node, others_terms.anti_affinity, pod, namespaces)
         if terms.affinity or terms.anti_affinity:
-            for node in cluster.nodes.values():
+            for node in cache.nodes.values():
                 for other in node.pods:
                     if _all_select(terms.affinity, other, namespaces):
                         for term in terms.affinity:
@@ -101,20 +108,20 @@ class InterPodAffinity:
         return None
 
     def pre_score(
-        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+        self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         """Find what each place is worth, to the pod and to the pods that run there."""
-        own, namespaces = terms_of(pod), cluster.namespaces
+        own, namespaces = terms_of(pod), cache.namespaces
         has_wishes = bool(own.preferred or own.preferred_anti)
         if self.ignore_preferred_terms_of_existing_pods and not has_wishes:
             return SKIP
         worth = Places()
         if has_wishes:
-            for node in cluster.nodes.values():
+            for node in cache.nodes.values():
                 for other in node.pods:
                     _count(worth, node, own.preferred, other, namespaces)
                     _count(worth, node, own.preferred_anti, other, namespaces, sign=-1)
-        for node in cluster.with_affinity.values():
+        for node in cache.with_affinity.values():
             for _, terms in node.pods_with_affinity:
                 for term in terms.affinity:
                     if self.hard_pod_affinity_weight and term.selects(pod, namespaces):

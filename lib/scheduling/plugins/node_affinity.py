@@ -13,8 +13,8 @@ from lib.kube import objects
 from lib.kube.changes import AnyChange
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from lib.kube.selectors import matches_node, matches_term
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import SKIP, CycleState, Reads, Status, unresolvable
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.plugins.scores import normalize_to_largest
 
@@ -32,7 +32,7 @@ class NodeAffinity:
 
     added_affinity: objects.NodeAffinity | None = None
     name: str = "NodeAffinity"
-    reads: ClassVar = Reads.NODES
+    reads: ClassVar = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """Its nodeSelector, and its node affinity."""
@@ -48,7 +48,7 @@ class NodeAffinity:
             and (before is None or self._rejection(pod, before) is not None)
         )
 
-    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> set[str] | Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> set[str] | Status | None:
         """If every required term names its nodes, only those are worth a look."""
         required = _required(pod.spec.affinity.node_affinity)
         if not required:
@@ -63,7 +63,7 @@ class NodeAffinity:
         return self._rejection(pod, node)
 
     def pre_score(
-        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+        self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         """Nothing to score for a pod that prefers nothing, if nothing is added."""
         preferred = [*_preferred(self.added_affinity), *_preferred(pod.spec.affinity.node_affinity)]

@@ -7,8 +7,8 @@ from collections.abc import Hashable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import CycleState, Reads, Status, unresolvable
+from lib.scheduling.cache import NodeInfo
+from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
@@ -18,7 +18,7 @@ class NodeName:
     """Filters out all nodes but the one that spec.nodeName names."""
 
     name = "NodeName"
-    reads = Reads.NODES
+    reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """The node it names."""

@@ -6,8 +6,8 @@ It shows a student how scoring is prepared, and what Permit is for.
 from collections.abc import Sequence
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import SKIP, CycleState, Status, wait
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import SKIP, CycleState, Status, wait
 
 SAME = 10
 
@@ -18,7 +18,7 @@ class NodeNumber:
     name = "NodeNumber"
 
     def pre_score(
-        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+        self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         """Find the pod's digit; without one there is nothing to score."""
         state[self.name] = last_digit(pod.metadata.name)

@@ -7,9 +7,9 @@ from collections.abc import Hashable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import ANY_ADDRESS, Cluster, HostPort, NodeInfo, host_ports
-from lib.scheduling.framework import SKIP, CycleState, Reads, Status, unschedulable
-from lib.scheduling.hints import gone_pod, new_node
+from lib.scheduling.cache import ANY_ADDRESS, Cache, HostPort, NodeInfo, host_ports
+from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unschedulable
+from lib.scheduling.hints import deleted_pod, new_node
 
 TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
@@ -18,7 +18,7 @@ class NodePorts:
     """Filters out nodes where a host port that the pod wants is taken."""
 
     name = "NodePorts"
-    reads = Reads.PODS
+    reads = DependsOn.PODS
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """Its host ports."""
@@ -26,12 +26,12 @@ class NodePorts:
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A new node, or a pod gone that had one of the ports."""
-        gone = gone_pod(change)
+        gone = deleted_pod(change)
         if gone is None:
             return new_node(change) is not None and change.before is None
         return any(_clash(wanted, freed) for wanted in host_ports(pod) for freed in host_ports(gone))
 
-    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find the pod's host ports; most pods have none."""
         state[self.name] = host_ports(pod)
         return None if state[self.name] else SKIP

@@ -12,9 +12,9 @@ from math import sqrt
 from typing import ClassVar
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.columns import Nodes
-from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Reads, Status
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.columns import NodeSlice
+from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
 from lib.scheduling.plugins.node_resources_fit import capacity, counts, requested
 from lib.scheduling.resources import pod_requests
 
@@ -25,14 +25,14 @@ class NodeResourcesBalancedAllocation:
 
     resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
     name: str = "NodeResourcesBalancedAllocation"
-    reads: ClassVar = Reads.PODS
+    reads: ClassVar = DependsOn.PODS
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """What it requests."""
         return tuple(pod_requests(pod).items())
 
     def pre_score(
-        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+        self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         """A pod that requests nothing changes no balance; scoring it would heap such pods on one node."""
         wanted = pod_requests(pod)
@@ -44,7 +44,7 @@ class NodeResourcesBalancedAllocation:
         wanted = state[self.name]
         return _score(_balance_now(node, *(name for name, _ in wanted)), _balance_with(node, wanted))
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """The same, resource by resource, where all nodes have all of them."""
         shares = []
         for name, wanted in state[self.name]:

@@ -14,12 +14,12 @@ from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.columns import Nodes
-from lib.scheduling.framework import (
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.columns import NodeSlice
+from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     CycleState,
-    Reads,
+    DependsOn,
     Status,
     unresolvable,
     unschedulable,
@@ -89,7 +89,7 @@ class NodeResourcesFit:
     ignored_resources: frozenset[str] = frozenset()
     ignored_resource_groups: frozenset[str] = frozenset()
     name: str = "NodeResourcesFit"
-    reads: ClassVar = Reads.PODS
+    reads: ClassVar = DependsOn.PODS
 
     def __post_init__(self) -> None:
         if self.strategy not in ("LeastAllocated", "MostAllocated", BY_SHAPE):
@@ -114,7 +114,7 @@ class NodeResourcesFit:
         old, new = pod_requests(change.before), pod_requests(placed)
         return any(new.get(name, 0) < amount for name, amount in old.items())
 
-    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> None:
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> None:
         """Add up what the pod requests."""
         requests = pod_requests(pod)
         first = [name for name in COUNTED_WITHOUT_REQUEST if name in requests]
@@ -142,7 +142,7 @@ class NodeResourcesFit:
             return None
         return unresolvable(*reasons) if never else unschedulable(*reasons)
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[Status | None]:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """Most nodes have room, as a look at what is left there shows; the others are asked for reasons."""
         lacking = [room <= 0 for room in nodes.column(pods_left)]
         for name, amount in state[self.name].items():
@@ -153,7 +153,7 @@ class NodeResourcesFit:
         asked = zip(nodes, lacking, strict=True)
         return [self.filter(state, pod, node) if lacks else None for node, lacks in asked]
 
-    def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
+    def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Add up what the pod is taken to use, with a little for containers that request nothing."""
         wanted = requests_at_least(pod)
         state[TO_SCORE] = [
@@ -177,7 +177,7 @@ class NodeResourcesFit:
             return 0
         return int(total / weights + 0.5) if by_shape else total // weights
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """The same, resource by resource: where all nodes have all of them, their weights are alike."""
         totals, weights, score_one = [0] * len(nodes), 0, self._score_one
         for name, wanted, weight in state[TO_SCORE]:

@@ -8,8 +8,8 @@ from collections.abc import Hashable
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Taint
 from lib.kube.selectors import tolerates
-from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import CycleState, Reads, Status, unresolvable
+from lib.scheduling.cache import NodeInfo
+from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 
 CORDONED = unresolvable("node(s) were unschedulable")
@@ -22,7 +22,7 @@ class NodeUnschedulable:
     """Filters out nodes with spec.unschedulable, unless the pod tolerates that."""
 
     name = "NodeUnschedulable"
-    reads = Reads.NODES
+    reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """Its tolerations."""

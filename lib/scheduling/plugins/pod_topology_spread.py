@@ -16,8 +16,15 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import LabelSelector, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import selects, untolerated
 from lib.scheduling.affinity import with_label_keys
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import (
+    MAX_NODE_SCORE,
+    SKIP,
+    CycleState,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 from lib.scheduling.hints import new_node, old_node, placed_pod
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
 from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
@@ -47,11 +54,11 @@ class _Constraint:
     emptiest: int = 0
     itself: bool = False
 
-    def matching(self, pod: Pod, cluster: Cluster) -> Mapping[int, int]:
+    def matching(self, pod: Pod, cache: Cache) -> Mapping[int, int]:
         """How many pods match, by the places of the nodes that have any."""
         if self.selector in (None, LabelSelector()):
             return {}
-        return cluster.matching(pod.metadata.namespace, self.selector)
+        return cache.matching(pod.metadata.namespace, self.selector)
 
     def counts(self, pod: Pod, node: NodeInfo) -> bool:
         """Whether the pods of a node count, which by default they do where the pod itself might go."""
@@ -63,7 +70,7 @@ class _Constraint:
 
 
 def _domains(
-    pod: Pod, cluster: Cluster, constraints: Sequence[_Constraint], *, strict: bool
+    pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, strict: bool
 ) -> list[dict[int, str]]:
     """For each constraint, the domains of the nodes whose pods count, by place.
 
@@ -73,7 +80,7 @@ def _domains(
     def find() -> list[dict[int, str]]:
         nodes = [
             (i, node)
-            for i, node in enumerate(cluster.order)
+            for i, node in enumerate(cache.node_list)
             if not strict or _has_all_labels(node, constraints)
         ]
         return [
@@ -86,7 +93,7 @@ def _domains(
         for each in constraints
     ]
     reads = NodeAffinity().sign_pod(pod), TaintToleration().sign_pod(pod)
-    return cluster.remember(("PodTopologySpread", strict, *which, *reads), find)
+    return cache.remember(("PodTopologySpread", strict, *which, *reads), find)
 
 
 @dataclass
@@ -122,15 +129,15 @@ class PodTopologySpread:
         keys = [each.topology_key for each in pod.spec.topology_spread_constraints]
         return any(node.labels.get(key) != before.labels.get(key) for key in keys)
 
-    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the matching pods of each domain, for the constraints that must hold."""
-        constraints = self._constraints(pod, cluster, "DoNotSchedule")
+        constraints = self._constraints(pod, cache, "DoNotSchedule")
         state[f"{self.name}/filter"] = constraints
         if not constraints:
             return SKIP
-        for each, domains in zip(constraints, _domains(pod, cluster, constraints, strict=True), strict=True):
+        for each, domains in zip(constraints, _domains(pod, cache, constraints, strict=True), strict=True):
             each.pods = dict.fromkeys(domains.values(), 0)
-            _add_up(each.pods, domains, each.matching(pod, cluster))
+            _add_up(each.pods, domains, each.matching(pod, cache))
             each.itself = selects(each.selector, pod.metadata.labels)
             if len(each.pods) >= (each.spec.min_domains or 1):  # else one isn't there yet, and so is empty
                 each.emptiest = min(each.pods.values(), default=0)
@@ -149,10 +156,10 @@ class PodTopologySpread:
         return None
 
     def pre_score(
-        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+        self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         """Count the matching pods of the feasible nodes' domains, for the constraints that are wishes."""
-        constraints = self._constraints(pod, cluster, "ScheduleAnyway")
+        constraints = self._constraints(pod, cache, "ScheduleAnyway")
         if not constraints:
             return SKIP
         # A default is no reason to leave out nodes without a zone; a constraint of the pod's own is.
@@ -160,11 +167,11 @@ class PodTopologySpread:
         ignored = {node.name for node in nodes if strict and not _has_all_labels(node, constraints)}
         candidates = [node for node in nodes if node.name not in ignored]
         worth: list[tuple[str, Mapping[str, float]]] = []
-        counted = _domains(pod, cluster, constraints, strict=strict)
+        counted = _domains(pod, cache, constraints, strict=strict)
         for each, domains in zip(constraints, counted, strict=True):
-            key, matching = each.spec.topology_key, each.matching(pod, cluster)
+            key, matching = each.spec.topology_key, each.matching(pod, cache)
             if key == HOSTNAME:  # there every node is a domain of its own
-                each.pods = {node.name: matching.get(cluster.place[node.name], 0) for node in candidates}
+                each.pods = {node.name: matching.get(cache.node_index[node.name], 0) for node in candidates}
             else:
                 each.pods = {node.labels.get(key, ""): 0 for node in candidates}
                 _add_up(each.pods, domains, matching)
@@ -198,7 +205,7 @@ class PodTopologySpread:
             else:
                 scores[node] = MAX_NODE_SCORE * (most + fewest - score) // most if most else MAX_NODE_SCORE
 
-    def _constraints(self, pod: Pod, cluster: Cluster, action: str) -> list[_Constraint]:
+    def _constraints(self, pod: Pod, cache: Cache, action: str) -> list[_Constraint]:
         """The pod's constraints, or the default ones, of one sort."""
         own = pod.spec.topology_spread_constraints
         wanted = [each for each in own or self.default_constraints if each.when_unsatisfiable == action]
@@ -208,7 +215,7 @@ class PodTopologySpread:
                 _Constraint(each, with_label_keys(each.label_selector, labels, each.match_label_keys))
                 for each in wanted
             ]
-        selector = cluster.workloads.selector_for(pod) if wanted else None
+        selector = cache.workloads.selector_for(pod) if wanted else None
         return [_Constraint(each, selector) for each in wanted] if selector else []
 
 

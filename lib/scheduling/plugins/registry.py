@@ -6,7 +6,7 @@ from random import Random as Generator
 from typing import Any
 
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework import Plugin, Profile
+from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.image_locality import ImageLocality
@@ -20,7 +20,7 @@ from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.plugins.priority_sort import PrioritySort
-from lib.scheduling.plugins.random import Random, RandomFilter
+from lib.scheduling.plugins.random_score import Random, RandomFilter
 from lib.scheduling.plugins.scheduling_gates import SchedulingGates
 from lib.scheduling.plugins.taint_toleration import TaintToleration
 

@@ -4,7 +4,7 @@ Source: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go
 """
 
 from lib.kube.objects import Pod
-from lib.scheduling.framework import Status, unresolvable
+from lib.scheduling.framework.interface import Status, unresolvable
 
 
 class SchedulingGates:

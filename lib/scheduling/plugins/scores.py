@@ -3,7 +3,7 @@
 Source: pkg/scheduler/framework/plugins/helper/normalize_score.go
 """
 
-from lib.scheduling.framework import MAX_NODE_SCORE
+from lib.scheduling.framework.interface import MAX_NODE_SCORE
 
 
 def normalize_to_largest(scores: dict[str, int], *, reverse: bool = False) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Sequence
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Toleration
 from lib.kube.selectors import tolerates, untolerated
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.framework import CycleState, Reads, Status, unresolvable
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.plugins.scores import normalize_to_largest
 
@@ -26,7 +26,7 @@ class TaintToleration:
     """Filters out nodes with a taint that the pod doesn't tolerate, and counts the merely advising ones."""
 
     name = "TaintToleration"
-    reads = Reads.NODES
+    reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """Its tolerations."""
@@ -41,7 +41,7 @@ class TaintToleration:
         """Reject a node with an untolerated taint."""
         return TAINTED if _repels(node, pod) else None
 
-    def pre_score(self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]) -> None:
+    def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Find the pod's tolerations that may concern an advising taint."""
         state[self.name] = [each for each in pod.spec.tolerations if each.effect in ("", ADVISING)]
 

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import field
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.queue import Times
+from lib.scheduling.queue import BackoffSettings
 from lib.service.config.extenders import ExtenderConfig, problems_of
 from lib.service.config.fields import (
     VERSION,
@@ -140,7 +140,7 @@ class KubeSchedulerConfiguration(Strict):
         first, longest = self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds
         for name, seconds in (("podInitialBackoffSeconds", first), ("podMaxBackoffSeconds", longest)):
             yield from not_between(name, 1 if seconds is None else seconds, 1, LONGEST_BACKOFF)
-        usual = Times.initial_backoff, Times.max_backoff
+        usual = BackoffSettings.initial_backoff, BackoffSettings.max_backoff
         if (usual[1] if longest is None else longest) < (usual[0] if first is None else first):
             yield (
                 "podMaxBackoffSeconds: is less than podInitialBackoffSeconds; "

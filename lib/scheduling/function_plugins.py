@@ -7,8 +7,14 @@ from pathlib import Path
 from reprlib import repr as short
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import NodeInfo
-from lib.scheduling.framework import MAX_NODE_SCORE, BadAnswerError, CycleState, Status, unschedulable
+from lib.scheduling.cache import NodeInfo
+from lib.scheduling.framework.interface import (
+    MAX_NODE_SCORE,
+    BadAnswerError,
+    CycleState,
+    Status,
+    unschedulable,
+)
 
 
 class _Function:

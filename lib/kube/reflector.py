@@ -12,8 +12,8 @@ from lib.kube.api import Api, Watch, paths_of
 from lib.kube.changes import Change, Changed
 from lib.kube.decoding import Listing, WatchEvent
 from lib.kube.errors import ApiError, ForbiddenError, GoneError, LostAnswerError
-from lib.kube.feed import ALL_PODS, UNCOUNTED, Feed, Known, News, key_of
 from lib.kube.objects import Node, Pod, Service
+from lib.kube.source import ALL_PODS, UNCOUNTED, ClusterSource, Delta, Store, key_of
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +27,11 @@ is heard when it ends."""
 FORBIDDEN_PAUSE = 5.0
 """Seconds until services that may not be watched are tried again: the right may be granted at any time."""
 
-_Heard = tuple["_Watched[Any]", Watch[Any], bytes | ApiError | None]
+_Heard = tuple["Reflector[Any]", Watch[Any], bytes | ApiError | None]
 """A line of a watch, or why there are no more; None when its time was up."""
 
 
-class _Watched(Generic[Changed]):
+class Reflector(Generic[Changed]):
     """A resource that is listed once, and then watched by a thread that puts what it hears into a queue.
 
     parts: what is to be known of it, and which objects belong there. unreadable: a line for each object that
@@ -43,14 +43,14 @@ class _Watched(Generic[Changed]):
         api: Api,
         path: str,
         kind: type[Changed],
-        parts: Sequence[tuple[Known[Changed], Callable[[Changed], bool]]],
+        parts: Sequence[tuple[Store[Changed], Callable[[Changed], bool]]],
         heard: "SimpleQueue[_Heard]",
         **selectors: str,
     ) -> None:
         self.unreadable: dict[str, str] = {}
         self.trouble: ApiError | None = None
         self._api = api
-        self.parts: Sequence[tuple[Known[Changed], Callable[[Changed], bool]]] = parts
+        self.parts: Sequence[tuple[Store[Changed], Callable[[Changed], bool]]] = parts
         self._path = path
         self._kind: type[Changed] = kind
         self._heard = heard
@@ -161,37 +161,37 @@ class _Watched(Generic[Changed]):
             self.trouble = why
 
 
-class WatchingFeed(Feed):
+class Informer(ClusterSource):
     """Lists nodes and pods once, and then hears of what happens to them."""
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
-        self._news = News()  # what was heard, and is yet to be told
+        self._news = Delta()  # what was heard, and is yet to be told
         self._heard: SimpleQueue[_Heard] = SimpleQueue()
         self._watched_nodes = self._nodes_watched()
         self._watched_pods = [self._pods_watched(ALL_PODS)]
         self._watched_services = [self._services_watched(path) for path in paths_of("services", namespaces)]
         self._why_listed = ""
 
-    def _nodes_watched(self) -> _Watched[Node]:
-        return _Watched(self._api, "/api/v1/nodes", Node, [(Known[Node](), _any)], self._heard)
+    def _nodes_watched(self) -> Reflector[Node]:
+        return Reflector(self._api, "/api/v1/nodes", Node, [(Store[Node](), _any)], self._heard)
 
-    def _pods_watched(self, path: str) -> _Watched[Pod]:
+    def _pods_watched(self, path: str) -> Reflector[Pod]:
         # What a pod becomes part of comes before what it leaves, as when polling.
-        by_node = [(Known[Pod](), _has_node), (Known[Pod](), self._waits_for_us)]
+        by_node = [(Store[Pod](), _has_node), (Store[Pod](), self._waits_for_us)]
         # Pods that have finished use nothing any more, whoever placed them.
         unfinished = "status.phase!=Succeeded,status.phase!=Failed"
-        return _Watched(self._api, path, Pod, by_node, self._heard, fieldSelector=unfinished)
+        return Reflector(self._api, path, Pod, by_node, self._heard, fieldSelector=unfinished)
 
-    def _services_watched(self, path: str) -> _Watched[Service]:
-        return _Watched(self._api, path, Service, [(Known[Service](), _any)], self._heard)
+    def _services_watched(self, path: str) -> Reflector[Service]:
+        return Reflector(self._api, path, Service, [(Store[Service](), _any)], self._heard)
 
     @property
-    def _all(self) -> "list[_Watched[Any]]":
+    def _all(self) -> "list[Reflector[Any]]":
         """What news are of."""
         return [self._watched_nodes, *self._watched_pods]
 
-    def poll(self) -> News:
+    def poll(self) -> Delta:
         """What has changed since the last poll; no request is made, unless a watch is to be opened.
 
         The news are complete when the pods were listed: from events alone it can't be told that there are no
@@ -207,9 +207,9 @@ class WatchingFeed(Feed):
             self._forgo(ALL_PODS, error, UNCOUNTED)
             self._watch_pods_of_our_namespaces()
             self._go_on(self._watched_pods)
-        news, self._news = self._news, News()
-        news.unreadable = [line for each in self._all for line in each.unreadable.values()]
-        return news
+        delta, self._news = self._news, Delta()
+        delta.unreadable = [line for each in self._all for line in each.unreadable.values()]
+        return delta
 
     def wait(self, seconds: float) -> None:
         """Return at the first change, or when a watch is to be opened, or after so many seconds."""
@@ -222,7 +222,7 @@ class WatchingFeed(Feed):
             with suppress(Empty):
                 self._take(*self._heard.get(timeout=min(left, LONGEST_DOZE)))
 
-    def _go_on(self, watched: Iterable[_Watched[Any]]) -> None:
+    def _go_on(self, watched: Iterable[Reflector[Any]]) -> None:
         """Open those that are to be opened. ApiError when one can't be."""
         for each in watched:
             if trouble := each.trouble:
@@ -236,12 +236,12 @@ class WatchingFeed(Feed):
         self._news.changes += everywhere.forget()
         self._watched_pods = [self._pods_watched(path) for path in paths_of("pods", self._namespaces)]
 
-    def _take(self, watched: _Watched[Any], watch: Watch[Any], line: bytes | ApiError | None) -> None:
+    def _take(self, watched: Reflector[Any], watch: Watch[Any], line: bytes | ApiError | None) -> None:
         changes = watched.hear(watch, line)
         if watched in self._all:
             self._news.changes += changes
 
-    def _resume(self, watched: _Watched[Any]) -> None:
+    def _resume(self, watched: Reflector[Any]) -> None:
         if not watched.is_listed:
             self._list(watched)
         try:
@@ -250,7 +250,7 @@ class WatchingFeed(Feed):
             self._list(watched)
             watched.open()
 
-    def _list(self, watched: _Watched[Any]) -> None:
+    def _list(self, watched: Reflector[Any]) -> None:
         """List again: pods of all our namespaces together, as only then the news are complete."""
         together = self._watched_pods if watched in self._watched_pods else [watched]
         for each in together:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.framework import EXTENSION_POINTS, Profile
-from lib.scheduling.queue import Times
+from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
+from lib.scheduling.queue import BackoffSettings
 from lib.service.config import KubeSchedulerConfiguration
 from lib.service.config.arguments import ARGS
 
@@ -15,7 +15,7 @@ from lib.service.config.arguments import ARGS
 def show(
     profiles: Sequence[Profile],
     config: KubeSchedulerConfiguration,
-    times: Times,
+    times: BackoffSettings,
     election: LeaderElection | None,
 ) -> None:
     """Print it, for people."""

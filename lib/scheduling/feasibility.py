@@ -10,34 +10,34 @@ from itertools import chain
 from typing import TypeVar
 
 from lib.kube.objects import Pod
-from lib.scheduling.answers import (
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.columns import NodeSlice
+from lib.scheduling.cycle_observer import CycleObserver
+from lib.scheduling.decision import Decision, Rejection
+from lib.scheduling.extender import Extenders
+from lib.scheduling.framework.interface import (
+    SKIP,
+    CycleState,
+    DependsOn,
+    FilterPlugin,
+    NormalizeScorePlugin,
+    PreFilterPlugin,
+    Profile,
+    ScorePlugin,
+    SignPlugin,
+    unresolvable,
+)
+from lib.scheduling.result_cache import (
     UNSCORED,
-    Answers,
     Asking,
+    PluginGroup,
+    PluginResults,
     PreFiltered,
-    Tier,
     check_scores,
     first_rejections,
     pre_filter,
     skips_score,
 )
-from lib.scheduling.cluster import Cluster, NodeInfo
-from lib.scheduling.columns import Nodes
-from lib.scheduling.decision import Decision, Rejection
-from lib.scheduling.extender import Extenders
-from lib.scheduling.framework import (
-    SKIP,
-    CycleState,
-    FilterPlugin,
-    NormalizeScorePlugin,
-    PreFilterPlugin,
-    Profile,
-    Reads,
-    ScorePlugin,
-    SignPlugin,
-    unresolvable,
-)
-from lib.scheduling.observer import CycleObserver
 
 T = TypeVar("T")
 
@@ -48,12 +48,12 @@ LEAST_PERCENTAGE = 5
 NOT_AMONG = "node(s) didn't satisfy plugin(s) [{}]"
 """Of nodes that PreFilter didn't name."""
 
-SORTS_KEPT = 32
+MAX_SIGNATURES = 32
 """Of so many sorts of pods answers are kept at a time."""
 
 
 class Feasible:
-    """Nodes that fit a pod, by their places in `cluster.order`: a run of so many from `start`, or these.
+    """Nodes that fit a pod, by their places in `Cache.node_list`: a run of so many from `start`, or these.
 
     A run that comes to the end of the order goes on at its beginning.
     """
@@ -133,64 +133,67 @@ class Evaluator:
             )
             for each in profile.scoring(ScorePlugin)
         ]
-        self._of_nodes, self._of_pods = Tier(profile, Reads.NODES), Tier(profile, Reads.PODS)
-        self._fresh = Tier(profile, None)
+        self._of_nodes, self._of_pods = (
+            PluginGroup(profile, DependsOn.NODES),
+            PluginGroup(profile, DependsOn.PODS),
+        )
+        self._fresh = PluginGroup(profile, None)
         self._all_filters = sorted(
             chain(self._of_nodes.filters, self._of_pods.filters, self._fresh.filters),
             key=lambda placed: placed[0],
         )
-        self._kept: OrderedDict[Hashable, Answers] = OrderedDict()
-        self._of: tuple[Cluster, int] | None = None  # the cluster that answers are kept of, and its version
+        self._kept: OrderedDict[Hashable, PluginResults] = OrderedDict()
+        self._of: tuple[Cache, int] | None = None  # the cluster that answers are kept of, and its version
 
     # --- which nodes fit --------------------------------------------------------------------------------
 
-    def find_feasible(self, decision: Decision, cluster: Cluster, answers: Answers) -> Feasible:
+    def find_feasible(self, decision: Decision, cache: Cache, results: PluginResults) -> Feasible:
         """The nodes that every filter lets pass, or enough of them.
 
         What rules nodes out is noted in the decision.
         """
         pod = decision.pod
-        decision.state = dict(answers.state)
-        known = self._pre_filter(decision.state, pod, cluster, answers.pre_filtered)
+        decision.state = dict(results.state)
+        known = self._pre_filter(decision.state, pod, cache, results.pre_filtered)
         if isinstance(known, Rejection):
-            decision.reason, decision.rejecting = ", ".join(known.status.reasons), known.plugin
-            decision.rejected = dict.fromkeys(cluster.nodes, known)
+            decision.reason, decision.rejecting_plugin = ", ".join(known.status.reasons), known.plugin
+            decision.rejected = dict.fromkeys(cache.nodes, known)
             self._observer.left(known.status.code.value)
             return Feasible()
         self._observer.entering("Filter")
-        answers.catch_up()
+        results.catch_up()
         skipped, among = known
-        places: Sequence[int] = range(len(cluster.order))
+        places: Sequence[int] = range(len(cache.node_list))
         if among:
-            left_out = {name: why for name in cluster.nodes if (why := _left_out(name, among))}
+            left_out = {name: why for name in cache.nodes if (why := _left_out(name, among))}
             decision.rejected |= left_out
-            places = [cluster.place[name] for name in cluster.nodes if name not in left_out]
+            places = [cache.node_index[name] for name in cache.nodes if name not in left_out]
         filters = [each for each in self._fresh.filters if each[1].name not in skipped]
-        kept_for_others = cluster.nominated_before(pod)
+        kept_for_others = cache.nominated_before(pod)
 
         def rejections(places: Sequence[int]) -> list[Rejection | None]:
-            answers.find_rejections(places)
-            found = [answers.rejections[i] for i in places]
-            nodes = Nodes(cluster, places)
+            results.find_rejections(places)
+            found = [results.rejections[i] for i in places]
+            nodes = NodeSlice(cache, places)
             if filters:
                 found = self._first_rejections(filters, found, decision.state, pod, nodes)
             for i, node in enumerate(nodes if kept_for_others else ()):
                 if not found[i] and node.name in kept_for_others:
-                    found[i] = self.rejection_afresh(pod, cluster, node)
+                    found[i] = self.filter_with_nominated_pods(pod, cache, node)
             return found
 
-        own = cluster.place.get(cluster.nominated_node(pod) or "", -1)
+        own = cache.node_index.get(cache.nominated_node(pod) or "", -1)
         if own in places and not rejections([own])[0]:  # where room was made for it, a pod goes if it can
-            room = self._without_refused(decision, Feasible(own, 1), cluster)
+            room = self._without_refused(decision, Feasible(own, 1), cache)
             if room:
                 return room
 
         enough = enough_nodes(len(places), self._profile.percentage_of_nodes_to_score)
         start = self._next_start % len(places) if places else 0
         run = Feasible(start, enough)
-        if not (filters or kept_for_others or among) and _all_fit(run, answers):
+        if not (filters or kept_for_others or among) and _all_fit(run, results):
             self._next_start = start + enough
-            return self._without_refused(decision, run, cluster)
+            return self._without_refused(decision, run, cache)
 
         feasible: list[int] = []
         in_turn = deque(chain(places[start:], places[:start]))
@@ -198,40 +201,40 @@ class Evaluator:
             some = [in_turn.popleft() for _ in range(min(len(in_turn), enough - len(feasible)))]
             for i, found in zip(some, rejections(some), strict=True):
                 if found:
-                    decision.rejected[cluster.order[i].name] = found
+                    decision.rejected[cache.node_list[i].name] = found
                 else:
                     feasible.append(i)
         self._next_start = start + len(places) - len(in_turn)
-        return self._without_refused(decision, Feasible(places=feasible), cluster)
+        return self._without_refused(decision, Feasible(places=feasible), cache)
 
-    def rejection_afresh(self, pod: Pod, cluster: Cluster, node: NodeInfo) -> Rejection | None:
+    def filter_with_nominated_pods(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
         """Who rules a node out, in the picture as it is now, which isn't how it was when the cycle began.
 
         Asked with the pods on it for which a place is kept there, and without them.
         """
-        nominated = cluster.nominated_before(pod).get(node.name, [])
+        nominated = cache.nominated_before(pod).get(node.name, [])
         for other in nominated:
             node.add(other)
         try:
-            rejection = self._ask_all(pod, cluster, node)
+            rejection = self._ask_all(pod, cache, node)
         finally:
             for other in nominated:
                 node.remove(other)
-        return self._ask_all(pod, cluster, node) if nominated and not rejection else rejection
+        return self._ask_all(pod, cache, node) if nominated and not rejection else rejection
 
-    def _ask_all(self, pod: Pod, cluster: Cluster, node: NodeInfo) -> Rejection | None:
+    def _ask_all(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
         """PreFilter and Filter, for one node alone."""
         state: CycleState = {}
-        known = self._pre_filter(state, pod, cluster, {})
+        known = self._pre_filter(state, pod, cache, {})
         if isinstance(known, Rejection):
             return known
         skipped, among = known
         filters = [each for each in self._all_filters if each[1].name not in skipped]
-        alone = Nodes(cluster, [cluster.place[node.name]])
+        alone = NodeSlice(cache, [cache.node_index[node.name]])
         return _left_out(node.name, among) or self._first_rejections(filters, [None], state, pod, alone)[0]
 
     def _pre_filter(
-        self, state: CycleState, pod: Pod, cluster: Cluster, known: Mapping[str, PreFiltered]
+        self, state: CycleState, pod: Pod, cache: Cache, known: Mapping[str, PreFiltered]
     ) -> tuple[set[str], dict[str, Set[str]]] | Rejection:
         """The plugins that skip, and by plugin, the names of the nodes that alone are worth it.
 
@@ -245,7 +248,7 @@ class Evaluator:
                 answer = known[name]
             else:
                 self._asking.plugin = plugin
-                answer = pre_filter(plugin, state, pod, cluster)
+                answer = pre_filter(plugin, state, pod, cache)
             if answer is None:
                 continue
             if isinstance(answer, Set):
@@ -262,45 +265,45 @@ class Evaluator:
         known: Sequence[Rejection | None],
         state: CycleState,
         pod: Pod,
-        nodes: Nodes,
+        nodes: NodeSlice,
     ) -> list[Rejection | None]:
-        return first_rejections(filters, known, self._fresh.place, state, pod, nodes, self._asking)
+        return first_rejections(filters, known, self._fresh.node_index, state, pod, nodes, self._asking)
 
-    def _without_refused(self, decision: Decision, feasible: Feasible, cluster: Cluster) -> Feasible:
+    def _without_refused(self, decision: Decision, feasible: Feasible, cache: Cache) -> Feasible:
         """The nodes that extenders don't rule out."""
         if not feasible or not self._extenders:
             return feasible
         self._observer.left()
-        nodes = feasible.of(cluster.order)
+        nodes = feasible.of(cache.node_list)
         refused = self._extenders.filter(decision.pod, nodes)
         if not refused:
             return feasible
         decision.rejected |= {name: Rejection(extender, why) for name, (extender, why) in refused.items()}
-        return Feasible(places=[cluster.place[node.name] for node in nodes if node.name not in refused])
+        return Feasible(places=[cache.node_index[node.name] for node in nodes if node.name not in refused])
 
     # --- which is best ----------------------------------------------------------------------------------
 
-    def score(self, decision: Decision, cluster: Cluster, feasible: Feasible, answers: Answers) -> Scores:
+    def score(self, decision: Decision, cache: Cache, feasible: Feasible, results: PluginResults) -> Scores:
         """Score the nodes that fit; there is nothing to score if that is only one."""
         if len(feasible) == 1:
             return Scores([0])
-        pod, nodes = decision.pod, feasible.of(cluster.order)
+        pod, nodes = decision.pod, feasible.of(cache.node_list)
         self._observer.entering("PreScore")
-        answers.prepare_scores(nodes)
-        decision.state = state = {**answers.state, **decision.state}
+        results.prepare_scores(nodes)
+        decision.state = state = {**results.state, **decision.state}
         skipped = set()
         for pre in self._fresh.pre_scorers:
             self._asking.plugin = pre
-            if skips_score(pre, state, pod, cluster, nodes):
+            if skips_score(pre, state, pod, cache, nodes):
                 skipped.add(pre.name)
         self._observer.entering("Score")
-        totals = feasible.of(answers.totals)
+        totals = feasible.of(results.totals)
         if UNSCORED in totals:
-            answers.find_totals(feasible.places(len(cluster.order)))
-            totals = feasible.of(answers.totals)
+            results.find_totals(feasible.places(len(cache.node_list)))
+            totals = feasible.of(results.totals)
         scores = Scores(totals)
         for plugin, weight, kept, normalizer in self._scorers:
-            column = answers.columns.get(plugin.name)
+            column = results.columns.get(plugin.name)
             if plugin.name in skipped or (kept and column is None):
                 continue
             self._asking.plugin = plugin
@@ -309,7 +312,7 @@ class Evaluator:
             elif not normalizer:
                 scores.note(plugin.name, feasible, column, weight)
                 continue
-            elif len(answers.seen_scores[plugin.name]) == 1 or len(set(own := feasible.of(column))) == 1:
+            elif len(results.seen_scores[plugin.name]) == 1 or len(set(own := feasible.of(column))) == 1:
                 raw = {"": feasible.one_of(column, 0)}  # what is alike stays alike: one stands for all
             else:
                 raw = {node.name: score for node, score in zip(nodes, own, strict=True)}
@@ -329,36 +332,36 @@ class Evaluator:
 
     # --- what is kept -----------------------------------------------------------------------------------
 
-    def answers_for(self, pod: Pod, cluster: Cluster) -> Answers:
+    def answers_for(self, pod: Pod, cache: Cache) -> PluginResults:
         """What is known of pods like this one; it is to catch up with the picture yet."""
         self._observer.entering("PreFilter")
-        if self._of != (cluster, cluster.version):
-            self._of = cluster, cluster.version
+        if self._of != (cache, cache.version):
+            self._of = cache, cache.version
             self._kept.clear()
         of_nodes = self._of_nodes.sign(pod, self._asking)
-        below = self._keep(of_nodes, self._of_nodes, pod, cluster, None)
-        return self._keep(
-            (of_nodes, self._of_pods.sign(pod, self._asking)), self._of_pods, pod, cluster, below
-        )
+        below = self._keep(of_nodes, self._of_nodes, pod, cache, None)
+        return self._keep((of_nodes, self._of_pods.sign(pod, self._asking)), self._of_pods, pod, cache, below)
 
-    def _keep(self, sort: Hashable, tier: Tier, pod: Pod, cluster: Cluster, below: Answers | None) -> Answers:
+    def _keep(
+        self, sort: Hashable, tier: PluginGroup, pod: Pod, cache: Cache, below: PluginResults | None
+    ) -> PluginResults:
         """The answers of a tier for a sort of pods; those for sorts not seen for long are dropped."""
-        answers = self._kept.get(sort)
-        if answers is None:
-            answers = Answers(tier, pod, cluster, self._asking, below)
-            self._kept[sort] = answers
-            if len(self._kept) > SORTS_KEPT:
+        results = self._kept.get(sort)
+        if results is None:
+            results = PluginResults(tier, pod, cache, self._asking, below)
+            self._kept[sort] = results
+            if len(self._kept) > MAX_SIGNATURES:
                 self._kept.popitem(last=False)
         self._kept.move_to_end(sort)
-        return answers
+        return results
 
 
-def _all_fit(run: Feasible, answers: Answers) -> bool:
+def _all_fit(run: Feasible, results: PluginResults) -> bool:
     """Whether nobody rules out any node of a run; asks where that isn't known."""
-    known = run.of(answers.rejections)
+    known = run.of(results.rejections)
     if any(known):  # a rejection, or that nobody was asked yet
-        answers.find_rejections(run.places(len(answers.rejections)))
-        known = run.of(answers.rejections)
+        results.find_rejections(run.places(len(results.rejections)))
+        known = run.of(results.rejections)
         return not any(known)
     return True
 

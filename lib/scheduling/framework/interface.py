@@ -19,8 +19,8 @@ from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 
 if TYPE_CHECKING:
-    from lib.scheduling.cluster import Cluster, NodeInfo
-    from lib.scheduling.columns import Nodes
+    from lib.scheduling.cache import Cache, NodeInfo
+    from lib.scheduling.columns import NodeSlice
 
 CycleState = dict[str, Any]
 """What is known of the pod whose cycle it is. Plugins choose keys that begin with their name."""
@@ -40,7 +40,7 @@ class Code(Enum):
     """Permit: not yet, ask again at the next tick."""
     SKIP = "Skip"
     """Nothing to do for this pod: don't ask again in this cycle. Of Bind: another plugin shall."""
-    POST = "post"
+    DEFAULT_BIND = "post"
     """Of Bind: poller shall, by a POST of the binding."""
 
 
@@ -72,7 +72,7 @@ def wait(*reasons: str, limit: float = 900.0) -> Status:
 
 
 SKIP = Status(Code.SKIP)
-POST = Status(Code.POST)
+DEFAULT_BIND = Status(Code.DEFAULT_BIND)
 
 
 class BadAnswerError(Exception):
@@ -95,7 +95,7 @@ class Plugin(Protocol):
         """What it is called, in weights and in decisions."""
 
 
-class Reads(Enum):
+class DependsOn(Enum):
     """What a plugin's answer about a node depends on, besides the pod: it stands until that changes."""
 
     NODES = "nodes"
@@ -113,7 +113,7 @@ class SignPlugin(Plugin, Protocol):
     """
 
     @property
-    def reads(self) -> Reads:
+    def reads(self) -> DependsOn:
         """What else its answers depend on."""
 
     def sign_pod(self, pod: Pod) -> Hashable:
@@ -148,7 +148,7 @@ class QueueingHintPlugin(Plugin, Protocol):
 class PreFilterPlugin(Plugin, Protocol):
     """Looks at a pod once, before any node is looked at."""
 
-    def pre_filter(self, state: CycleState, pod: Pod, cluster: Cluster) -> set[str] | Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> set[str] | Status | None:
         """Keep what `filter` needs. A set of names: no other node is worth it. SKIP: don't ask `filter`."""
 
 
@@ -164,7 +164,7 @@ class FilterPlugin(Plugin, Protocol):
 class FilterNodesPlugin(FilterPlugin, Protocol):
     """Can be asked about many nodes at once, too, which is faster. Who overrides one overrides both."""
 
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[Status | None]:
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """What `filter` says of each."""
 
 
@@ -184,7 +184,7 @@ class PostFilterPlugin(Plugin, Protocol):
         self,
         state: CycleState,
         pod: Pod,
-        cluster: Cluster,
+        cache: Cache,
         rejected: Mapping[str, Status],
         why_not: Callable[[str], Status | None],
     ) -> PostFilterResult | Status | None:
@@ -196,7 +196,7 @@ class PreScorePlugin(Plugin, Protocol):
     """Looks at the nodes that are left, before they are scored."""
 
     def pre_score(
-        self, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+        self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         """Keep what `score` needs; SKIP leaves `score` out."""
 
@@ -213,7 +213,7 @@ class ScorePlugin(Plugin, Protocol):
 class ScoreNodesPlugin(ScorePlugin, Protocol):
     """Can be asked about many nodes at once, too, which is faster. Who overrides one overrides both."""
 
-    def score_nodes(self, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """What `score` says of each."""
 
 

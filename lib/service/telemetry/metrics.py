@@ -18,12 +18,12 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
+from lib.scheduling.cycle_observer import ERROR, SUCCESS, CycleObserver
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.observer import ERROR, SUCCESS, CycleObserver
 from lib.scheduling.queue import SchedulingQueue, Where
-from lib.service.health import Health
-from lib.service.observer import Observer
+from lib.service.telemetry.health import Health
+from lib.service.telemetry.observer import Observer
 
 MOST_ATTEMPTS = 15
 """A pod that was bound after so many, or more, has the label "15+"."""
@@ -243,14 +243,14 @@ class Metrics(Observer):
         self._health.moves()
         self._tick_began = time.monotonic()
 
-    def looked(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+    def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
         """Count what is there."""
         self._health.reached()
-        self._take_stock(queue, cluster)
+        self._take_stock(queue, cache)
 
-    def tick_ended(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+    def tick_ended(self, queue: SchedulingQueue, cache: Cache) -> None:
         """Count a tick, and what is there now."""
-        self._take_stock(queue, cluster)
+        self._take_stock(queue, cache)
         self._held = {uid: since for uid, since in self._held.items() if uid in queue.uids()}
         self._end_tick("success")
 
@@ -265,7 +265,7 @@ class Metrics(Observer):
         self._tick_seconds.observe(time.monotonic() - self._tick_began)
         self._count_laps()
 
-    def _take_stock(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+    def _take_stock(self, queue: SchedulingQueue, cache: Cache) -> None:
         counts = queue.counts()
         for where in PENDING:
             self._pending.labels(where).set(counts[where])
@@ -274,7 +274,7 @@ class Metrics(Observer):
         self._standing |= in_the_way.keys()
         for plugin, profile in self._standing:
             self._unschedulable.labels(plugin, profile).set(in_the_way[plugin, profile])
-        for kind, count in cluster.counts().items():
+        for kind, count in cache.counts().items():
             self._cache.labels(kind).set(count)
 
     def _count_laps(self) -> None:

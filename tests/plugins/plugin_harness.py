@@ -9,9 +9,9 @@ from typing import Any
 from objects import node, read
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.columns import Nodes
-from lib.scheduling.framework import (
+from lib.scheduling.cache import Cache
+from lib.scheduling.columns import NodeSlice
+from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
     FilterNodesPlugin,
@@ -34,31 +34,31 @@ NOT_ASKED = "not asked"
 # --- asking -----------------------------------------------------------------------------------------------
 
 
-def statuses(plugin: FilterPlugin, pod: Pod, cluster: Cluster) -> dict[str, Status]:
+def statuses(plugin: FilterPlugin, pod: Pod, cluster: Cache) -> dict[str, Status]:
     """What a filter answers for each node that it rejects."""
     state: CycleState = {}
     if isinstance(plugin, PreFilterPlugin) and plugin.pre_filter(state, pod, cluster) == SKIP:
         return {}
     asked = {name: plugin.filter(state, pod, node) for name, node in cluster.nodes.items()}
     if isinstance(plugin, FilterNodesPlugin):
-        together = plugin.filter_nodes(state, pod, Nodes(cluster, range(len(asked))))
+        together = plugin.filter_nodes(state, pod, NodeSlice(cluster, range(len(asked))))
         assert [*together] == [*asked.values()]
     return {name: status for name, status in asked.items() if status}
 
 
-def reasons(plugin: FilterPlugin, pod: Pod, cluster: Cluster) -> dict[str, list[str]]:
+def reasons(plugin: FilterPlugin, pod: Pod, cluster: Cache) -> dict[str, list[str]]:
     """What a filter has against each node that it rejects, in words."""
     return {name: list(status.reasons) for name, status in statuses(plugin, pod, cluster).items()}
 
 
-def fitting(plugin: FilterPlugin, pod: Pod, cluster: Cluster) -> str:
+def fitting(plugin: FilterPlugin, pod: Pod, cluster: Cache) -> str:
     """The nodes that a filter lets pass, as `a b c`."""
     rejected = statuses(plugin, pod, cluster)
     return " ".join(name for name in sorted(cluster.nodes) if name not in rejected)
 
 
 def raw_scores(
-    plugin: ScorePlugin, pod: Pod, cluster: Cluster, candidates: str = "", state: CycleState | None = None
+    plugin: ScorePlugin, pod: Pod, cluster: Cache, candidates: str = "", state: CycleState | None = None
 ) -> dict[str, int] | str:
     """The candidates' scores (every node's, if none are named) before they are brought into the range."""
     state = {} if state is None else state
@@ -67,12 +67,14 @@ def raw_scores(
         return NOT_ASKED
     found = {node.name: plugin.score(state, pod, node) for node in nodes}
     if isinstance(plugin, ScoreNodesPlugin):
-        together = plugin.score_nodes(state, pod, Nodes(cluster, [cluster.place[name] for name in found]))
+        together = plugin.score_nodes(
+            state, pod, NodeSlice(cluster, [cluster.node_index[name] for name in found])
+        )
         assert [*together] == [*found.values()]
     return found
 
 
-def scores(plugin: ScorePlugin, pod: Pod, cluster: Cluster, candidates: str = "") -> dict[str, int] | str:
+def scores(plugin: ScorePlugin, pod: Pod, cluster: Cache, candidates: str = "") -> dict[str, int] | str:
     """The candidates' scores, 0 to 100."""
     state: CycleState = {}
     found = raw_scores(plugin, pod, cluster, candidates, state)

@@ -10,14 +10,15 @@ from reprlib import repr as short
 from typing import cast
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster, NodeInfo, Touched
-from lib.scheduling.columns import Nodes
+from lib.scheduling.cache import Cache, ChangedNodes, NodeInfo
+from lib.scheduling.columns import NodeSlice
 from lib.scheduling.decision import Rejection
-from lib.scheduling.framework import (
+from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
     BadAnswerError,
     CycleState,
+    DependsOn,
     FilterNodesPlugin,
     FilterPlugin,
     NormalizeScorePlugin,
@@ -25,7 +26,6 @@ from lib.scheduling.framework import (
     PreFilterPlugin,
     PreScorePlugin,
     Profile,
-    Reads,
     ScoreNodesPlugin,
     ScorePlugin,
     SignPlugin,
@@ -33,7 +33,7 @@ from lib.scheduling.framework import (
     checked,
 )
 
-UNASKED, UNSCORED = Rejection("", SKIP), -1
+NOT_EVALUATED, UNSCORED = Rejection("", SKIP), -1
 """Stand where no plugin has been asked yet."""
 
 FEW = 8
@@ -49,17 +49,17 @@ class Asking:
     plugin: Plugin | None = None
 
 
-def pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, cluster: Cluster) -> PreFiltered:
+def pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, cache: Cache) -> PreFiltered:
     """Ask PreFilter. BadAnswerError when the answer is none."""
-    answer = plugin.pre_filter(state, pod, cluster)
+    answer = plugin.pre_filter(state, pod, cache)
     return answer if isinstance(answer, Set) else checked(answer)
 
 
 def skips_score(
-    plugin: PreScorePlugin, state: CycleState, pod: Pod, cluster: Cluster, nodes: Sequence[NodeInfo]
+    plugin: PreScorePlugin, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
 ) -> bool:
     """Ask PreScore; whether `score` is to be left out. BadAnswerError when the answer is another."""
-    status = checked(plugin.pre_score(state, pod, cluster, nodes))
+    status = checked(plugin.pre_score(state, pod, cache, nodes))
     if status and status != SKIP:
         raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
     return status is not None
@@ -74,10 +74,10 @@ def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
             raise BadAnswerError(f"score {short(score)} of node {name}, not one from 0 to {MAX_NODE_SCORE}")
 
 
-class Tier:
+class PluginGroup:
     """The plugins of a profile whose answers stand equally long; filters with their places among all."""
 
-    def __init__(self, profile: Profile, reads: Reads | None) -> None:
+    def __init__(self, profile: Profile, reads: DependsOn | None) -> None:
         placed = list(enumerate(profile.with_point(FilterPlugin)))
         names = {each.name for each in profile.plugins if _reads(each) == reads}
         self.signers = [each for each in profile.with_point(SignPlugin) if each.name in names]
@@ -87,7 +87,7 @@ class Tier:
         self.scorers = [each for each in profile.scoring(ScorePlugin) if each.name in names]
         self.normalizers = {each.name for each in self.scorers if isinstance(each, NormalizeScorePlugin)}
         self.weights = profile.weights
-        self.place: Mapping[str, int] = {each.name: i for i, each in placed}
+        self.node_index: Mapping[str, int] = {each.name: i for i, each in placed}
 
     def sign(self, pod: Pod, asking: Asking) -> Hashable:
         """What these plugins can tell pods apart by."""
@@ -98,49 +98,49 @@ class Tier:
         return tuple(signs)
 
 
-def _reads(plugin: Plugin) -> Reads | None:
+def _reads(plugin: Plugin) -> DependsOn | None:
     return plugin.reads if isinstance(plugin, SignPlugin) else None
 
 
-class Answers:
+class PluginResults:
     """What the plugins of a tier say of each node and one sort of pods, and those of the tier `below`.
 
-    Nodes are meant by their place in `cluster.order`. state: what the plugins keep of such a pod.
+    Nodes are meant by their place in `Cache.node_list`. state: what the plugins keep of such a pod.
     pre_filtered: what PreFilter answered, by plugin. rejections: who is the first to rule a node out; None
     where nobody is. totals: sums of weighted scores that need no normalizing; columns: by plugin, a score for
     each node that has a total, unweighted; seen_scores: all that were ever in a column to be normalized.
     """
 
     def __init__(
-        self, tier: Tier, pod: Pod, cluster: Cluster, asking: Asking, below: "Answers | None"
+        self, tier: PluginGroup, pod: Pod, cache: Cache, asking: Asking, below: "PluginResults | None"
     ) -> None:
-        self._tier, self._pod, self._cluster, self._asking, self._below = tier, pod, cluster, asking, below
+        self._tier, self._pod, self._cache, self._asking, self._below = tier, pod, cache, asking, below
         self.state: CycleState = dict(below.state) if below else {}
         self.pre_filtered: dict[str, PreFiltered] = dict(below.pre_filtered) if below else {}
         for plugin in tier.pre_filters:
             asking.plugin = plugin
-            self.pre_filtered[plugin.name] = pre_filter(plugin, self.state, pod, cluster)
+            self.pre_filtered[plugin.name] = pre_filter(plugin, self.state, pod, cache)
         self._filters = [each for each in tier.filters if self.pre_filtered.get(each[1].name) != SKIP]
-        everyone = len(cluster.order)
-        self.rejections: list[Rejection | None] = [UNASKED] * everyone
+        everyone = len(cache.node_list)
+        self.rejections: list[Rejection | None] = [NOT_EVALUATED] * everyone
         self.totals = [UNSCORED] * everyone
         self.columns: dict[str, list[int]] = {}
         self.seen_scores: dict[str, set[int]] = {}
         self._scorers: list[ScorePlugin] | None = None
-        self._touched = Touched(cluster)
+        self._touched = ChangedNodes(cache)
 
     def find_rejections(self, places: Sequence[int]) -> None:
         """Find who is the first to rule these nodes out, where that isn't known."""
-        new = [i for i in places if self.rejections[i] is UNASKED]
+        new = [i for i in places if self.rejections[i] is NOT_EVALUATED]
         if not new:
             return
         known: list[Rejection | None] = [None] * len(new)
         if self._below:
             self._below.find_rejections(new)
             known = [self._below.rejections[i] for i in new]
-        nodes = Nodes(self._cluster, new)
+        nodes = NodeSlice(self._cache, new)
         found = first_rejections(
-            self._filters, known, self._tier.place, self.state, self._pod, nodes, self._asking
+            self._filters, known, self._tier.node_index, self.state, self._pod, nodes, self._asking
         )
         for i, rejection in zip(new, found, strict=True):
             self.rejections[i] = rejection
@@ -153,7 +153,7 @@ class Answers:
             skipped = set()
             for plugin in self._tier.pre_scorers:
                 self._asking.plugin = plugin
-                if skips_score(plugin, self.state, self._pod, self._cluster, nodes):
+                if skips_score(plugin, self.state, self._pod, self._cache, nodes):
                     skipped.add(plugin.name)
             self.columns = dict(self._below.columns) if self._below else {}
             self._scorers = [each for each in self._tier.scorers if each.name not in skipped]
@@ -172,7 +172,7 @@ class Answers:
         if self._below:
             self._below.find_totals(new)
             totals = [self._below.totals[i] for i in new]
-        nodes = Nodes(self._cluster, new)
+        nodes = NodeSlice(self._cache, new)
         for plugin in self._scorers or ():
             self._asking.plugin = plugin
             scores = _scores(plugin, self.state, self._pod, nodes)
@@ -191,10 +191,10 @@ class Answers:
     def catch_up(self) -> None:
         """Ask again about nodes whose pods have changed since, where anything was asked."""
         places = self._touched.places()
-        asked = [i for i in places if self.rejections[i] is not UNASKED]
+        asked = [i for i in places if self.rejections[i] is not NOT_EVALUATED]
         scored = [i for i in places if self.totals[i] != UNSCORED]
         for i in places:  # all of them first: a plugin may fail on one
-            self.rejections[i], self.totals[i] = UNASKED, UNSCORED
+            self.rejections[i], self.totals[i] = NOT_EVALUATED, UNSCORED
         self.find_rejections(asked)
         self.find_totals([i for i in scored if not self.rejections[i]])
 
@@ -205,7 +205,7 @@ def first_rejections(
     place: Mapping[str, int],
     state: CycleState,
     pod: Pod,
-    nodes: Nodes,
+    nodes: NodeSlice,
     asking: Asking,
 ) -> list[Rejection | None]:
     """For each node the first filter that rules it out; what is known stands where none comes before.
@@ -216,22 +216,22 @@ def first_rejections(
     for its_place, plugin in filters:
         asking.plugin = plugin
         asked = [i for i, before in enumerate(found) if not before or place[before.plugin] >= its_place]
-        answers = _statuses(plugin, state, pod, nodes.some(asked))
-        for i, status in zip(asked, answers, strict=True):
+        results = _statuses(plugin, state, pod, nodes.some(asked))
+        for i, status in zip(asked, results, strict=True):
             if status is not None:
                 checked(status)
                 found[i] = Rejection(plugin.name, status)
     return found
 
 
-def _statuses(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[Status | None]:
+def _statuses(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
     if len(nodes) > FEW and hasattr(plugin, "filter_nodes"):  # to ask isinstance of a protocol takes long
         return cast(FilterNodesPlugin, plugin).filter_nodes(state, pod, nodes)
     ask = plugin.filter
     return [ask(state, pod, node) for node in nodes]
 
 
-def _scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: Nodes) -> Sequence[int]:
+def _scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
     if len(nodes) > FEW and hasattr(plugin, "score_nodes"):
         return cast(ScoreNodesPlugin, plugin).score_nodes(state, pod, nodes)
     ask = plugin.score

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
-from lib.scheduling.framework import EXTENSION_POINTS, Plugin, Profile
+from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile
 from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, Handle
 from lib.service.config.arguments import arguments_for
 from lib.service.config.fields import ConfigError

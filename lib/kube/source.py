@@ -48,7 +48,7 @@ MAIN_SCHEDULER = "default-scheduler"
 
 
 @dataclass
-class News:
+class Delta:
     """What one poll found.
 
     changes: in the order in which they are to be applied. unreadable: a line for each object that can't be
@@ -62,7 +62,7 @@ class News:
     complete: bool = False
 
 
-class Known(Generic[Changed]):
+class Store(Generic[Changed]):
     """Objects as they were seen last, to find out what is different now."""
 
     def __init__(self) -> None:
@@ -101,7 +101,7 @@ def key_of(metadata: ObjectMeta) -> str:
     return metadata.uid or metadata.name
 
 
-class Feed(ABC):
+class ClusterSource(ABC):
     """Tells what has changed among the pods that wait for some schedulers, and what they could be placed on.
 
     What else can be asked of the cluster, it looks up at once. namespaces: those to serve pods of; all, if
@@ -117,7 +117,7 @@ class Feed(ABC):
         self._selectors: dict[str, LabelSelector | None] = {}
 
     @abstractmethod
-    def poll(self) -> News:
+    def poll(self) -> Delta:
         """What has changed since the last poll. ApiError when that can't be found out: nothing is lost."""
 
     @abstractmethod
@@ -213,15 +213,15 @@ class Feed(ABC):
         return found.spec.selector
 
 
-class PollingFeed(Feed):
+class PollingSource(ClusterSource):
     """Asks for everything each time, and compares."""
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
-        self._waiting, self._nodes, self._assigned = Known[Pod](), Known[Node](), Known[Pod]()
+        self._waiting, self._nodes, self._assigned = Store[Pod](), Store[Node](), Store[Pod]()
         self._complete_at = ""
 
-    def poll(self) -> News:
+    def poll(self) -> Delta:
         """What has changed since the last poll.
 
         Costs one list while nothing waits, or while nothing at all has changed in the cluster: the resource
@@ -231,17 +231,17 @@ class PollingFeed(Feed):
         waiting = self._waiting_pods()
         if not waiting.items or waiting.resource_version == self._complete_at:
             changes: list[AnyChange] = [*self._waiting.replace(waiting.items)]
-            return News(changes, [*waiting.malformed.values()], unplaceable=len(waiting.malformed))
+            return Delta(changes, [*waiting.malformed.values()], unplaceable=len(waiting.malformed))
         nodes = self._api.list("/api/v1/nodes", Node)
         assigned = self._assigned_pods()
         # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
         unreadable = [line for each in (waiting, nodes, assigned) for line in each.malformed.values()]
-        news = News([], unreadable, unplaceable=len(waiting.malformed), complete=True)
-        news.changes += self._nodes.replace(nodes.items)
-        news.changes += self._assigned.replace(assigned.items)
-        news.changes += self._waiting.replace(waiting.items)
+        delta = Delta([], unreadable, unplaceable=len(waiting.malformed), complete=True)
+        delta.changes += self._nodes.replace(nodes.items)
+        delta.changes += self._assigned.replace(assigned.items)
+        delta.changes += self._waiting.replace(waiting.items)
         self._complete_at = nodes.resource_version  # what came after the first of these lists isn't in it
-        return news
+        return delta
 
     def wait(self, seconds: float) -> None:
         """Sleep: there is no way to know sooner."""

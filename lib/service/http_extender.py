@@ -9,7 +9,7 @@ import msgspec
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
-from lib.kube.exchange import read_all
+from lib.kube.in_flight import read_all
 from lib.kube.objects import Node, ObjectMeta, Pod
 from lib.scheduling.extender import Extender, ExtenderError, Extenders
 from lib.service.config.extenders import ExtenderConfig
@@ -24,7 +24,7 @@ def connected(
     While poller may not write to the API, they are not asked: they may bind. warn: is told of one that fails
     and is passed over.
     """
-    originals = Originals(api)
+    originals = FullObjects(api)
 
     def check(request: httpx.Request) -> None:
         api.check_may_write(f"{request.method} {request.url}")
@@ -36,7 +36,7 @@ def connected(
 def _extender(
     config: ExtenderConfig,
     stack: ExitStack,
-    originals: "Originals",
+    originals: "FullObjects",
     check: Callable[[httpx.Request], None],
 ) -> Extender:
     url = httpx.URL(config.url_prefix)
@@ -50,7 +50,7 @@ def _extender(
     return Extender(
         # It is what the extender is called, in events, too.
         str(url.copy_with(userinfo=b"")) if url.userinfo else config.url_prefix,
-        OverHttp(stack.enter_context(client), config, originals),
+        HttpWire(stack.enter_context(client), config, originals),
         filter_verb=config.filter_verb,
         prioritize_verb=config.prioritize_verb,
         preempt_verb=config.preempt_verb,
@@ -65,10 +65,10 @@ def _extender(
     )
 
 
-class OverHttp:
+class HttpWire:
     """The way to one extender. A request that fails isn't tried again: the pod is, after a backoff."""
 
-    def __init__(self, client: httpx.Client, config: ExtenderConfig, originals: "Originals") -> None:
+    def __init__(self, client: httpx.Client, config: ExtenderConfig, originals: "FullObjects") -> None:
         self._http = client
         self._seconds = config.http_timeout
         server_name = config.tls_config and config.tls_config.server_name
@@ -114,7 +114,7 @@ class _Node(msgspec.Struct):
     metadata: ObjectMeta
 
 
-class Originals:
+class FullObjects:
     """Pods and nodes with all their fields: asked for when an extender wants them, and when they changed."""
 
     def __init__(self, api: Api) -> None:

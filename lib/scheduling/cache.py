@@ -6,17 +6,17 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
-from lib.kube.changes import AnyChange, Change, Kind, waiting_pod
+from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.objects import LabelSelector, Node, Pod, PodDisruptionBudget, Taint
 from lib.kube.selectors import selects
 from lib.scheduling.affinity import Namespaces, Terms, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
 from lib.scheduling.workloads import Workloads
 
-MANY = 100_000
+MAX_JOURNAL = 100_000
 """Changes of nodes' pods that are remembered at the most."""
 
-SORTS = 1000
+MAX_MEMO = 1000
 """Things that are remembered of nodes at the most."""
 
 T = TypeVar("T")
@@ -31,9 +31,9 @@ class NodeInfo:
     Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
     """
 
-    def __init__(self, node: Node, cluster: "Cluster | None" = None) -> None:
+    def __init__(self, node: Node, cache: "Cache | None" = None) -> None:
         self.node = node
-        self._cluster = cluster
+        self._cache = cache
         self.name = node.metadata.name
         self.labels: Mapping[str, str] = node.metadata.labels
         self.annotations: Mapping[str, str] = node.metadata.annotations
@@ -73,11 +73,11 @@ class NodeInfo:
                 total[name] = total.get(name, 0) + sign * amount
         for port in host_ports(pod):
             self.ports[port] += sign
-        if self._cluster:
-            self._cluster.touch(self)
+        if self._cache:
+            self._cache.touch(self)
 
 
-class Cluster:
+class Cache:
     """The nodes by name, and what pods belong to. Kept from tick to tick: changes are applied to it.
 
     Pods whose node isn't there are kept, too, in case it comes back.
@@ -104,7 +104,7 @@ class Cluster:
         self._places: dict[str, tuple[Pod, str]] = {}  # by uid
         self._priorities: Counter[int] = Counter()  # of the pods that have a place
         self.version = 0  # grows when a node comes, goes, or is described otherwise
-        self.touched: list[str] = []  # since then: nodes whose pods have changed, one after the other
+        self.journal: list[str] = []  # since then: nodes whose pods have changed, one after the other
         self._remembered: dict[Hashable, Any] = {}  # since then, too
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
@@ -115,7 +115,7 @@ class Cluster:
         """Make a change part of the picture; of a pod that has no node, the place that is kept for it."""
         if isinstance(change.object, Node):
             self._apply_to_node(change.object, gone=change.kind == Kind.DELETED)
-        elif waiting := waiting_pod(change):
+        elif waiting := unassigned_pod(change):
             self._apply_to_waiting(waiting, change)
         elif change.kind == Kind.DELETED:
             self._take_away(change.object)
@@ -142,9 +142,9 @@ class Cluster:
 
     def _nodes_changed(self) -> None:
         self.version += 1
-        self.touched = []
+        self.journal = []
         self._remembered = {}
-        for known in ("image_spread", "order", "place"):
+        for known in ("image_spread", "node_list", "node_index"):
             self.__dict__.pop(known, None)
 
     def _apply_to_waiting(self, pod: Pod, change: AnyChange) -> None:
@@ -180,14 +180,14 @@ class Cluster:
             self.with_affinity[node.name] = node
         else:
             self.with_affinity.pop(node.name, None)
-        self.touched.append(node.name)
-        if len(self.touched) > MANY:  # so that it doesn't grow for ever
+        self.journal.append(node.name)
+        if len(self.journal) > MAX_JOURNAL:  # so that it doesn't grow for ever
             self._nodes_changed()
 
     def remember(self, key: Hashable, find: Callable[[], T]) -> T:
         """What depends on nothing but how the nodes are described: found once, until that changes."""
         if key not in self._remembered:
-            if len(self._remembered) > SORTS:
+            if len(self._remembered) > MAX_MEMO:
                 self._remembered.clear()
             self._remembered[key] = find()
         found: T = self._remembered[key]
@@ -197,19 +197,19 @@ class Cluster:
         """How many pods of a namespace a selector matches that aren't leaving, by their nodes' places."""
         labels = frozenset(selector.match_labels.items())
         key = "matching", namespace, labels, selector.match_expressions
-        return self.remember(key, lambda: Matching(self, namespace, selector)).counts()
+        return self.remember(key, lambda: MatchingPodCounts(self, namespace, selector)).counts()
 
     def counts(self) -> dict[str, int]:
         """How many nodes, pods with a place, and pods that were only decided on."""
         return {"nodes": len(self.nodes), "pods": len(self._places), "assumed_pods": len(self.assumed)}
 
     @cached_property
-    def order(self) -> list[NodeInfo]:
+    def node_list(self) -> list[NodeInfo]:
         """The nodes in the order in which they are looked at."""
         return list(self.nodes.values())
 
     @cached_property
-    def place(self) -> dict[str, int]:
+    def node_index(self) -> dict[str, int]:
         """Where each node stands in that order, by its name."""
         return {name: i for i, name in enumerate(self.nodes)}
 
@@ -271,9 +271,9 @@ class Cluster:
         )
 
     @contextmanager
-    def without(self, pods: Iterable[Pod]) -> Iterator["Away"]:
+    def without(self, pods: Iterable[Pod]) -> Iterator["RemovedPods"]:
         """See how the picture would be without some pods of it; they are back when the block ends."""
-        away = Away(self)
+        away = RemovedPods(self)
         for pod in pods:
             away.take(pod)
         try:
@@ -297,28 +297,28 @@ class Cluster:
             self._take_away(self._places[uid][0])
 
 
-class Touched:
-    """Tells where in `Cluster.order` pods have changed since it was asked last."""
+class ChangedNodes:
+    """Tells where in `Cache.node_list` pods have changed since it was asked last."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-        self._heard = len(cluster.touched)
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._heard = len(cache.journal)
 
     def places(self) -> list[int]:
         """Each place once."""
-        touched = self._cluster.touched[self._heard :]
-        self._heard += len(touched)
-        return [self._cluster.place[name] for name in dict.fromkeys(touched)]
+        journal = self._cache.journal[self._heard :]
+        self._heard += len(journal)
+        return [self._cache.node_index[name] for name in dict.fromkeys(journal)]
 
 
-class Matching:
+class MatchingPodCounts:
     """How many of each node's pods match; counted again only on nodes whose pods have changed."""
 
-    def __init__(self, cluster: Cluster, namespace: str, selector: LabelSelector) -> None:
-        self._cluster, self._namespace, self._selector = cluster, namespace, selector
+    def __init__(self, cache: Cache, namespace: str, selector: LabelSelector) -> None:
+        self._cache, self._namespace, self._selector = cache, namespace, selector
         self._counts: dict[int, int] = {}
-        self._touched = Touched(cluster)
-        self._count(range(len(cluster.order)))
+        self._touched = ChangedNodes(cache)
+        self._count(range(len(cache.node_list)))
 
     def counts(self) -> Mapping[int, int]:
         """By the node's place in `order`; nodes without any are left out."""
@@ -327,7 +327,7 @@ class Matching:
 
     def _count(self, places: Iterable[int]) -> None:
         for i in places:
-            if count := sum(map(self._means, self._cluster.order[i].pods)):
+            if count := sum(map(self._means, self._cache.node_list[i].pods)):
                 self._counts[i] = count
             else:
                 self._counts.pop(i, None)
@@ -340,11 +340,11 @@ class Matching:
         )
 
 
-class Away:
+class RemovedPods:
     """Pods that are taken out of the picture for a while."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
         self._nodes: dict[str, NodeInfo] = {}
         self._pods: dict[str, Pod] = {}
 
@@ -355,7 +355,7 @@ class Away:
 
     def take(self, pod: Pod) -> None:
         """Count a pod no longer."""
-        node = self._cluster.nodes[self._cluster.node_of(pod)]
+        node = self._cache.nodes[self._cache.node_of(pod)]
         node.remove(pod)
         self._nodes[_key(pod)], self._pods[_key(pod)] = node, pod
 

@@ -11,7 +11,7 @@ from lib.service.shutdown import Shutdown, Stopped
 
 
 @contextmanager
-def standing_for(
+def elected(
     election: LeaderElection | None, address: str, shutdown: Shutdown
 ) -> Iterator[Callable[[], bool]]:
     """Whether we lead, at any time; always, if there is no election.
@@ -23,7 +23,7 @@ def standing_for(
         yield always
         return
     with Api(address, shutdown.stopping, timeout=httpx.Timeout(election.renew_deadline / 2)) as api:
-        candidate = Candidate(api, election, shutdown.abandon)
+        candidate = Candidate(api, election, shutdown.abort)
         candidate.start()
         try:
             yield candidate.leads

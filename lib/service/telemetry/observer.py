@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 
-from lib.kube.exchange import Traffic
-from lib.scheduling.cluster import Cluster
+from lib.kube.in_flight import RequestObserver
+from lib.scheduling.cache import Cache
+from lib.scheduling.cycle_observer import CycleObserver
 from lib.scheduling.decision import Decision
-from lib.scheduling.observer import CycleObserver
 from lib.scheduling.queue import SchedulingQueue
-from lib.service.values import Address
+from lib.service.option_types import Address
 
 
 class ListenError(Exception):
@@ -27,7 +27,7 @@ class Clock(CycleObserver):
         return time.monotonic()
 
 
-class Observer(Traffic):
+class Observer(RequestObserver):
     """Is told what happens. This one makes nothing of it."""
 
     def cycles_of(self, _profile: str) -> CycleObserver:
@@ -46,7 +46,7 @@ class Observer(Traffic):
     def tick_began(self) -> None:
         """A tick begins."""
 
-    def looked(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+    def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
         """The API server has been asked, and what it said is in the queue and the picture."""
 
     def decided(self, decision: Decision) -> None:
@@ -58,7 +58,7 @@ class Observer(Traffic):
     def settled(self, decision: Decision, *, bound: bool) -> None:
         """A pod was bound; or something else happened to it before it could be, or the binding failed."""
 
-    def tick_ended(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+    def tick_ended(self, queue: SchedulingQueue, cache: Cache) -> None:
         """A tick went through."""
 
     def tick_failed(self, error: Exception) -> None:
@@ -69,6 +69,8 @@ def observing(listen: Address | None) -> Observer:
     """Who is to be told what happens: with an address, one that answers there how poller fares."""
     if listen is None:
         return Observer()
-    from lib.service.listen import answering  # here, as few runs need an HTTP server and Prometheus' client
+    from lib.service.telemetry.listen import (
+        answering,
+    )  # here, as few runs need an HTTP server and Prometheus' client
 
     return answering(listen)

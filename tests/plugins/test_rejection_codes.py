@@ -6,12 +6,12 @@ The codes as in each plugin's filter in pkg/scheduler/framework/plugins.
 from typing import Any
 
 import pytest
-from asking import HOSTNAME, labelled, running, selecting, statuses, taint
 from objects import node, pod
+from plugin_harness import HOSTNAME, labelled, running, selecting, statuses, taint
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.framework import Code, FilterPlugin
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import Code, FilterPlugin
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
 from lib.scheduling.plugins.node_name import NodeName
@@ -79,6 +79,6 @@ def host(**spec: Any) -> Node:
 def test_whether_others_leaving_could_help(
     plugin: FilterPlugin, asking: Pod, nodes: list[Node], others: list[Pod], expected: Code
 ) -> None:
-    assert {name: each.code for name, each in statuses(plugin, asking, Cluster(nodes, others)).items()} == {
+    assert {name: each.code for name, each in statuses(plugin, asking, Cache(nodes, others)).items()} == {
         "n1": expected
     }

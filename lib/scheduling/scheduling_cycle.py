@@ -12,13 +12,13 @@ from pathlib import Path
 from random import Random
 
 from lib.kube.objects import Pod
-from lib.scheduling.answers import Asking
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
+from lib.scheduling.cycle_observer import ERROR, CycleObserver
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.evaluation import Evaluator
 from lib.scheduling.extender import ExtenderError, Extenders
-from lib.scheduling.framework import (
-    POST,
+from lib.scheduling.feasibility import Evaluator
+from lib.scheduling.framework.interface import (
+    DEFAULT_BIND,
     SKIP,
     BadAnswerError,
     BindPlugin,
@@ -36,8 +36,8 @@ from lib.scheduling.framework import (
     checked,
     unschedulable,
 )
-from lib.scheduling.observer import ERROR, CycleObserver
-from lib.scheduling.policy import FilterFunction, ScoreFunction
+from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
+from lib.scheduling.result_cache import Asking
 
 log = logging.getLogger(__name__)
 
@@ -78,42 +78,42 @@ class Scheduler:
         self._binders = profile.with_point(BindPlugin)
         self._post_binders = profile.with_point(PostBindPlugin)
 
-    def schedule_one(self, pod: Pod, cluster: Cluster) -> Decision:
+    def schedule_one(self, pod: Pod, cache: Cache) -> Decision:
         """Decide where a pod goes, and count it there: the next decision must not give its room away.
 
         A plugin that raises fails this cycle only: outcome `error`, with the place in its source.
         """
         decision = Decision(
-            pod, Outcome.UNSCHEDULABLE, all_nodes=len(cluster.nodes), began=self._observer.began()
+            pod, Outcome.UNSCHEDULABLE, all_nodes=len(cache.nodes), began=self._observer.began()
         )
         try:
-            self._decide(decision, cluster)
+            self._decide(decision, cache)
         except FAILURES as error:
-            self._fail(decision, cluster, error)
+            self._fail(decision, cache, error)
         decision.ended = self._observer.ended()
         return decision
 
-    def ask_again(self, decision: Decision, cluster: Cluster, waited: float) -> None:
+    def recheck_permit(self, decision: Decision, cache: Cache, waited: float) -> None:
         """Ask Permit once more about a pod that waits; `waited` is in seconds."""
         try:
-            if decision.node_name in cluster.nodes:
-                self._permit(decision, cluster, waited)
+            if decision.node_name in cache.nodes:
+                self._permit(decision, cache, waited)
             else:
                 self._asking.plugin = None
-                self._reject(decision, cluster, unschedulable(f"node {decision.node_name} has gone"))
+                self._reject(decision, cache, unschedulable(f"node {decision.node_name} has gone"))
         except FAILURES as error:
-            self._fail(decision, cluster, error)
+            self._fail(decision, cache, error)
         decision.ended = self._observer.ended()
 
-    def bind(self, decision: Decision, cluster: Cluster) -> bool:
+    def bind(self, decision: Decision, cache: Cache) -> bool:
         """Ask the PreBind plugins, extenders and Bind plugins; whether one of them bound the pod.
 
         If none did, and the decision's outcome still is `scheduled`, poller is to POST the binding.
         """
         try:
-            return self._bind(decision, cluster)
+            return self._bind(decision, cache)
         except FAILURES as error:
-            self._fail(decision, cluster, error)
+            self._fail(decision, cache, error)
             return False
 
     def post_bind(self, decision: Decision) -> None:
@@ -128,30 +128,30 @@ class Scheduler:
                 log.exception("plugin %s failed after %s was bound", plugin.name, decision.pod, extra=about)
         self._observer.left()
 
-    def _fail(self, decision: Decision, cluster: Cluster, error: BaseException) -> None:
+    def _fail(self, decision: Decision, cache: Cache, error: BaseException) -> None:
         """Turn what a plugin raised into the decision's outcome."""
         self._observer.left(ERROR)
         if decision.node_name:
-            self.give_up(decision, cluster)
+            self.unreserve_and_forget(decision, cache)
         decision.outcome, decision.reason = Outcome.ERROR, self._blame(error)
 
-    def _decide(self, decision: Decision, cluster: Cluster) -> None:
-        answers = self._evaluator.answers_for(decision.pod, cluster)
-        feasible = self._evaluator.find_feasible(decision, cluster, answers)
+    def _decide(self, decision: Decision, cache: Cache) -> None:
+        results = self._evaluator.answers_for(decision.pod, cache)
+        feasible = self._evaluator.find_feasible(decision, cache, results)
         if not feasible:
-            self._post_filter(decision, cluster)
+            self._post_filter(decision, cache)
             return
-        scores = self._evaluator.score(decision, cluster, feasible, answers)
+        scores = self._evaluator.score(decision, cache, feasible, results)
         pick = self._pick(scores.totals)
         shown = range(len(feasible)) if self._in_full else [pick, *_runner_up(scores.totals, pick)]
         decision.feasible = len(feasible)
-        decision.scores = {feasible.one_of(cluster.order, i).name: scores.of(i) for i in shown}
-        decision.node_name = feasible.one_of(cluster.order, pick).name
-        cluster.assume(decision.pod, decision.node_name)
+        decision.scores = {feasible.one_of(cache.node_list, i).name: scores.of(i) for i in shown}
+        decision.node_name = feasible.one_of(cache.node_list, pick).name
+        cache.assume(decision.pod, decision.node_name)
         decision.outcome = Outcome.SCHEDULED
-        if not self._reserve(decision, cluster):
+        if not self._reserve(decision, cache):
             return
-        self._permit(decision, cluster, waited=0)
+        self._permit(decision, cache, waited=0)
 
     def _pick(self, totals: Sequence[int]) -> int:
         """The place of the best; of one of them by chance, if they are several."""
@@ -160,45 +160,45 @@ class Scheduler:
             pick = totals.index(best, pick + 1)
         return pick
 
-    def _post_filter(self, decision: Decision, cluster: Cluster) -> None:
+    def _post_filter(self, decision: Decision, cache: Cache) -> None:
         """Nothing fits: ask the plugins that may change that."""
-        if not self._post_filters or not cluster.nodes:
+        if not self._post_filters or not cache.nodes:
             return
         rejected = {name: each.status for name, each in decision.rejected.items()}
 
         def why_not(name: str) -> Status | None:
-            rejection = self._evaluator.rejection_afresh(decision.pod, cluster, cluster.nodes[name])
+            rejection = self._evaluator.filter_with_nominated_pods(decision.pod, cache, cache.nodes[name])
             return rejection.status if rejection else None
 
         self._observer.entering("PostFilter")
         for plugin in self._post_filters:
             self._asking.plugin = plugin
-            answer = plugin.post_filter(decision.state, decision.pod, cluster, rejected, why_not)
+            answer = plugin.post_filter(decision.state, decision.pod, cache, rejected, why_not)
             if isinstance(answer, PostFilterResult):
                 decision.nominated, decision.victims = answer.node_name, answer.victims
-                cluster.nominate(decision.pod, answer.node_name)  # from now on, the place is kept
-                cluster.leaving.update(victim.metadata.uid for victim in answer.victims)
+                cache.nominate(decision.pod, answer.node_name)  # from now on, the place is kept
+                cache.leaving.update(victim.metadata.uid for victim in answer.victims)
                 return
             status = checked(answer)
             if status is None:
                 return
-            decision.afterword = " ".join([decision.afterword, *status.reasons]).strip()
+            decision.post_filter_message = " ".join([decision.post_filter_message, *status.reasons]).strip()
         self._observer.left(Code.UNSCHEDULABLE.value)
 
     # --- holding it -------------------------------------------------------------------------------------
 
-    def _reserve(self, decision: Decision, cluster: Cluster) -> bool:
+    def _reserve(self, decision: Decision, cache: Cache) -> bool:
         """Tell the plugins that keep accounts; whether all agree."""
         assert decision.node_name
         self._observer.entering("Reserve")
         for plugin in self._reservers:
             self._asking.plugin = plugin
             if status := checked(plugin.reserve(decision.state, decision.pod, decision.node_name)):
-                self._reject(decision, cluster, status)
+                self._reject(decision, cache, status)
                 return False
         return True
 
-    def _permit(self, decision: Decision, cluster: Cluster, waited: float) -> None:
+    def _permit(self, decision: Decision, cache: Cache, waited: float) -> None:
         """Ask for the last word on a decision."""
         assert decision.node_name
         decision.outcome, decision.reason = Outcome.SCHEDULED, ""
@@ -209,17 +209,17 @@ class Scheduler:
             status = checked(plugin.permit(decision.state, decision.pod, decision.node_name, waited))
             if status and status.code == Code.WAIT and waited >= status.limit:
                 late = unschedulable(f"not permitted by {plugin.name} within {status.limit:g} s")
-                self._reject(decision, cluster, late)
+                self._reject(decision, cache, late)
                 return
             if status and status.code == Code.WAIT:
                 decision.outcome, decision.reason = Outcome.WAITING, ", ".join(status.reasons)
             elif status:
-                self._reject(decision, cluster, status)
+                self._reject(decision, cache, status)
                 return
         if decision.outcome == Outcome.WAITING:
             self._observer.left(Code.WAIT.value)
 
-    def _bind(self, decision: Decision, cluster: Cluster) -> bool:
+    def _bind(self, decision: Decision, cache: Cache) -> bool:
         """Ask the plugins before the binding, and those that may make it; whether one did."""
         assert decision.node_name
         arguments = decision.state, decision.pod, decision.node_name
@@ -227,7 +227,7 @@ class Scheduler:
         for plugin in self._pre_binders:
             self._asking.plugin = plugin
             if status := checked(plugin.pre_bind(*arguments)):
-                self._reject(decision, cluster, status)
+                self._reject(decision, cache, status)
                 return False
         self._observer.left()
         if self._extenders.bind(decision.pod, decision.node_name):
@@ -239,24 +239,24 @@ class Scheduler:
             if status is None:
                 self._observer.left()
                 return True
-            if status == POST:
+            if status == DEFAULT_BIND:
                 self._observer.passed_on()
                 return False
             if status != SKIP:
-                self._reject(decision, cluster, status)
+                self._reject(decision, cache, status)
                 return False
             self._observer.left(SKIP.code.value)
-        self._reject(decision, cluster, NOT_BOUND)
+        self._reject(decision, cache, NOT_BOUND)
         return False
 
-    def _reject(self, decision: Decision, cluster: Cluster, status: Status) -> None:
+    def _reject(self, decision: Decision, cache: Cache, status: Status) -> None:
         """A plugin rejected the node that was picked."""
         self._observer.left(status.code.value)
-        self.give_up(decision, cluster)
+        self.unreserve_and_forget(decision, cache)
         decision.outcome, decision.reason = Outcome.UNSCHEDULABLE, ", ".join(status.reasons)
-        decision.rejecting = self._asking.plugin.name if self._asking.plugin else ""
+        decision.rejecting_plugin = self._asking.plugin.name if self._asking.plugin else ""
 
-    def give_up(self, decision: Decision, cluster: Cluster) -> None:
+    def unreserve_and_forget(self, decision: Decision, cache: Cache) -> None:
         """Undo a decision: unreserve, in reverse order, and count the pod in the picture no longer."""
         assert decision.node_name
         self._observer.entering("Unreserve")
@@ -267,7 +267,7 @@ class Scheduler:
                 about = {"pod": str(decision.pod), "node": decision.node_name}
                 log.exception("plugin %s failed to unreserve %s", plugin.name, decision.pod, extra=about)
         self._observer.left()
-        cluster.forget(decision.pod)
+        cache.forget(decision.pod)
 
     def _blame(self, error: BaseException) -> str:
         """Who failed, where, and why, in one line."""

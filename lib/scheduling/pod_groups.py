@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lib.kube.objects import Pod
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.scheduling_cycle import Scheduler
 
 GROUP, SIZE = "poller/group", "poller/group-size"
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
@@ -42,42 +42,44 @@ def batches(pods: Iterable[Pod]) -> Iterator[list[Pod]]:
     yield from together.values()
 
 
-def decide_together(
-    pods: Sequence[Pod], cluster: Cluster, schedulers: Mapping[str, Scheduler]
+def schedule_pod_group(
+    pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]
 ) -> list[Decision]:
     """Decide for a batch: for a pod alone as ever; for a group, so that all of it has a place or none."""
     group = group_of(pods[0])
-    needed = _needed(pods, group, cluster) if group else None
+    needed = _needed(pods, group, cache) if group else None
     if group is None or needed is None:
-        return _decide_each(pods, cluster, schedulers)
+        return _decide_each(pods, cache, schedulers)
     if isinstance(needed, str):
-        return [_rejected(pod, cluster, needed) for pod in pods]
-    present = len(pods) + _placed(group, cluster)
+        return [_rejected(pod, cache, needed) for pod in pods]
+    present = len(pods) + _placed(group, cache)
     if present < needed:
-        return [_rejected(pod, cluster, f"waiting for {needed - present} more of {needed}") for pod in pods]
+        return [_rejected(pod, cache, f"waiting for {needed - present} more of {needed}") for pod in pods]
 
-    decisions = _decide_each(pods, cluster, schedulers)
+    decisions = _decide_each(pods, cache, schedulers)
     failed = [each for each in decisions if each.outcome not in (Outcome.SCHEDULED, Outcome.WAITING)]
     if not failed:
         return decisions
     why = f"group {group.name} needs {failed[0].pod}: {failed[0].message}"
     for decision in decisions:
         if decision not in failed:
-            schedulers[decision.pod.spec.scheduler_name].give_up(decision, cluster)
-            decision.outcome, decision.reason, decision.rejecting = Outcome.UNSCHEDULABLE, why, REJECTING
+            schedulers[decision.pod.spec.scheduler_name].unreserve_and_forget(decision, cache)
+            decision.outcome, decision.reason, decision.rejecting_plugin = (
+                Outcome.UNSCHEDULABLE,
+                why,
+                REJECTING,
+            )
     return decisions
 
 
-def _decide_each(
-    pods: Sequence[Pod], cluster: Cluster, schedulers: Mapping[str, Scheduler]
-) -> list[Decision]:
-    return [schedulers[pod.spec.scheduler_name].schedule_one(pod, cluster) for pod in pods]
+def _decide_each(pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> list[Decision]:
+    return [schedulers[pod.spec.scheduler_name].schedule_one(pod, cache) for pod in pods]
 
 
-def _needed(pods: Sequence[Pod], group: Group, cluster: Cluster) -> int | str | None:
+def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:
     """How many a group needs, or what is wrong with what it says; None if it isn't said at all."""
     if group.label == POD_GROUP:
-        return cluster.group_sizes.get((group.namespace, group.name))
+        return cache.group_sizes.get((group.namespace, group.name))
     sizes = {pod.metadata.annotations.get(SIZE, "") for pod in pods}
     if len(sizes) > 1:
         return f"annotation {SIZE} differs within group {group.name}: {', '.join(sorted(sizes))}"
@@ -87,11 +89,13 @@ def _needed(pods: Sequence[Pod], group: Group, cluster: Cluster) -> int | str | 
     return int(size)
 
 
-def _placed(group: Group, cluster: Cluster) -> int:
+def _placed(group: Group, cache: Cache) -> int:
     """How many of a group have a node already."""
-    return sum(group_of(pod) == group for node in cluster.nodes.values() for pod in node.pods)
+    return sum(group_of(pod) == group for node in cache.nodes.values() for pod in node.pods)
 
 
-def _rejected(pod: Pod, cluster: Cluster, reason: str) -> Decision:
-    all_nodes = len(cluster.nodes)
-    return Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=all_nodes, reason=reason, rejecting=REJECTING)
+def _rejected(pod: Pod, cache: Cache, reason: str) -> Decision:
+    all_nodes = len(cache.nodes)
+    return Decision(
+        pod, Outcome.UNSCHEDULABLE, all_nodes=all_nodes, reason=reason, rejecting_plugin=REJECTING
+    )

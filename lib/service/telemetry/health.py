@@ -4,7 +4,7 @@ import time
 from collections.abc import Mapping
 
 from lib.kube.errors import LONGEST_WAIT
-from lib.kube.exchange import LONGEST_ANSWER
+from lib.kube.in_flight import LONGEST_ANSWER
 
 LONGEST_SILENCE = 2 * (LONGEST_ANSWER + LONGEST_WAIT)
 """Seconds without a sign of life after which the loop is taken for dead.

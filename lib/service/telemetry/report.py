@@ -13,12 +13,12 @@ from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError
 from lib.kube.objects import Object, Pod
 from lib.kube.writer import BindResult
-from lib.scheduling.cluster import Cluster
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.queue import SchedulingQueue
-from lib.service.explain import Explain
-from lib.service.logs import Fields, of_attempt, of_pod
-from lib.service.observer import Observer
+from lib.service.telemetry.explain import Explain
+from lib.service.telemetry.log import Fields, of_attempt, of_pod
+from lib.service.telemetry.observer import Observer
 
 log = logging.getLogger("poller")
 
@@ -59,11 +59,11 @@ class Report:
         gist = gist or text
         self._subjects.add(subject)
         said = self._said.setdefault(subject, {})
-        news = said.get(topic) != gist
+        delta = said.get(topic) != gist
         said[topic] = gist
-        if news:
+        if delta:
             log.log(level, "%s", text, extra=about)
-        return news
+        return delta
 
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """poller begins."""
@@ -81,7 +81,7 @@ class Report:
         self.unreadable(listing.malformed.values())
         return listing.items
 
-    def passed_over(self, pod: Pod, why: str) -> None:
+    def skipped(self, pod: Pod, why: str) -> None:
         """A pod names us, but must not be placed."""
         level = logging.INFO if pod.metadata.deletion_timestamp else logging.DEBUG
         self._say_once(pod.metadata.uid, f"{pod} {why}: passed over", level, about=of_pod(pod))
@@ -106,22 +106,22 @@ class Report:
             where = {**about, "node": decision.nominated}
             log.info("%s %s the place of %s on %s", pod, takes, names, decision.nominated, extra=where)
             self.done["preempted"] += len(decision.victims)
-        news = True
+        delta = True
         match decision.outcome:
             case Outcome.UNSCHEDULABLE:
-                news = self._say_once(uid, f"{pod} fits nowhere: {decision.message}", about=about)
+                delta = self._say_once(uid, f"{pod} fits nowhere: {decision.message}", about=about)
                 self._unplaced.add(uid)
             case Outcome.ERROR:
-                news = self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR, about=about)
+                delta = self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR, about=about)
                 self._unplaced.add(uid)
             case Outcome.WAITING:
                 words = f"{pod} has {decision.node_name} held for it: {decision.message}"
-                news = self._say_once(uid, words, about=about)
+                delta = self._say_once(uid, words, about=about)
             case Outcome.SCHEDULED if self._dry_run:
                 words = f"{pod} would be bound to {decision.node_name}"
-                if news := self._say_once(uid, words, gist="would be bound", about=about):
+                if delta := self._say_once(uid, words, gist="would be bound", about=about):
                     self.done["would be bound"] += 1
-        if news and self._explain:
+        if delta and self._explain:
             try:
                 self._explain(decision)
             except OSError as error:
@@ -173,13 +173,13 @@ class Report:
         """A tick begins."""
         self.observer.tick_began()
 
-    def looked(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+    def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
         """The API server was asked, and has answered."""
-        self.observer.looked(queue, cluster)
+        self.observer.looked(queue, cache)
 
-    def tick_done(self, queue: SchedulingQueue, cluster: Cluster) -> None:
+    def tick_done(self, queue: SchedulingQueue, cache: Cache) -> None:
         """A tick went through; if the one before did not, say that it is over."""
-        self.observer.tick_ended(queue, cluster)
+        self.observer.tick_ended(queue, cache)
         self._unplaced &= queue.uids()
         remembered = self._subjects | queue.uids()
         self._said = {subject: said for subject, said in self._said.items() if subject in remembered}

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Mapping
 
-from lib.scheduling.cluster import Cluster
-from lib.scheduling.cycle import Scheduler
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.scheduling_cycle import Scheduler
 
 
 class WaitingPods:
@@ -21,7 +21,7 @@ class WaitingPods:
         """Hold a pod's node from now on."""
         self._held.setdefault(decision.pod.metadata.uid, (decision, now))
 
-    def ask_again(self, cluster: Cluster, waiting: Collection[str], now: float) -> list[Decision]:
+    def recheck_permit(self, cache: Cache, waiting: Collection[str], now: float) -> list[Decision]:
         """Ask Permit once more about each pod; the decisions that are no longer `waiting`.
 
         waiting: the uids of the pods that still have no node. A pod that isn't among them, or whose node
@@ -31,10 +31,10 @@ class WaitingPods:
         for uid, (decision, since) in list(self._held.items()):
             scheduler = self._schedulers[decision.pod.spec.scheduler_name]
             if uid not in waiting:
-                scheduler.give_up(decision, cluster)
+                scheduler.unreserve_and_forget(decision, cache)
                 del self._held[uid]
                 continue
-            scheduler.ask_again(decision, cluster, now - since)
+            scheduler.recheck_permit(decision, cache, now - since)
             if decision.outcome != Outcome.WAITING:
                 settled.append(decision)
                 del self._held[uid]

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 import httpx
 
 from lib.kube.errors import AnswerError, ApiError, LostAnswerError, NotLeadingError
-from lib.kube.transport import Sent
+from lib.kube.transport import SentRequest
 
 About = TypeVar("About")
 Read = TypeVar("Read")
@@ -21,7 +21,7 @@ LONGEST_ANSWER = 60.0
 """Seconds for the whole of an answer."""
 
 
-class Traffic:
+class RequestObserver:
     """Is told of requests, by several threads. This one makes nothing of it."""
 
     def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
@@ -38,11 +38,13 @@ class Attempt:
     within: seconds that an answer may take. code: with which the request was answered.
     """
 
-    def __init__(self, where: str, method: str, host: str, traffic: Traffic, within: float) -> None:
+    def __init__(
+        self, where: str, method: str, host: str, request_observer: RequestObserver, within: float
+    ) -> None:
         self.where = where
         self.code: int | None = None
         self._method, self._host = method, host
-        self._traffic = traffic
+        self._traffic = request_observer
         self._within = within
 
     def __enter__(self) -> "Attempt":
@@ -53,10 +55,10 @@ class Attempt:
         if not isinstance(error, NotLeadingError):  # that was not sent
             self._traffic.answered(self._method, self._host, self.code, time.monotonic() - self._began)
         if isinstance(error, httpx.HTTPError):
-            raise in_words(error, self.where, self._within) from error
+            raise to_api_error(error, self.where, self._within) from error
 
 
-def in_words(error: httpx.HTTPError, where: str, within: float) -> ApiError:
+def to_api_error(error: httpx.HTTPError, where: str, within: float) -> ApiError:
     """What went wrong on the way of an answer, which should have come within so many seconds."""
     if isinstance(error, httpx.TimeoutException):
         return LostAnswerError(f"{where}: no answer within {within:.0f} s")
@@ -65,10 +67,12 @@ def in_words(error: httpx.HTTPError, where: str, within: float) -> ApiError:
     return LostAnswerError(f"{where}: the connection broke ({error})")
 
 
-class Pending(Generic[Read]):
+class PendingResponse(Generic[Read]):
     """A request that was sent. Its answer can be read once, and may come before it is asked for."""
 
-    def __init__(self, exchange: Generator[Sent, None, bytes], decode: Callable[[bytes], Read]) -> None:
+    def __init__(
+        self, exchange: Generator[SentRequest, None, bytes], decode: Callable[[bytes], Read]
+    ) -> None:
         self._exchange = exchange
         self._decode = decode
         self._sent = next(exchange)
@@ -91,7 +95,7 @@ class Pending(Generic[Read]):
         raise AssertionError("an exchange ends with the answer")
 
 
-class OnTheWay(Generic[About]):
+class InFlight(Generic[About]):
     """Requests that were sent and wait for their answers, so many at the most.
 
     ended: is told of each what it was about, and what went wrong with it, if anything did.
@@ -100,7 +104,9 @@ class OnTheWay(Generic[About]):
     def __init__(self, most: int, ended: Callable[[About, ApiError | None], None]) -> None:
         self._most = most
         self._ended = ended
-        self._by_number: dict[int, tuple[Pending[Any], About]] = {}  # of their sockets; as they were sent
+        self._by_number: dict[
+            int, tuple[PendingResponse[Any], About]
+        ] = {}  # of their sockets; as they were sent
         self._readable = select.poll()
 
     def make_room(self) -> None:
@@ -108,7 +114,7 @@ class OnTheWay(Generic[About]):
         while len(self._by_number) >= self._most:
             self.hear()
 
-    def send(self, begin: Callable[[], Pending[Any]], about: About) -> None:
+    def send(self, begin: Callable[[], PendingResponse[Any]], about: About) -> None:
         """Send a request; to be asked for when there is room."""
         try:
             pending = begin()
@@ -142,7 +148,7 @@ class OnTheWay(Generic[About]):
                 failed = error
             self._ended(about, failed)
 
-    def hear_all(self) -> None:
+    def drain_all(self) -> None:
         """Wait for all answers."""
         while self._by_number:
             self.hear()

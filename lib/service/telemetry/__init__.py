@@ -1,0 +1,1 @@
+"""What poller says of itself: log, metrics, health, reports, explanations."""

@@ -1,0 +1,102 @@
+// Predict mode: a pod that gets a node is hidden from the nodes until the reader has said where it will go.
+
+import {byId, make, say} from "./elements.js";
+
+const MAX_BUTTONS = 12; // with more nodes, those beside the question are left out: each node's box has one
+
+export class Predict {
+  /** `changed()`: the board must be drawn anew. `reveal(uid)`: show this pod's decision. */
+  constructor({changed, reveal}) {
+    this.changed = changed;
+    this.reveal = reveal;
+    this.on = false;
+    this.waiting = []; // uids of pods to be asked about, in order
+    this.right = this.asked = 0;
+    this.answered = false;
+    byId("question-next").addEventListener("click", () => this.next());
+    byId("question-skip").addEventListener("click", () => this.next());
+  }
+
+  switch(on) {
+    this.on = on;
+    if (!on) this.waiting = [];
+    this.answered = false;
+    this.show();
+    this.changed();
+  }
+
+  /** The pod that is asked about now; "" if there is none. */
+  get asking() {
+    return this.on ? this.waiting[0] || "" : "";
+  }
+
+  /** Whether the node of this pod is kept secret. */
+  hides(uid) {
+    return this.on && this.waiting.includes(uid) && !(this.answered && uid === this.waiting[0]);
+  }
+
+  /** A pod has got a node, or has gone: {uid, title, node} as it is now, or null. */
+  heard(before, after) {
+    if (!this.on) return;
+    if (after && before && !before.node && after.node) this.waiting.push(after.uid);
+    if (!after && this.waiting.includes(before?.uid)) {
+      const asked = this.asking === before.uid;
+      this.waiting = this.waiting.filter((each) => each !== before.uid);
+      if (asked) this.answered = false;
+    }
+  }
+
+  /** Shows the question, with the pods and nodes as they are. */
+  show(pods = this.pods, nodes = this.nodes) {
+    this.pods = pods;
+    this.nodes = nodes;
+    const pod = pods?.get(this.asking);
+    byId("question").hidden = !this.on;
+    byId("score").hidden = !this.on;
+    say(byId("score"), `${this.right} of ${this.asked} right`);
+    byId("question-next").hidden = !this.answered;
+    byId("question-skip").hidden = this.answered || !pod;
+    byId("question-nodes").hidden = this.answered || !pod;
+    if (!pod) {
+      say(byId("question-text"), "Make a pod. When the scheduler has picked a node for it, you are asked which.");
+      if (!this.answered) say(byId("question-answer"), "");
+      this.drawn = "";
+      return;
+    }
+    if (this.answered) return;
+    const {cpu, memory} = pod.requests;
+    say(byId("question-text"), `${pod.title} has got a node. It requests cpu ${cpu} and ${Math.round(memory / 2 ** 20)} MiB of memory. Which node is it?`);
+    say(byId("question-answer"), "");
+    const drawn = [pod.uid, ...nodes.map((each) => each.name)].join();
+    if (this.drawn === drawn) return; // buttons that stay keep the focus
+    this.drawn = drawn;
+    const few = nodes.length <= MAX_BUTTONS ? nodes : [];
+    byId("question-nodes").replaceChildren(
+      ...few.map(({name}) => make("button", {type: "button", onclick: () => this.guess(name)}, name)),
+      ...(few.length ? [] : [make("p", {class: "hint"}, "Choose it in the list of nodes.")]));
+  }
+
+  guess(node) {
+    const pod = this.pods.get(this.asking);
+    if (!pod || this.answered) return;
+    this.asked += 1;
+    this.answered = true;
+    if (node === pod.node) this.right += 1;
+    const words = node === pod.node ? `Right: ${pod.title} is on ${pod.node}.` : `No: ${pod.title} is on ${pod.node}, not on ${node}.`;
+    this.show();
+    say(byId("question-answer"), words);
+    this.changed();
+    this.reveal(pod.uid);
+    byId("question-next").focus();
+  }
+
+  next() {
+    const uid = this.waiting.shift();
+    const skipped = !this.answered;
+    this.answered = false;
+    this.changed();
+    this.show();
+    if (skipped && uid) this.reveal(uid);
+    byId("question-title").focus();
+  }
+}

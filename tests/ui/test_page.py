@@ -1,0 +1,273 @@
+"""The page in the browser, in a real Chromium: what people see, and that text from the API stays text."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from cluster import Cluster
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+
+from scripts.servers.kubectl import KUBECTL
+from scripts.servers.process import ROOT, serving
+
+ON_ONE_SERVER = True
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OFFLINE = (
+    "--disable-background-networking --disable-component-update --disable-sync --no-first-run --disable-quic"
+)
+
+pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium on the PATH")
+
+expect.set_options(timeout=30_000)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", *OFFLINE.split()]
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def address(servers: Cluster) -> Iterator[str]:
+    """Where kubectl proxy serves the page, beside the API."""
+    command = [str(KUBECTL), "--server", servers.server, "--kubeconfig", str(servers.kubeconfig), "proxy"]
+    with serving([*command, "--port=0", f"--www={ROOT / 'scripts/ui'}", "--www-prefix=/ui/"]) as line:
+        yield f"http://{line.removeprefix('Starting to serve on ')}/ui/"
+
+
+@pytest.fixture
+def page(browser: Browser, address: str, cluster: Cluster) -> Iterator[Page]:
+    """The page, open and connected; a console error fails the test."""
+    with browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce") as context:
+        page = context.new_page()
+        page.set_default_timeout(30_000)
+        complaints: list[str] = []
+
+        def hear(message: ConsoleMessage) -> None:
+            if message.type in ("error", "warning"):
+                complaints.append(message.text)
+
+        page.on("console", hear)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(address)
+        expect(page.locator("#connection")).to_have_text("connected")
+        yield page
+        assert complaints == []
+
+
+def chip(page: Page, name: str, within: str = "") -> Any:
+    return page.locator(f"{within} [data-pod='default/{name}'] button")
+
+
+def test_a_pod_waits_moves_to_its_node_and_explains_itself(page: Page, cluster: Cluster) -> None:
+    for name in ("n1", "n2", "n3"):
+        cluster.add_node(name)
+    cluster.kubectl("cordon", "n3")
+    cluster.add_pod("web")
+    cluster.add_pod("huge", requests={"cpu": "64"})
+    cluster.add_pod("later", schedulingGates=[{"name": "example.com/later"}])
+    expect(chip(page, "web", "[data-lane=active]")).to_be_visible()
+    expect(chip(page, "later", "[data-lane=gated]")).to_be_visible()
+    assert cluster.poller().returncode == 3
+    expect(chip(page, "web", "#node-list")).to_be_visible()
+    expect(chip(page, "huge", "[data-lane=unschedulable]")).to_be_visible()
+    node = str(cluster.pod("web")["spec"]["nodeName"])
+    expect(chip(page, "web", f"[data-node={node}]")).to_be_visible()
+    expect(page.locator("#event-list")).to_contain_text(f"Successfully assigned default/web to {node}")
+    expect(page.locator("[data-node=n3] .hint")).to_contain_text("cordoned")
+
+    chip(page, "web").click()
+    body = page.locator("#decision-body")
+    expect(body).to_contain_text(f"It is on {node}.")
+    expect(body.locator(".bars .picked")).to_contain_text(node)
+    expect(body.locator(".runner-up")).to_contain_text("The runner-up is")
+    chip(page, "huge").click()
+    expect(body.locator(".why")).to_contain_text("2 Insufficient cpu")
+
+    cluster.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
+    expect(chip(page, "web")).to_have_count(0)
+
+
+def test_a_decision_in_full_shows_nodes_falling_away_and_stacked_scores(page: Page, cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    decision = {
+        "feasible": "2/4",
+        "total": 30,
+        "scores": {"NodeResourcesFit": 20, "ImageLocality": 10},
+        "runnerUp": {"n2": 25},
+        "nodes": {
+            "n1": {"scores": {"NodeResourcesFit": 20, "ImageLocality": 10}, "total": 30},
+            "n2": {"scores": {"NodeResourcesFit": 25}, "total": 25},
+            "n3": {"rejected_by": "NodeUnschedulable", "reasons": ["node(s) were unschedulable"]},
+            "n4": {"rejected_by": "NodeResourcesFit", "reasons": ["Insufficient cpu"]},
+        },
+    }
+    annotations = {"poller/decision": json.dumps(decision)}
+    cluster.add_pod("web", metadata={"annotations": annotations}, nodeName="n1")
+    chip(page, "web").click()
+    steps = page.locator(".filters li")
+    expect(steps).to_have_text(
+        [
+            "4 nodes",
+            "n3 NodeUnschedulable: node(s) were unschedulable; 3 left",
+            "n4 NodeResourcesFit: Insufficient cpu; 2 left",
+        ]
+    )
+    rows = page.locator(".bars li")
+    expect(rows).to_have_text(["n1 (picked)NodeResourcesFit 20ImageLocality 1030", "n2NodeResourcesFit 2525"])
+
+
+def test_text_from_the_api_stays_text(page: Page, cluster: Cluster) -> None:
+    evil = "<img src=x onerror=\"document.title='run'\"><script>document.title='run'</script>"
+    cluster.add_node("n1")
+    hostile = json.dumps(
+        {"feasible": evil, "nodes": {evil: {"rejected_by": evil, "reasons": [evil]}, "n": None}}
+    )
+    cluster.add_pod("a", metadata={"annotations": {"poller/decision": hostile}}, nodeName="n1")
+    for number, nonsense in enumerate(("[]", "{", "null", '{"nodes": 7, "scores": [1], "runnerUp": "x"}')):
+        cluster.add_pod(
+            f"odd{number}", metadata={"annotations": {"poller/decision": nonsense}}, nodeName="n1"
+        )
+    waiting = cluster.add_pod("b")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": evil}
+    cluster.api.patch(
+        "/api/v1/namespaces/default/pods/b/status",
+        json={"status": {"conditions": [condition]}},
+        headers={"Content-Type": "application/merge-patch+json"},
+    ).raise_for_status()
+    about = {"kind": "Pod", "namespace": "default", "name": "b", "uid": waiting["metadata"]["uid"]}
+    cluster.post(
+        "/api/v1/namespaces/default/events",
+        {
+            "metadata": {"name": "b.1"},
+            "involvedObject": about,
+            "reason": "Failed",
+            "message": evil,
+            "type": "Warning",
+            "lastTimestamp": "2026-01-01T00:00:00Z",
+        },
+    )
+    expect(page.locator("#event-list")).to_contain_text(evil)
+    for name in ("a", "odd0", "odd1", "odd2", "odd3", "b"):
+        chip(page, name).click()
+        expect(page.locator("#decision-body h3")).to_have_text(f"default/{name}")
+    expect(page.locator("#decision-body .why")).to_have_text(evil)
+    assert page.title() == "poller: pods and nodes, live"
+    assert page.locator("main img, main script").count() == 0
+
+
+def test_predict_mode_asks_first_and_then_reveals(page: Page, cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    cluster.add_node("n2", cpu="1")
+    page.get_by_label("Predict mode").check()
+    for name in ("first", "second"):
+        cluster.add_pod(name, nodeSelector={"kubernetes.io/hostname": "n1"})
+        expect(chip(page, name, "[data-lane=active]")).to_be_visible()
+    assert cluster.poller().returncode == 0
+    question = page.locator("#question")
+    expect(question).to_contain_text("default/first has got a node")
+    expect(chip(page, "first", "[data-lane=active]")).to_be_visible()  # still a secret
+    expect(page.locator("#event-list")).not_to_contain_text("default/first")
+    chip(page, "first").click()
+    expect(page.locator("#decision-body")).to_have_text("default/first: say first where it will go.")
+
+    question.get_by_role("button", name="n2", exact=True).click()
+    expect(page.locator("#question-answer")).to_have_text("No: default/first is on n1, not on n2.")
+    expect(chip(page, "first", "[data-node=n1]")).to_be_visible()
+    expect(page.locator("#decision-body")).to_contain_text("It is on n1.")
+    question.get_by_role("button", name="Next").click()
+    expect(question).to_contain_text("default/second has got a node")
+    page.get_by_role("button", name="Choose n1").click()
+    expect(page.locator("#question-answer")).to_have_text("Right: default/second is on n1.")
+    expect(page.locator("#score")).to_have_text("1 of 2 right")
+
+
+def test_the_slider_shows_what_was(page: Page, cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    cluster.add_pod("web")
+    expect(chip(page, "web", "[data-lane=active]")).to_be_visible()
+    assert cluster.poller().returncode == 0
+    expect(chip(page, "web", "[data-node=n1]")).to_be_visible()
+    slider = page.get_by_label("Time")
+    slider.focus()
+    page.keyboard.press("Home")
+    expect(chip(page, "web")).to_have_count(0)
+    expect(page.locator("#slider-time")).to_have_text("the start of what this page has seen")
+    seen = set()
+    for _ in range(60):
+        page.keyboard.press("ArrowRight")
+        seen |= {
+            where for where in ("[data-lane=active]", "[data-node=n1]") if chip(page, "web", where).count()
+        }
+    assert seen == {"[data-lane=active]", "[data-node=n1]"}
+    page.keyboard.press("Home")
+    cluster.add_pod("new")  # what happens now doesn't move the slider
+    expect(page.locator("#slider-time")).to_have_text("the start of what this page has seen")
+    expect(chip(page, "new")).to_have_count(0)
+    page.get_by_role("button", name="Back to live").click()
+    expect(chip(page, "new", "[data-lane=active]")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(page: Page, cluster: Cluster, scheme: Any) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+    cluster.add_node("n1")
+    cluster.add_node("n2")
+    cluster.add_pod("web")
+    cluster.add_pod("huge", requests={"cpu": "64"})
+    expect(chip(page, "web")).to_be_visible()
+    page.get_by_label("Predict mode").check()
+    assert cluster.poller().returncode == 3
+    expect(page.locator("#question")).to_contain_text("default/web has got a node")
+    asked = Axe().run(page)
+    page.locator("#question").get_by_role("button", name="n1", exact=True).click()
+    expect(page.locator(".bars")).to_be_visible()
+    shown = Axe().run(page)
+    assert asked.violations_count == 0, asked.generate_report()
+    assert shown.violations_count == 0, shown.generate_report()
+
+
+def test_five_hundred_nodes_and_a_phone(page: Page, cluster: Cluster) -> None:
+    taints = {"spec": {"taints": None}}
+    has = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    for number in range(500):
+        body = {"metadata": {"name": f"node-{number}"}, "status": {"allocatable": has}}
+        cluster.post("/api/v1/nodes", body)
+    cluster.patch("/api/v1/nodes/node-499", taints)
+    cluster.add_pod("web")
+    expect(page.locator("#node-count")).to_have_text("500")
+    assert cluster.poller().returncode == 0
+    expect(chip(page, "web", "[data-node=node-499]")).to_be_attached()
+    page.set_viewport_size({"width": 390, "height": 844})
+    chip(page, "web").click()
+    expect(page.locator("#decision-body")).to_contain_text("It is on node-499.")
+    assert page.evaluate("document.documentElement.scrollWidth <= 390")
+
+
+def test_what_may_not_be_read_is_named_and_the_rest_is_shown(
+    browser: Browser, servers: Cluster, cluster: Cluster
+) -> None:
+    if not servers.kubeconfig_for:
+        pytest.skip("the embedded API server has no users")
+    cluster.add_node("n1")
+    cluster.kubectl("create", "clusterrole", "page", "--verb=get,list,watch", "--resource=nodes,pods")
+    cluster.kubectl("create", "clusterrolebinding", "page", "--clusterrole=page", "--user=reader")
+    command = [str(KUBECTL), "--kubeconfig", str(servers.kubeconfig_for("reader")), "proxy", "--port=0"]
+    with (
+        serving([*command, f"--www={ROOT / 'scripts/ui'}", "--www-prefix=/ui/"]) as line,
+        browser.new_context() as context,
+    ):
+        page = context.new_page()
+        page.goto(f"http://{line.removeprefix('Starting to serve on ')}/ui/")
+        expect(page.locator("#notes")).to_contain_text(
+            'Events can\'t be read: events is forbidden: User "reader"'
+        )
+        expect(page.locator("[data-node=n1]")).to_be_visible()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.benchmark.decisions import decide_workload
+from scripts.benchmark.workloads import NAMES, Workload, chosen
 from scripts.servers.process import ROOT
 
 
@@ -47,8 +49,39 @@ def test_decisions_alone_are_measured(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     figures = json.loads(file.read_bytes())["figures"]
-    assert [each["nodes"] for each in figures] == [5, 5, 10, 10]
-    assert all(each["value"] > 20 for each in figures)
+    assert [(each["nodes"], each["unit"]) for each in figures] == [
+        (nodes, unit) for nodes in (5, 5, 10, 10) for unit in ("pods/s", "MiB")
+    ]
+    assert all(each["value"] > 1 for each in figures)
+    assert "no API server" in done.stdout
+    assert "left out" not in done.stdout
+
+
+def test_workloads_are_measured(tmp_path: Path) -> None:
+    """Those that need more than nodes and pods: a churn, namespaces with labels, a service, victims."""
+    file = tmp_path / "figures.json"
+    names = [
+        "SchedulingWithMixedChurn",
+        "SchedulingRequiredPodAntiAffinityWithNSSelector",
+        "PreemptionBasic",
+        "DefaultTopologySpreading",
+    ]
+    few = "--scale", "0.002", "--schedulers", "poller,kube-unlimited"
+    done = bench(*few, "--only", "throughput", "--workload", ",".join(names), "--json", str(file))
+
+    assert done.returncode == 0, done.stderr
+    figures = [each for each in json.loads(file.read_bytes())["figures"] if each["contestant"] == "poller"]
+    assert [each["measure"].split(",")[0] for each in figures] == [name for name in names for _ in range(2)]
+    assert [each["unit"] for each in figures] == ["pods/s", "MiB"] * len(names)
+    assert all(each["value"] > 0 for each in figures), figures
+
+
+@pytest.mark.parametrize("workload", chosen(NAMES, 0.002), ids=lambda each: each.name)
+def test_each_workload_fits_its_nodes(workload: Workload) -> None:
+    rate, memory = decide_workload(workload, 0.002)
+    assert rate.pods == workload.measured
+    assert rate.value
+    assert memory.unit == "MiB"
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the lab's script needs curl")
@@ -65,4 +98,4 @@ def test_a_contestant_that_fails_is_noted_and_the_others_go_on() -> None:
 def test_an_unknown_part_is_named() -> None:
     done = bench("--only", "bursts")
     assert done.returncode == 2
-    assert "'bursts' is none of burst, single, start, idle, decide" in done.stderr
+    assert "'bursts' is none of burst, throughput, single, start, idle, decide" in done.stderr

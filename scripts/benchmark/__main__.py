@@ -27,7 +27,8 @@ ENDING = signal.SIGINT, signal.SIGTERM
 def main(chosen: Options) -> None:
     load = os.getloadavg()[0]
     with folder(chosen.logs) as logs, progress() as shown, arena(chosen.server, logs) as running:
-        wanted = [each for each in CONTESTANTS if each.key in chosen.schedulers]
+        taking_part = [each for each in CONTESTANTS if set(each.parts) & set(chosen.only)]
+        wanted = [each for each in taking_part if each.key in chosen.schedulers]
         left_out = {each.key: why for each in wanted if (why := each.missing(running))}
         contestants = [each for each in wanted if each.key not in left_out]
         figures = run(steps(running, chosen, contestants), running, shown)

@@ -9,12 +9,14 @@ from pathlib import Path
 
 from scripts.benchmark import objects
 from scripts.benchmark.client import MERGE, THREADS, Client, Json, Request, clients, send_all
+from scripts.benchmark.workloads import HIGH_PRIORITY, HIGH_PRIORITY_VALUE, Workload
 from scripts.servers.embedded import minicluster
 from scripts.servers.real import apiserver
 
-PODS = "/api/v1/namespaces/default/pods"
-EVENTS = "/api/v1/namespaces/default/events"
+PODS = "/api/v1/pods"
 NODES = "/api/v1/nodes"
+NAMESPACES = "/api/v1/namespaces"
+PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 RECOVERY = 0.001
 """Seconds that the API server is given for each object, so that the first contestant doesn't pay for them."""
@@ -29,8 +31,10 @@ class Arena:
     kubeconfig: Path | None
     tls: ssl.SSLContext | None
     folder: Path
-    nodes: int = 0
-    bound: int = 0
+    _nodes: dict[str, Json] = field(default_factory=dict)
+    _bound: list[Json] = field(default_factory=list)
+    _used: set[str] = field(default_factory=lambda: {"default"})  # namespaces in which pods were created
+    _created: set[str] = field(default_factory=set)  # paths of other objects that stay
     _clients: list[Client] = field(default_factory=list)
 
     def new_client(self) -> Client:
@@ -38,15 +42,35 @@ class Arena:
 
     def prepare(self, nodes: int, bound: int) -> None:
         """Have so many nodes and bound pods, and no other pod."""
-        self.clear(bound=bound != self.bound)
-        new = nodes - self.nodes + bound - self.bound
-        self._add_nodes(nodes)
-        self.create([objects.bound_pod(each, nodes) for each in range(self.bound, bound)])
-        self.bound = bound
+        pods = [objects.bound_pod(each, nodes) for each in range(bound)]
+        self._prepare([objects.node(each) for each in range(nodes)], pods)
+
+    def prepare_workload(self, workload: Workload) -> None:
+        """Have the nodes, the pods and what else a workload finds, and no other pod."""
+        if workload.evicts:
+            self._bound = [{}]  # some of them may have left
+        for name in workload.namespaces():
+            labels = {"team": "devops"} if workload.teams else {}
+            self._create_once(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+        metadata = {"name": HIGH_PRIORITY}
+        self._create_once(PRIORITY_CLASSES, {"metadata": metadata, "value": HIGH_PRIORITY_VALUE})
+        if service := workload.service_object():
+            self._create_once(f"{NAMESPACES}/{workload.namespace}/services", service)
+        self._prepare(workload.node_objects(), workload.existing_pods())
+
+    def _prepare(self, nodes: Sequence[Json], pods: list[Json]) -> None:
+        anew = pods != self._bound
+        self.clear(bound=anew)
+        new = self._have_nodes({each["metadata"]["name"]: each for each in nodes})
+        if anew:
+            self.create(pods)
+            self._bound = pods
+            new += len(pods)
         time.sleep(RECOVERY * new)
 
     def create(self, pods: Sequence[Json]) -> None:
-        self._send([Request("POST", PODS, pod) for pod in pods])
+        self._used |= {pod["metadata"]["namespace"] for pod in pods}
+        self._send([Request("POST", pods_path(pod), pod) for pod in pods])
 
     def collect_garbage(self) -> None:
         """Have the API server do now what else it would do while some contestant is measured, and not others.
@@ -59,25 +83,38 @@ class Arena:
     def clear(self, *, bound: bool) -> None:
         """Delete the pods that a contestant was given, and all events; the bound ones, too, if told to."""
         which = "bench" if bound else "bench=waiting"
-        self._send([Request("DELETE", f"{PODS}?gracePeriodSeconds=0&labelSelector={which}")])
-        self._send([Request("DELETE", EVENTS)])
+        for namespace in sorted(self._used):
+            path = f"{NAMESPACES}/{namespace}"
+            self._send([Request("DELETE", f"{path}/pods?gracePeriodSeconds=0&labelSelector={which}")])
+            self._send([Request("DELETE", f"{path}/events")])
         if bound:
-            self.bound = 0
+            self._bound, self._used = [], {"default"}
 
     def resource_version(self) -> str:
         """That of the cluster now: a watch from here on misses nothing."""
         with_one = self._connections()[0].get(f"{PODS}?limit=1")
         return str(with_one["metadata"]["resourceVersion"])
 
-    def _add_nodes(self, nodes: int) -> None:
-        assert nodes >= self.nodes, "nodes are added only"
-        numbers = range(self.nodes, nodes)
-        self._send([Request("POST", NODES, objects.node(each)) for each in numbers])
+    def _have_nodes(self, wanted: dict[str, Json]) -> int:
+        """Delete the nodes that aren't wanted so, and add those that are missing; how many these were."""
+        gone = [name for name, body in self._nodes.items() if wanted.get(name) != body]
+        self._send([Request("DELETE", f"{NODES}/{name}") for name in gone])
+        for name in gone:
+            del self._nodes[name]
+        new = {name: body for name, body in wanted.items() if name not in self._nodes}
+        self._send([Request("POST", NODES, body) for body in new.values()])
         # A new node is tainted as not ready until a node controller lifts that; there is none here.
         untainted: Json = {"spec": {"taints": None}}
-        names = map(objects.node_name, numbers)
-        self._send([Request("PATCH", f"{NODES}/{name}", untainted, MERGE) for name in names])
-        self.nodes = nodes
+        self._send([Request("PATCH", f"{NODES}/{name}", untainted, MERGE) for name in new])
+        self._nodes |= new
+        return len(new)
+
+    def _create_once(self, path: str, body: Json) -> None:
+        """Create an object that stays until the end."""
+        whole = f"{path}/{body['metadata']['name']}"
+        if whole not in self._created and whole != f"{NAMESPACES}/default":
+            self._send([Request("POST", path, body)])
+            self._created.add(whole)
 
     def _send(self, requests: Sequence[Request]) -> None:
         if requests:
@@ -91,10 +128,17 @@ class Arena:
         return self._clients
 
 
+def pods_path(pod: Json) -> str:
+    """Where a pod is created."""
+    return f"{NAMESPACES}/{pod['metadata']['namespace']}/pods"
+
+
 @contextmanager
 def arena(kind: str, folder: Path) -> Iterator[Arena]:
-    """Start an API server, "real" or "embedded", and end it with the block."""
-    if kind == "real":
+    """Start an API server, "real" or "embedded", and end it with the block; "" starts none."""
+    if not kind:
+        yield Arena(kind, "", None, None, folder)
+    elif kind == "real":
         with apiserver(folder / "apiserver") as server:
             yield Arena(kind, server.url, server.kubeconfig, server.tls, folder)
     else:

@@ -15,23 +15,25 @@ PAUSE = 0.1
 
 def main(proxy: str, scheduler_name: str) -> None:
     connections = clients(THREADS, lambda: Client(proxy))
-    nodes = cycle(names(connections[0], "/api/v1/nodes"))
+    nodes = cycle(name for _, name in names(connections[0], "/api/v1/nodes"))
     waiting = {"fieldSelector": f"spec.nodeName=,spec.schedulerName={scheduler_name}"}
-    path = f"/api/v1/namespaces/default/pods?{urlencode(waiting)}"
+    path = f"/api/v1/pods?{urlencode(waiting)}"
     while True:
         pods = names(connections[0], path)
-        send_all(connections, [binding(pod, next(nodes)) for pod in pods])
+        send_all(connections, [binding(*pod, next(nodes)) for pod in pods])
         time.sleep(PAUSE)
 
 
-def names(client: Client, path: str) -> list[str]:
-    return [item["metadata"]["name"] for item in client.get(path)["items"]]
+def names(client: Client, path: str) -> list[tuple[str, str]]:
+    """Of each object its namespace, "" if it has none, and its name."""
+    of_all = (item["metadata"] for item in client.get(path)["items"])
+    return [(each.get("namespace", ""), each["name"]) for each in of_all]
 
 
-def binding(pod: str, node: str) -> Request:
+def binding(namespace: str, pod: str, node: str) -> Request:
     target = {"apiVersion": "v1", "kind": "Node", "name": node}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
-    return Request("POST", f"/api/v1/namespaces/default/pods/{pod}/binding", body)
+    return Request("POST", f"/api/v1/namespaces/{namespace}/pods/{pod}/binding", body)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,8 @@ from scripts.servers.real import assets
 LIVING = ("burst", "single", "start", "idle")
 """The parts that whoever serves a cluster takes part in."""
 
-BURST_ONLY = ("burst",)
+COMPARED = (*LIVING, "throughput")
+BINDING_ONLY = ("burst", "throughput")
 
 Command = Callable[[Arena, str, str], list[str]]
 """What starts a contestant: told the arena, the URL to speak to, and the name it is to serve."""
@@ -30,7 +31,8 @@ Command = Callable[[Arena, str, str], list[str]]
 class Contestant:
     """`key` names it on the command line, `title` in the table, `scheduler_name` in pods.
 
-    missing: why it can't take part here, if it can't. most_pods: more would take it too long.
+    missing: why it can't take part here, if it can't. most_pods: more would take it too long. workloads: the
+    only ones of which it measures the throughput, if not of all.
     """
 
     key: str
@@ -40,6 +42,7 @@ class Contestant:
     behind_proxy: bool = True
     parts: Sequence[str] = LIVING
     most_pods: int | None = None
+    workloads: Sequence[str] | None = None
 
     @property
     def scheduler_name(self) -> str:
@@ -150,10 +153,10 @@ BASELINES = ("kube-unlimited", "bare")
 """What the others are compared with: the first of these that has a figure."""
 
 CONTESTANTS = (
-    Contestant("poller", "poller", poller(), parts=("decide", *LIVING)),
-    Contestant("watch", "poller --watch", poller("--watch"), _no_watch),
+    Contestant("poller", "poller", poller(), parts=("decide", *COMPARED)),
+    Contestant("watch", "poller --watch", poller("--watch"), _no_watch, parts=COMPARED),
     Contestant("lab", "lab's script", lab, _no_lab, most_pods=50),
-    Contestant("bare", "bare loop", bare, parts=BURST_ONLY),
+    Contestant("bare", "bare loop", bare, parts=BINDING_ONLY, workloads=["SchedulingBasic"]),
     Contestant("kube", "kube-scheduler", kube_scheduler(), _no_kube_scheduler, behind_proxy=False),
     Contestant(
         "kube-unlimited",
@@ -161,5 +164,6 @@ CONTESTANTS = (
         kube_scheduler(qps=-1),
         _no_kube_scheduler,
         behind_proxy=False,
+        parts=COMPARED,
     ),
 )

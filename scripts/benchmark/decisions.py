@@ -1,41 +1,125 @@
-"""How fast poller decides, with no API server: the pods of a burst, in this process."""
+"""How fast poller decides, with no API server, and how much memory that takes: in a process of its own.
 
+`python -m scripts.benchmark.decisions NODES PODS {alike,different}`, or `... WORKLOAD SCALE`
+"""
+
+import subprocess
+import sys
 import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 import msgspec
 
-from lib.kube.objects import Node, Pod, decode_hook
+from lib.kube.changes import Change, Kind
+from lib.kube.objects import Node, Pod, Service, decode_hook
 from lib.scheduling.cache import Cache
-from lib.scheduling.decision import Outcome
-from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.workloads import Workloads
 from scripts.benchmark import objects
 from scripts.benchmark.client import Json
-from scripts.benchmark.measures import Result, in_words
-from scripts.benchmark.processes import FailedError
+from scripts.benchmark.measures import MEBI, MEMORY, Result, in_words
+from scripts.benchmark.processes import FailedError, peak_memory
+from scripts.benchmark.workloads import Workload, chosen
+from scripts.servers.process import ROOT
 
 NAME = "bench"
+LIMIT = 1800.0
+"""Seconds of patience."""
 
-Read = TypeVar("Read", Node, Pod)
+Read = TypeVar("Read", Node, Pod, Service)
 
 
-def deciding(alike: bool) -> str:
-    return f"deciding alone, {in_words(alike)}"
+def deciding(what: str) -> str:
+    return f"deciding alone, {what}"
 
 
 def decide(nodes: int, pods: int, *, alike: bool) -> list[Result]:
+    """Decide on the pods of a burst."""
+    return _measured(in_words(alike), pods, [str(nodes), str(pods), "alike" if alike else "different"])
+
+
+def decide_workload(workload: Workload, scale: float) -> list[Result]:
+    """Decide on the measured pods of a workload; `scale` is what it has been scaled by."""
+    return _measured(workload.title, workload.measured, [workload.name, str(scale)])
+
+
+def _measured(what: str, pods: int, arguments: Sequence[str]) -> list[Result]:
     """Pods a second of CPU time: it needs nothing else, so whatever else runs here doesn't count."""
-    cluster = Cache([_read(Node, objects.node(each)) for each in range(nodes)])
-    waiting = [_read(Pod, _with_uid(body)) for body in objects.pods(pods, NAME, alike=alike)]
+    command = [sys.executable, "-m", "scripts.benchmark.decisions", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
+    if done.returncode:
+        raise FailedError((done.stderr.strip().splitlines() or ["it ended without a word"])[-1])
+    seconds, memory = map(float, done.stdout.split())
+    return [
+        Result(deciding(what), pods / seconds, "pods/s", pods),
+        Result(f"{deciding(what)}, {MEMORY}", memory / MEBI, "MiB", pods),
+    ]
+
+
+# --- in that process ------------------------------------------------------------------------------------
+
+
+@dataclass
+class Scene:
+    """What is there, and which pods are to be decided on, as the API has them."""
+
+    nodes: Iterable[Json]
+    waiting: Iterable[Json]
+    existing: Iterable[Json] = ()
+    namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
+    services: Sequence[Json] = ()
+
+
+def main(arguments: Sequence[str]) -> None:
+    scene = _workload_scene(*arguments) if len(arguments) == 2 else _burst_scene(*arguments)
+    services = [_read(Service, each) for each in scene.services]
+    cache = Cache(
+        (_read(Node, each) for each in scene.nodes),
+        (_read(Pod, _with_uid(each)) for each in scene.existing),
+        scene.namespaces,
+        Workloads(services),
+    )
+    waiting = [_read(Pod, _with_uid(each)) for each in scene.waiting]
     scheduler = Scheduler(default_profile(NAME), Random(1), in_full=False)
     began = time.process_time()
-    decisions = [scheduler.schedule_one(pod, cluster) for pod in waiting]
+    decisions = [_decide(scheduler, pod, cache) for pod in waiting]
     seconds = time.process_time() - began
     if missed := [each.message for each in decisions if each.outcome != Outcome.SCHEDULED]:
-        raise FailedError(f"{len(missed)} of {pods} pods were given no node: {missed[0]}")
-    return [Result(deciding(alike), pods / seconds, "pods/s", pods)]
+        sys.exit(f"{len(missed)} of {len(waiting)} pods were given no node: {missed[0]}")
+    print(seconds, peak_memory(Path("/proc/self")))
+
+
+def _decide(scheduler: Scheduler, pod: Pod, cache: Cache) -> Decision:
+    """Decide on a pod; where others are told to leave for it, they do, and it is decided on again."""
+    decision = scheduler.schedule_one(pod, cache)
+    if decision.victims:
+        for victim in decision.victims:
+            cache.apply(Change(Kind.DELETED, victim, victim))
+        decision = scheduler.schedule_one(pod, cache)
+    return decision
+
+
+def _burst_scene(nodes: str, pods: str, kind: str) -> Scene:
+    return Scene(map(objects.node, range(int(nodes))), objects.pods(int(pods), NAME, alike=kind == "alike"))
+
+
+def _workload_scene(name: str, scale: str) -> Scene:
+    workload = chosen([name], float(scale))[0]
+    labels = {"team": "devops"} if workload.teams else {}
+    service = workload.service_object()
+    return Scene(
+        workload.node_objects(),
+        workload.measured_pods(NAME),
+        workload.existing_pods(),
+        dict.fromkeys(workload.namespaces(), labels),
+        [service] if service else [],
+    )
 
 
 def _with_uid(body: Json) -> Json:
@@ -46,3 +130,7 @@ def _with_uid(body: Json) -> Json:
 def _read(kind: type[Read], body: Any) -> Read:
     """What poller makes of it as JSON."""
     return msgspec.json.decode(msgspec.json.encode(body), type=kind, dec_hook=decode_hook)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-Part = Literal["burst", "single", "start", "idle", "decide"]
+Part = Literal["burst", "throughput", "single", "start", "idle", "decide"]
 
 
 class Figure(msgspec.Struct, omit_defaults=True):

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from random import Random
 
 from scripts.benchmark import objects
-from scripts.benchmark.arena import PODS, Arena
-from scripts.benchmark.client import Request
+from scripts.benchmark.arena import Arena, pods_path
+from scripts.benchmark.churning import churning
+from scripts.benchmark.client import Json, Request
 from scripts.benchmark.contestants import Contestant, Running, running
 from scripts.benchmark.processes import FailedError, Process
 from scripts.benchmark.relay import relay
 from scripts.benchmark.watching import Bindings
+from scripts.benchmark.workloads import Churn, Workload
 
 SETTLE = 0.7
 """Seconds after its first binding until a contestant is at rest: one that polls each second sleeps."""
@@ -68,15 +70,46 @@ def settled(
 def burst(arena: Arena, contestant: Contestant, pods: int, limit: float, *, alike: bool) -> list[Result]:
     """Pods that all wait when the contestant, stopped until then, goes on."""
     number = min(pods, contestant.most_pods or pods)
+    waiting = objects.pods(number, contestant.scheduler_name, alike=alike)
     with settled(contestant, arena, limit) as (runs, bindings):
-        stopped = runs.process.pause()
-        arena.create(objects.pods(number, contestant.scheduler_name, alike=alike))
-        arena.collect_garbage()
-        time.sleep(max(0, stopped + STOPPED - time.monotonic()))
-        began = runs.process.resume()
-        _wait(bindings, 1 + number, limit, runs.process)
-        seconds = bindings.last - began
+        seconds = _bind_all(arena, contestant, waiting, runs.process, bindings, limit)
     return [Result(burst_of(alike), number / seconds, "pods/s", number)]
+
+
+def throughput(arena: Arena, contestant: Contestant, workload: Workload, limit: float) -> list[Result]:
+    """A workload's pods, all waiting when the contestant goes on; and the most memory it took."""
+    waiting = workload.measured_pods(contestant.scheduler_name)
+    with settled(contestant, arena, limit) as (runs, bindings):
+        seconds = _bind_all(arena, contestant, waiting, runs.process, bindings, limit, workload.churn)
+        memory = runs.process.peak_memory / MEBI
+    return [
+        Result(workload.title, len(waiting) / seconds, "pods/s", len(waiting)),
+        Result(memory_of(workload), memory, "MiB", len(waiting)),
+    ]
+
+
+def memory_of(workload: Workload) -> str:
+    return f"{workload.name}, {MEMORY}"
+
+
+def _bind_all(
+    arena: Arena,
+    contestant: Contestant,
+    waiting: Sequence[Json],
+    process: Process,
+    bindings: Bindings,
+    limit: float,
+    churn: Churn | None = None,
+) -> float:
+    """Create pods while the contestant is stopped; the seconds from when it goes on until all are bound."""
+    stopped = process.pause()
+    arena.create(waiting)
+    arena.collect_garbage()
+    time.sleep(max(0, stopped + STOPPED - time.monotonic()))
+    with churning(arena, churn, contestant.scheduler_name):
+        began = process.resume()
+        _wait(bindings, 1 + len(waiting), limit, process)
+    return bindings.last - began
 
 
 def single(arena: Arena, contestant: Contestant, pods: int, limit: float) -> list[Result]:
@@ -89,7 +122,7 @@ def single(arena: Arena, contestant: Contestant, pods: int, limit: float) -> lis
             time.sleep(chance.random())
             body = objects.pod(f"single-{number}", contestant.scheduler_name)
             began = time.monotonic()
-            client.send(Request("POST", PODS, body))
+            client.send(Request("POST", pods_path(body), body))
             _wait(bindings, 2 + number, limit, runs.process)
             took.append(1000 * (bindings.last - began))
     client.close()

@@ -9,10 +9,13 @@ from typing import get_args
 
 from scripts.benchmark.contestants import CONTESTANTS
 from scripts.benchmark.figures import Part
+from scripts.benchmark.workloads import NAMES
 from scripts.servers.real import assets
 
 PARTS: Sequence[Part] = get_args(Part)
 SERVERS = "real", "embedded"
+NODES = (100, 1000, 5000)
+MANY_NODES = (15_000, 65_000)
 KEYS = [each.key for each in CONTESTANTS]
 
 
@@ -27,6 +30,8 @@ class Options:
     idle: float
     limit: float
     only: Sequence[str]
+    workload: Sequence[str] | None
+    scale: float
     schedulers: Sequence[str]
     json: Path | None
     logs: Path | None
@@ -39,9 +44,9 @@ def options() -> Options:
     )
     add = parser.add_argument
     add("--server", choices=SERVERS, help="default: real, if etcd and kube-apiserver are there")
-    add("--nodes", type=_counts, default=[100, 1000, 5000], metavar="N,N", help="default: 100,1000,5000")
+    add("--nodes", type=_counts, metavar="N,N", help=f"default: {_listed(NODES)}")
     add("--pods", type=count, default=1000, help="of a burst (default %(default)s)")
-    add("--repeat", type=count, default=1, metavar="TIMES", help="bursts, single pods (default %(default)s)")
+    add("--repeat", type=count, default=1, metavar="TIMES", help="of what varies (default %(default)s)")
     add("--singles", type=count, default=50, metavar="PODS", help="one at a time (default %(default)s)")
     add(
         "--bound",
@@ -53,13 +58,29 @@ def options() -> Options:
     add("--idle", type=float, default=60.0, metavar="SECONDS", help="how long to do nothing (default 60)")
     add("--limit", type=float, default=180.0, metavar="SECONDS", help="of patience for a burst (default 180)")
     add("--only", type=_some_of(PARTS), default=PARTS, metavar="PART,PART", help=f"of {', '.join(PARTS)}")
+    add("--workload", type=_some_of(NAMES), metavar="NAME,NAME", help=f"of {', '.join(NAMES)}")
+    add(
+        "--scale", type=_scale, default=1.0, metavar="FACTOR", help="of workloads' nodes and pods (default 1)"
+    )
+    add(
+        "--decisions",
+        action="store_true",
+        help=f"--only decide, by default with --nodes {_listed(MANY_NODES)}; or --workload",
+    )
     add("--schedulers", type=_some_of(KEYS), default=KEYS, metavar="KEY,KEY", help=f"of {', '.join(KEYS)}")
     add("--json", type=Path, metavar="FILE", help="write all figures there")
     add("--logs", type=Path, metavar="FOLDER", help="keep what each process said there")
     chosen = parser.parse_args()
-    chosen.server = server(chosen.server)
-    chosen.nodes = sorted(chosen.nodes)
+    if chosen.decisions:
+        chosen.only = ["decide"]
+    chosen.server = "" if chosen.only == ["decide"] else server(chosen.server)
+    chosen.nodes = sorted(chosen.nodes or (MANY_NODES if chosen.decisions else NODES))
+    del chosen.decisions
     return Options(**vars(chosen))
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
 
 
 def server(chosen: str | None) -> str:
@@ -74,6 +95,13 @@ def count(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"{text} is less than 1")
     return number
+
+
+def _scale(text: str) -> float:
+    factor = float(text)
+    if not 0 < factor < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not greater than 0")
+    return factor
 
 
 def _counts(text: str) -> list[int]:

@@ -49,8 +49,8 @@ class Process:
     @property
     def peak_memory(self) -> int:
         """The most bytes that it has held in memory."""
-        lines = dict(line.split(":", 1) for line in self._about("status").splitlines())
-        return int(lines["VmHWM"].split()[0]) * 1024
+        self.check()
+        return peak_memory(Path(f"/proc/{self.handle.pid}"))
 
     def last_words(self) -> str:
         """The end of its log."""
@@ -65,6 +65,12 @@ class Process:
     def _about(self, name: str) -> str:
         self.check()
         return Path(f"/proc/{self.handle.pid}/{name}").read_text()
+
+
+def peak_memory(proc: Path) -> int:
+    """The most bytes that a process has held in memory, by its folder in /proc."""
+    lines = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+    return int(lines["VmHWM"].split()[0]) * 1024
 
 
 @contextmanager

@@ -12,11 +12,12 @@ from scripts.benchmark import measures
 from scripts.benchmark.arena import Arena
 from scripts.benchmark.client import RefusedError
 from scripts.benchmark.contestants import Contestant
-from scripts.benchmark.decisions import decide, deciding
+from scripts.benchmark.decisions import decide, decide_workload, deciding
 from scripts.benchmark.figures import Figure, Part
 from scripts.benchmark.measures import Result
 from scripts.benchmark.options import Options
 from scripts.benchmark.processes import FailedError
+from scripts.benchmark.workloads import NAMES, Workload, chosen
 
 FAILURES = (FailedError, RefusedError, OSError, http.client.HTTPException)
 
@@ -31,9 +32,19 @@ class Step:
     nodes: int
     measure: Callable[[], list[Result]]
     bound: int = 0
+    workload: Workload | None = None
 
     def __str__(self) -> str:
         return f"{self.yields[0]}; {self.nodes:,} nodes; {self.contestant.title}"
+
+    def prepare(self, arena: Arena) -> None:
+        """Have in the cluster what is to be there before."""
+        if self.part == "decide":
+            return
+        if self.workload:
+            arena.prepare_workload(self.workload)
+        else:
+            arena.prepare(self.nodes, self.bound)
 
 
 def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> list[Step]:
@@ -42,17 +53,25 @@ def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> 
         *_deciding(options, contestants),
         *_singles(arena, options, contestants),
         *_bursts(arena, options, contestants),
+        *_throughput(arena, options, contestants),
         *_at_rest(arena, options, contestants),
     ]
     return [each for each in planned if each.part in options.only]
 
 
 def _deciding(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
-    for contestant, nodes, alike in product(
-        _taking_part("decide", contestants), options.nodes, (True, False)
-    ):
+    """Bursts; or the workloads that were named."""
+    contestants = _taking_part("decide", contestants)
+    sizes = () if options.workload else options.nodes
+    for contestant, nodes, alike in product(contestants, sizes, (True, False)):
         measure = partial(decide, nodes, options.pods, alike=alike)
-        yield Step("decide", [deciding(alike)], contestant, nodes, measure)
+        yield Step("decide", [deciding(measures.in_words(alike))], contestant, nodes, measure)
+
+    for workload, contestant in product(chosen(options.workload or (), options.scale), contestants):
+        measure = partial(decide_workload, workload, options.scale)
+        yield Step(
+            "decide", [deciding(workload.title)], contestant, workload.nodes, measure, workload.existing
+        )
 
 
 def _singles(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
@@ -68,6 +87,19 @@ def _bursts(arena: Arena, options: Options, contestants: Sequence[Contestant]) -
     ):
         measure = partial(measures.burst, arena, contestant, options.pods, options.limit, alike=alike)
         yield Step("burst", [measures.burst_of(alike)], contestant, nodes, measure)
+
+
+def _throughput(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    """In rounds, too; those of a workload right after each other, as its nodes and pods are there then."""
+    for workload, _, contestant in product(
+        chosen(options.workload or NAMES, options.scale),
+        range(options.repeat),
+        _taking_part("throughput", contestants),
+    ):
+        if contestant.workloads is None or workload.name in contestant.workloads:
+            measure = partial(measures.throughput, arena, contestant, workload, options.limit)
+            yields = [workload.title, measures.memory_of(workload)]
+            yield Step("throughput", yields, contestant, workload.nodes, measure, workload.existing, workload)
 
 
 def _at_rest(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
@@ -102,8 +134,7 @@ def run(planned: Sequence[Step], arena: Arena, progress: Progress) -> list[Figur
 
 def _made(step: Step, arena: Arena) -> list[Figure]:
     try:
-        if step.part != "decide":
-            arena.prepare(step.nodes, step.bound)
+        step.prepare(arena)
         return [_figure(step, each) for each in step.measure()]
     except FAILURES as error:
         return [_figure(step, Result(measure), str(error)) for measure in step.yields]

@@ -1,7 +1,8 @@
 """The table that people read: a row for each measurement, a column for each contestant."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from statistics import median
 
 from msgspec import structs
@@ -25,7 +26,8 @@ Row = dict[str, Figure]
 def show(results: Results, console: Console) -> None:
     rows = _rows(results.figures)
     columns = [each for each in CONTESTANTS if any(each.key in row for row in rows.values())]
-    table = Table(title=f"{results.server} API server; {results.machine}", title_justify="left")
+    server = f"{results.server or 'no'} API server"
+    table = Table(title=f"{server}; {results.machine}", title_justify="left")
     for heading in ("", "nodes", "unit"):
         table.add_column(heading, justify="right" if heading == "nodes" else "left")
     for contestant in columns:
@@ -40,7 +42,7 @@ def show(results: Results, console: Console) -> None:
         cells = [_cell(row, each, problems) for each in columns]
         table.add_row(measure, f"{nodes:,}", _unit(row), *cells)
     console.print(table)
-    for note in _notes(results, problems):
+    for note in chain(_ratios(rows, columns), _notes(results, problems)):
         console.print(Text(note))
 
 
@@ -94,6 +96,30 @@ def _rounded(value: float) -> str:
     return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
+def _ratios(rows: Mapping[tuple[str, int], Row], columns: Sequence[Contestant]) -> Iterator[str]:
+    """How each contestant's throughput compares with the baseline's over all workloads."""
+    measured = [row for row in rows.values() if _is_throughput(row)]
+    base = next((each for each in columns if each.key == BASELINES[0]), None)
+    for contestant in columns if base else ():
+        ratios = {
+            row[contestant.key].measure.split(",")[0]: of / by
+            for row in measured
+            if {contestant.key, BASELINES[0]} <= row.keys()
+            and (of := row[contestant.key].value)
+            and (by := row[BASELINES[0]].value)
+        }
+        if base and contestant is not base and len(ratios) > 1:
+            least = min(ratios, key=ratios.__getitem__)
+            yield (
+                f"{contestant.title}: {median(ratios.values()):.2f}x of {base.title} in the median of "
+                f"{len(ratios)} workloads; least {ratios[least]:.2f}x, {least}."
+            )
+
+
+def _is_throughput(row: Row) -> bool:
+    return any(each.part == "throughput" and each.unit == "pods/s" for each in row.values())
+
+
 def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
     titles = {each.key: each.title for each in CONTESTANTS}
     keys = {each.contestant for each in results.figures}
@@ -102,21 +128,25 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
         yield f"x: times what {base} has in the same row."
     parts = {each.part for each in results.figures}
     if "decide" in parts:
-        yield "deciding alone: by seconds of CPU time, in one process, without an API server."
+        yield "deciding alone: by seconds of CPU time, in a process of its own, without an API server."
     if "burst" in parts:
         yield "burst: from SIGCONT, with all pods waiting, to the last binding that a watch sees."
         for each in CONTESTANTS:
             if each.key in keys and each.most_pods:
                 yield f"{each.title}: a burst of {each.most_pods} pods at the most, as it is slow."
+    if "throughput" in parts:
+        yield "workloads, as in scheduler_perf: pods that run already + pods measured, timed like a burst."
     if "single" in parts:
         yield "one pod at a time: from the sending of its POST to the binding that a watch sees."
     if rounds := _rounds(results.figures):
-        yield f"burst, one pod at a time: the medians of {rounds} rounds."
+        yield f"burst, workloads, one pod at a time: the medians of {rounds} rounds."
     if "start" in parts or "idle" in parts:
-        bound = max(each.bound for each in results.figures)
+        bound = max(each.bound for each in results.figures if each.part in ("start", "idle"))
         yield f"start, peak memory, idle: with {bound:,} pods bound before; idle: {results.idle_seconds:g} s."
-        yield "CPU and peak memory: of the scheduler's own process; kubectl proxy's CPU has its own row."
+        yield "CPU: of the scheduler's own process; kubectl proxy's has its own row."
         yield "network: both directions, at the API server's door, TLS as it is."
+    if parts & {"throughput", "start"}:
+        yield "peak memory: of the scheduler's own process."
     if results.load > BUSY:
         yield f"the machine was busy with something else before (load {results.load:.1f}): run it again."
     for key, why in results.left_out.items():

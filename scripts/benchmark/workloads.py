@@ -1,0 +1,283 @@
+"""The workloads that schedulers are compared by: one table, in the shape of Kubernetes' own benchmark.
+
+Names, pods and nodes are those of scheduler_perf; how many there are of each is the table's own.
+
+Source: https://github.com/kubernetes/kubernetes/tree/master/test/integration/scheduler_perf, the folders
+affinity, default_preemption, misc and topology_spreading with their performance-config.yaml, and templates.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import ceil
+
+from scripts.benchmark.client import Json
+from scripts.benchmark.objects import BOUND, WAITING
+
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+HIGH_PRIORITY = "bench-high-priority"
+HIGH_PRIORITY_VALUE = 10
+NAMED_NODE = "scheduler-perf-node"
+
+
+@dataclass(frozen=True)
+class Template:
+    """What pods of a workload look like. Without cpu they request nothing.
+
+    high_priority: they have the PriorityClass HIGH_PRIORITY.
+    """
+
+    cpu: str = "100m"
+    labels: Mapping[str, str] = field(default_factory=dict)
+    spec: Mapping[str, object] = field(default_factory=dict)
+    high_priority: bool = False
+
+    def pod(self, namespace: str, name: str, scheduler_name: str, labels: Mapping[str, str]) -> Json:
+        """A pod as the API takes it, with these labels besides its own."""
+        amounts = {"cpu": self.cpu, "memory": "500Mi"} if self.cpu else {}
+        container: Json = {"name": "pause", "image": "registry.k8s.io/pause:3.10.1"}
+        if amounts:
+            resources = {"requests": amounts, "limits": amounts}
+            container |= {"ports": [{"containerPort": 80}], "resources": resources}
+        spec: Json = {"schedulerName": scheduler_name, "containers": [container], **self.spec}
+        if self.high_priority:
+            spec |= {"priorityClassName": HIGH_PRIORITY, "priority": HIGH_PRIORITY_VALUE}
+        metadata = {"namespace": namespace, "name": name, "labels": {**self.labels, **labels}}
+        return {"metadata": metadata, "spec": spec}
+
+
+@dataclass(frozen=True)
+class Churn:
+    """What else happens meanwhile, every so many seconds: a pod that fits nowhere is created.
+
+    recreate: a node without room, such a pod and a service are created one time, deleted the next.
+    """
+
+    seconds: float
+    recreate: bool = False
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Nodes, pods that run there already (`existing`), and pods whose scheduling is measured.
+
+    zones: given to the nodes in turn. existing_namespaces: given to the existing pods in turn. teams: whether
+    all these namespaces have the label `team: devops`. service: the labels that a service selects in the
+    namespace of the measured pods. named_node: one node more, NAMED_NODE, has room for all of them.
+    evicts: existing pods are told to leave.
+    """
+
+    name: str
+    nodes: int
+    existing: int
+    measured: int
+    template: Template
+    existing_template: Template | None = None
+    zones: Sequence[str] = ()
+    existing_namespaces: Sequence[str] = ("default",)
+    namespace: str = "default"
+    teams: bool = False
+    service: Mapping[str, str] = field(default_factory=dict)
+    named_node: bool = False
+    churn: Churn | None = None
+    evicts: bool = False
+
+    def scaled(self, scale: float) -> "Workload":
+        """The same with so many times the nodes and pods, and at least one of each that it has."""
+        counts = {name: ceil(getattr(self, name) * scale) for name in ("nodes", "existing", "measured")}
+        spaces = self.existing_namespaces[: max(1, ceil(len(self.existing_namespaces) * scale))]
+        return replace(self, existing_namespaces=spaces, **counts)
+
+    @property
+    def title(self) -> str:
+        """Its name, how many pods run already, and how many are measured."""
+        return f"{self.name}, {self.existing:,} + {self.measured:,} pods"
+
+    def node_objects(self) -> list[Json]:
+        named = [_node(NAMED_NODE, "", pods="90000")] if self.named_node else []
+        zones = self.zones or [""]
+        return named + [_node(_node_name(i), zones[i % len(zones)]) for i in range(self.nodes)]
+
+    def namespaces(self) -> list[str]:
+        """Those that must be there, each once."""
+        return list(dict.fromkeys([*self.existing_namespaces, self.namespace]))
+
+    def existing_pods(self) -> list[Json]:
+        """Pods that have had their node from the start: nodes and namespaces have them in turn."""
+        template, spaces = self.existing_template or self.template, self.existing_namespaces
+        pods = []
+        for i in range(self.existing):
+            pod = template.pod(spaces[i % len(spaces)], f"existing-{i}", "other", BOUND)
+            pod["spec"] |= {"nodeName": _node_name(i % self.nodes), "terminationGracePeriodSeconds": 0}
+            pods.append(pod)
+        return pods
+
+    def measured_pods(self, scheduler_name: str) -> list[Json]:
+        names = (f"measured-{i}" for i in range(self.measured))
+        return [self.template.pod(self.namespace, name, scheduler_name, WAITING) for name in names]
+
+    def service_object(self) -> Json | None:
+        if not self.service:
+            return None
+        metadata = {"namespace": self.namespace, "name": "measured"}
+        return {"metadata": metadata, "spec": {"selector": dict(self.service), "ports": [{"port": 80}]}}
+
+
+def _node_name(number: int) -> str:
+    return f"perf-{number:05}"
+
+
+def _node(name: str, zone: str, **amounts: str) -> Json:
+    room = {"cpu": "4", "memory": "32Gi", "pods": "110"} | amounts
+    labels = {HOSTNAME: name} | ({ZONE: zone} if zone else {})
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "ok"}
+    status = {"capacity": room, "allocatable": room, "conditions": [ready]}
+    return {"metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def churn_node(name: str) -> Json:
+    """A node on which no pod fits."""
+    return _node(name, "", pods="0")
+
+
+# --- what the pods look like ----------------------------------------------------------------------------
+
+SCHED = ("sched-0", "sched-1")
+
+
+def _term(key: str, color: str, **where: object) -> Json:
+    return {"labelSelector": {"matchLabels": {"color": color}}, "topologyKey": key, **where}
+
+
+def _required(kind: str, color: str, term: Json) -> Template:
+    return Template(labels={"color": color}, spec={"affinity": {kind: {REQUIRED: [term]}}})
+
+
+def _preferred(kind: str, color: str, term: Json) -> Template:
+    weighted = {"weight": 1, "podAffinityTerm": term}
+    return Template(labels={"color": color}, spec={"affinity": {kind: {PREFERRED: [weighted]}}})
+
+
+def _on_nodes(**term: object) -> Template:
+    node_affinity = {REQUIRED: {"nodeSelectorTerms": [term]}}
+    return Template(spec={"affinity": {"nodeAffinity": node_affinity}})
+
+
+def _spread(key: str, skew: int, action: str, labels: Mapping[str, str], **policies: str) -> Template:
+    selector = {"matchLabels": dict(labels)}
+    constraint = {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": action, "labelSelector": selector}
+    return Template(labels=labels, spec={"topologySpreadConstraints": [constraint | policies]})
+
+
+DEFAULT = Template()
+LOW_PRIORITY = Template(cpu="900m")
+PREEMPTOR = Template(cpu="3", high_priority=True)
+UNSCHEDULABLE = Template(cpu="9", high_priority=True)
+DEVOPS = {"namespaceSelector": {"matchLabels": {"team": "devops"}}}
+
+ZONE_1 = ("zone1",)
+MOONS = ("moon-1", "moon-2", "moon-3")
+INIT_NAMESPACES = tuple(f"init-ns-{i}" for i in range(50))
+SERVED = {"app": "scheduler-perf"}
+BLUE = {"color": "blue"}
+
+# Those whose nodes are the same stand together: they are created once.
+WORKLOADS = (
+    Workload("SchedulingBasic", 5000, 1000, 2000, DEFAULT),
+    Workload("Unschedulable", 5000, 100, 1000, DEFAULT, churn=Churn(0.2)),
+    Workload("SchedulingWithMixedChurn", 5000, 0, 1000, DEFAULT, churn=Churn(1.0, recreate=True)),
+    Workload(
+        "SchedulingPodAntiAffinity",
+        *(5000, 1000, 1000),
+        _required("podAntiAffinity", "green", _term(HOSTNAME, "green", namespaces=SCHED)),
+        existing_namespaces=SCHED[:1],
+        namespace=SCHED[1],
+    ),
+    Workload(
+        "SchedulingPreferredPodAffinity",
+        *(5000, 2000, 1000),
+        _preferred("podAffinity", "red", _term(HOSTNAME, "red", namespaces=SCHED)),
+        existing_namespaces=SCHED[:1],
+        namespace=SCHED[1],
+    ),
+    Workload(
+        "SchedulingPreferredPodAntiAffinity",
+        *(5000, 2000, 1000),
+        _preferred("podAntiAffinity", "yellow", _term(HOSTNAME, "yellow", namespaces=SCHED)),
+        existing_namespaces=SCHED[:1],
+        namespace=SCHED[1],
+    ),
+    Workload(
+        "SchedulingDaemonset",
+        *(5000, 0, 1000),
+        replace(
+            _on_nodes(matchFields=[{"key": "metadata.name", "operator": "In", "values": [NAMED_NODE]}]),
+            cpu="",
+        ),
+        named_node=True,
+    ),
+    Workload(
+        "SchedulingRequiredPodAntiAffinityWithNSSelector",
+        *(3000, 2000, 500),
+        _required("podAntiAffinity", "green", _term(HOSTNAME, "green", **DEVOPS)),
+        existing_namespaces=INIT_NAMESPACES,
+        namespace="measure-ns-0",
+        teams=True,
+    ),
+    Workload(
+        "SchedulingPreferredAntiAffinityWithNSSelector",
+        *(3000, 2000, 500),
+        _preferred("podAntiAffinity", "yellow", _term(HOSTNAME, "yellow", **DEVOPS)),
+        existing_namespaces=INIT_NAMESPACES,
+        namespace="measure-ns-0",
+        teams=True,
+    ),
+    Workload("PreemptionBasic", 500, 2000, 500, PREEMPTOR, LOW_PRIORITY, evicts=True),
+    Workload(
+        "SchedulingPodAffinity",
+        *(5000, 2000, 1000),
+        _required("podAffinity", "blue", _term(ZONE, "blue", namespaces=SCHED)),
+        zones=ZONE_1,
+        existing_namespaces=SCHED[:1],
+        namespace=SCHED[1],
+    ),
+    Workload(
+        "SchedulingNodeAffinity",
+        *(5000, 1000, 1000),
+        _on_nodes(matchExpressions=[{"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]}]),
+        zones=ZONE_1,
+    ),
+    Workload(
+        "TopologySpreading",
+        *(5000, 2000, 1000),
+        _spread(ZONE, 5, "DoNotSchedule", BLUE),
+        DEFAULT,
+        zones=MOONS,
+    ),
+    Workload(
+        "PreferredTopologySpreading",
+        *(5000, 2000, 1000),
+        _spread(ZONE, 5, "ScheduleAnyway", BLUE),
+        DEFAULT,
+        zones=MOONS,
+    ),
+    Workload(
+        "DefaultTopologySpreading",
+        *(5000, 1000, 1000),
+        Template(cpu="", labels=SERVED),
+        DEFAULT,
+        zones=MOONS,
+        namespace="service-ns",
+        service=SERVED,
+    ),
+)
+
+NAMES = [each.name for each in WORKLOADS]
+
+
+def chosen(names: Sequence[str], scale: float) -> list[Workload]:
+    """The workloads of these names, in the order of the table, with so many times the nodes and pods."""
+    return [each.scaled(scale) for each in WORKLOADS if each.name in names]

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from . import discovery, errors, openapi, protobuf, tables
+from . import discovery, errors, openapi, protobuf, rbac, tables
 from .api import Api, decoded
 from .errors import ApiError
 from .fields import unknown_fields
@@ -125,6 +125,7 @@ class Call:
         agent = request.headers.get("user-agent", "unknown")
         self.manager = self.query.get("fieldManager") or agent.partition("/")[0]
         self.warnings: list[str] = []
+        self.user = rbac.user_of(request.headers, request.headers.getlist("impersonate-group"))
 
     async def answer(self) -> Response:
         body = await self.request.body()
@@ -135,6 +136,8 @@ class Call:
         takes_name = verb in ("update", "patch") or (verb == "create" and sub is not None)
         if verb not in verbs or (verb != "get" and verb != "delete" and takes_name != bool(target.name)):
             raise not_allowed()
+        if target.resource != ACCESS_REVIEWS:
+            rbac.check(self.api.store, self.user, self._wanted(verb), target.resource)
         if verb == "get":
             return self._read()
         if verb == "create":
@@ -148,12 +151,25 @@ class Call:
         replacement = self._content(body)
         return self._update(lambda _: replacement)
 
+    def _wanted(self, verb: str) -> rbac.Attributes:
+        """What RBAC is asked about this request; its verbs tell apart one object and many."""
+        target = self.target
+        if not target.name and verb == "get":
+            verb = "watch" if self._is_watch() else "list"
+        elif not target.name and verb == "delete":
+            verb = "deletecollection"
+        resource, sub = target.resource, f"/{target.subresource}" if target.subresource else ""
+        return rbac.Attributes(verb, resource.group, resource.plural + sub, target.namespace, target.name)
+
     # Reading
+
+    def _is_watch(self) -> bool:
+        return self.query.get("watch") in ("1", "true")
 
     def _read(self) -> Response:
         target = self.target
         if not target.name:
-            return self._watch() if self.query.get("watch") in ("1", "true") else self._list()
+            return self._watch() if self._is_watch() else self._list()
         stored = self.api.find(target.resource, target.key)
         if target.subresource == "scale":
             return self._json(self.api.scale_of(stored))
@@ -203,8 +219,8 @@ class Call:
 
     def _create(self, content: Object) -> Response:
         target, resource = self.target, self.target.resource
-        if resource == ACCESS_REVIEWS:  # there is no authorization: everybody may do everything
-            return self._json({**content, "status": {"allowed": True}}, 201)
+        if resource == ACCESS_REVIEWS:
+            return self._json({**content, "status": {"allowed": self._allowed(content["spec"])}}, 201)
         if target.subresource == "binding" or resource == BINDINGS:
             binding = decoded(BINDINGS, content)
             name = target.name or binding["metadata"].get("name", "")
@@ -218,6 +234,17 @@ class Call:
         self._check_fields(content)
         return self._one(
             self.api.create(resource, target.namespace, content, self.manager, self.dry_run), 201
+        )
+
+    def _allowed(self, spec: Object) -> bool:
+        """A SelfSubjectAccessReview: whether the user may do what it asks about."""
+        asked = spec.get("resourceAttributes") or {}
+        sub = f"/{asked['subresource']}" if asked.get("subresource") else ""
+        verb, group, resource, namespace, name = (
+            asked.get(field, "") for field in ("verb", "group", "resource", "namespace", "name")
+        )
+        return rbac.allowed(
+            self.api.store, self.user, rbac.Attributes(verb, group, resource + sub, namespace, name)
         )
 
     def _update(self, change: Callable[[Object], Object]) -> Response:

@@ -108,6 +108,11 @@ PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, ("pc",), has_generation=True
 )
 LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease")
+_rbac = partial(Resource, "rbac.authorization.k8s.io/v1")
+CLUSTER_ROLE_BINDINGS = _rbac("clusterrolebindings", "ClusterRoleBinding", False)
+CLUSTER_ROLES = _rbac("clusterroles", "ClusterRole", False)
+ROLE_BINDINGS = _rbac("rolebindings", "RoleBinding")
+ROLES = _rbac("roles", "Role")
 ACCESS_REVIEWS = Resource(
     "authorization.k8s.io/v1",
     "selfsubjectaccessreviews",
@@ -140,6 +145,10 @@ RESOURCES: tuple[Resource, ...] = (
     STATEFUL_SETS,
     ACCESS_REVIEWS,
     DISRUPTION_BUDGETS,
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
     _storage("csidrivers", "CSIDriver", False),
     _storage("csinodes", "CSINode", False),
     _storage("csistoragecapacities", "CSIStorageCapacity"),

@@ -108,10 +108,82 @@ class ImageVolumeSource(Object):
     reference: str = ""
 
 
-class Volume(Object):
+class PersistentVolumeClaimVolumeSource(Object):
+    """Names a claim of the pod's namespace."""
+
+    claim_name: str = ""
+
+
+class EphemeralVolumeSource(Object):
+    """A claim of the pod's own: `<pod>-<volume>`, made and deleted with the pod."""
+
+
+class GCEPersistentDiskVolumeSource(Object):
+    """A disk of Google's cloud."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStoreVolumeSource(Object):
+    """A disk of Amazon's cloud."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class AzureDiskVolumeSource(Object):
+    """A disk of Microsoft's cloud."""
+
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+
+
+class CinderVolumeSource(Object):
+    """A disk of OpenStack's."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class InTreeSources(Object):
+    """The kinds of disks that Kubernetes once attached itself, and now leaves to CSI drivers."""
+
+    gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
+    azure_disk: AzureDiskVolumeSource | None = None
+    cinder: CinderVolumeSource | None = None
+
+
+class ISCSIVolumeSource(Object):
+    """A disk behind iSCSI."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RBDVolumeSource(Object):
+    """An image of a Ceph cluster, which is known by its monitors."""
+
+    monitors: list[str] = []
+    pool: str = ""
+    image: str = ""
+    read_only: bool = False
+
+
+class CSIVolumeSource(Object):
+    """A volume that a CSI driver makes for this pod alone."""
+
+    driver: str = ""
+
+
+class Volume(InTreeSources):
     """A volume, as far as the place of a pod depends on it."""
 
+    name: str = ""
     image: ImageVolumeSource | None = None
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    iscsi: ISCSIVolumeSource | None = None
+    rbd: RBDVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
 
 
 class Toleration(Value, frozen=True):

@@ -11,6 +11,7 @@ from lib.kube.objects import LabelSelector, Node, Pod, PodDisruptionBudget, Tain
 from lib.kube.selectors import selects
 from lib.scheduling.affinity import Namespaces, Terms, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
+from lib.scheduling.volumes.storage import Storage
 from lib.scheduling.workloads import Workloads
 
 MAX_JOURNAL = 100_000
@@ -97,7 +98,9 @@ class Cache:
         self.namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
         self.group_sizes: dict[tuple[str, str], int | str] = {}  # of PodGroups, or why they aren't known
+        self.storage = Storage()  # claims, volumes and such
         self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be seen
+        self.removed: dict[str, Pod] = {}  # by uid: pods that are out of the picture for a try
         self.leaving: set[str] = set()  # uids of pods that are told to leave, and not yet seen to
         self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid: pods that room is made for, and where
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
@@ -358,10 +361,12 @@ class RemovedPods:
         node = self._cache.nodes[self._cache.node_of(pod)]
         node.remove(pod)
         self._nodes[_key(pod)], self._pods[_key(pod)] = node, pod
+        self._cache.removed[_key(pod)] = pod
 
     def give_back(self, pod: Pod) -> None:
         """Count a pod again."""
         self._nodes[_key(pod)].add(self._pods.pop(_key(pod)))
+        del self._cache.removed[_key(pod)]
 
 
 def _described(node: Node) -> tuple[object, ...]:

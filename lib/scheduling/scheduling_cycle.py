@@ -25,6 +25,7 @@ from lib.scheduling.framework.interface import (
     Code,
     PermitPlugin,
     Plugin,
+    PluginError,
     PostBindPlugin,
     PostFilterPlugin,
     PostFilterResult,
@@ -161,8 +162,12 @@ class Scheduler:
         return pick
 
     def _post_filter(self, decision: Decision, cache: Cache) -> None:
-        """Nothing fits: ask the plugins that may change that."""
-        if not self._post_filters or not cache.nodes:
+        """Nothing fits: ask the plugins that may change that.
+
+        No pod's leaving would help one that PreFilter has rejected for good: kube-scheduler 1.36 then tries
+        no preemption either.
+        """
+        if not self._post_filters or not cache.nodes or _is_rejected_for_good(decision):
             return
         rejected = {name: each.status for name, each in decision.rejected.items()}
 
@@ -271,7 +276,7 @@ class Scheduler:
 
     def _blame(self, error: BaseException) -> str:
         """Who failed, where, and why, in one line."""
-        if isinstance(error, ExtenderError):
+        if isinstance(error, ExtenderError | PluginError):
             return str(error)
         asked = self._asking.plugin
         name = asked.name if asked else "of nobody"
@@ -282,6 +287,12 @@ class Scheduler:
         last = (its_own or frames)[-1]  # what it calls may be a library's
         what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         return f"plugin {name} failed at {Path(last.filename).name}:{last.lineno}: {what}"
+
+
+def _is_rejected_for_good(decision: Decision) -> bool:
+    """Whether a PreFilter plugin says that a pod can't be placed, whoever else leaves."""
+    why = next(iter(decision.rejected.values())).status if decision.rejecting_plugin else None
+    return why is not None and why.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 def _runner_up(totals: list[int], pick: int) -> list[int]:

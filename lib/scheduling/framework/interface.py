@@ -79,6 +79,10 @@ class BadAnswerError(Exception):
     """A plugin answered what its extension point doesn't allow. The text says what, and of which function."""
 
 
+class PluginError(Exception):
+    """A plugin can't find out what it is asked. The text says who, where and why."""
+
+
 def checked(answer: Status | None) -> Status | None:
     """A plugin's answer, if it is one. BadAnswerError when it is anything else."""
     if answer is None or isinstance(answer, Status):

@@ -18,11 +18,15 @@ from lib.scheduling.plugins.node_ports import NodePorts
 from lib.scheduling.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
+from lib.scheduling.plugins.node_volume_limits import NodeVolumeLimits
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.plugins.priority_sort import PrioritySort
 from lib.scheduling.plugins.random_score import Random, RandomFilter
 from lib.scheduling.plugins.scheduling_gates import SchedulingGates
 from lib.scheduling.plugins.taint_toleration import TaintToleration
+from lib.scheduling.plugins.volume_binding import VolumeBinding
+from lib.scheduling.plugins.volume_restrictions import VolumeRestrictions
+from lib.scheduling.plugins.volume_zone import VolumeZone
 
 DEFAULT_PLUGINS: Mapping[str, int] = {
     "SchedulingGates": 0,
@@ -33,6 +37,10 @@ DEFAULT_PLUGINS: Mapping[str, int] = {
     "NodeAffinity": 2,
     "NodePorts": 0,
     "NodeResourcesFit": 1,
+    "VolumeRestrictions": 0,
+    "NodeVolumeLimits": 0,
+    "VolumeBinding": 0,
+    "VolumeZone": 0,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
     "DefaultPreemption": 0,
@@ -75,6 +83,10 @@ PLUGINS: Mapping[str, Maker] = {
     "NodeAffinity": _by_itself(NodeAffinity),
     "NodePorts": _by_itself(NodePorts),
     "NodeResourcesFit": _fit,
+    "VolumeRestrictions": _by_itself(VolumeRestrictions),
+    "NodeVolumeLimits": _by_itself(NodeVolumeLimits),
+    "VolumeBinding": _by_itself(VolumeBinding),
+    "VolumeZone": _by_itself(VolumeZone),
     "PodTopologySpread": _by_itself(PodTopologySpread),
     "InterPodAffinity": _by_itself(InterPodAffinity),
     "DefaultPreemption": lambda handle, arguments: DefaultPreemption(handle.extenders, **arguments),

@@ -1,0 +1,139 @@
+"""NodeVolumeLimits: no node gets more volumes of a CSI driver than the driver can attach there.
+
+Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+
+from lib.kube.objects import Pod
+from lib.kube.storage import CSINode, PersistentVolumeClaim
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import (
+    SKIP,
+    CycleState,
+    PluginError,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+from lib.scheduling.volumes import in_tree
+from lib.scheduling.volumes.claims import claim_name, why_not_owner
+from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
+from lib.scheduling.volumes.storage import Storage
+
+TOO_MANY = unschedulable("node(s) exceed max volume count")
+
+Attachable = tuple[str, str]
+"""A driver, and what tells a volume of it from others."""
+
+
+class _NotFoundError(Exception):
+    """A claim that the pod to be placed names isn't there."""
+
+
+class _NotOwnerError(Exception):
+    """A claim was not made for the ephemeral volume that is to have it."""
+
+
+@dataclass(frozen=True)
+class NodeVolumeLimits:
+    """Filters out nodes whose CSINode says that they can take no more volumes."""
+
+    name: str = "NodeVolumeLimits"
+
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
+        """A pod without any such volumes fits everywhere."""
+        if not any(claim_name(pod, volume) or plugin_of(volume) for volume in pod.spec.volumes):
+            return SKIP
+        state[self.name] = cache.storage
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node that can't take as many volumes as the pod brings."""
+        storage: Storage = state[self.name]
+        csi_node = storage.csi_nodes.get(node.name)
+        try:
+            new = _attachable(pod, storage, csi_node, is_new=True)
+            limits = _limits(csi_node)
+            if not new or not limits:
+                return None
+            attached = set[Attachable]()
+            for other in node.pods:
+                attached |= _attachable(other, storage, csi_node)
+        except _NotFoundError as error:
+            return unresolvable(str(error))
+        except _NotOwnerError as error:
+            raise PluginError(f'running "{self.name}" filter plugin: {error}') from error
+        new -= attached
+        count = Counter(driver for driver, _ in attached | _volume_attachments(node.name, storage))
+        wanted = Counter(driver for driver, _ in new)
+        exceeded = (
+            count[driver] + more > limits[driver] for driver, more in wanted.items() if driver in limits
+        )
+        return TOO_MANY if any(exceeded) else None
+
+
+def _limits(csi_node: CSINode | None) -> dict[str, int]:
+    """How many volumes can be attached, by driver; one that isn't named has no limit."""
+    drivers = (csi_node.spec.drivers if csi_node else None) or ()
+    return {
+        each.name: each.allocatable.count
+        for each in drivers
+        if each.allocatable and each.allocatable.count is not None
+    }
+
+
+def _attachable(
+    pod: Pod, storage: Storage, csi_node: CSINode | None, *, is_new: bool = False
+) -> set[Attachable]:
+    """The volumes of a pod that drivers attach; is_new: it is the one to be placed."""
+    found = set()
+    for volume in pod.spec.volumes:
+        named = claim_name(pod, volume)
+        if named is None:
+            if csi_node and (plugin := plugin_of(volume)):
+                found.add((plugin.driver, in_tree.volume_handle(volume)))
+            continue
+        claim = storage.claim(pod.metadata.namespace, named.name)
+        if claim is None:
+            if is_new:
+                about = f"{pod.metadata.namespace}/{named.name}"
+                why = f'looking up PVC {about}: persistentvolumeclaim "{named.name}" not found'
+                raise _NotFoundError(why)
+            continue
+        if named.ephemeral and (why_not := why_not_owner(pod, claim)):
+            raise _NotOwnerError(why_not)
+        if attachable := _of_claim(claim, storage, csi_node):
+            found.add(attachable)
+    return found
+
+
+def _of_claim(claim: PersistentVolumeClaim, storage: Storage, csi_node: CSINode | None) -> Attachable | None:
+    """What a claim's volume counts as; one that isn't there yet is told from others by the claim."""
+    volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+    if volume is None:
+        kind = storage.classes.get(claim.storage_class)
+        provisioner = kind.provisioner if kind else ""
+        if plugin := in_tree.PLUGINS.get(provisioner):
+            provisioner = plugin.driver if csi_node else ""
+        return (provisioner, f"claim {claim}") if provisioner else None
+    source = volume.spec.csi
+    if source is None and csi_node and plugin_of(volume.spec):
+        try:
+            source = in_tree.as_csi(volume).spec.csi
+        except TranslationError:
+            return None
+    return (
+        (source.driver, source.volume_handle) if source and source.driver and source.volume_handle else None
+    )
+
+
+def _volume_attachments(node_name: str, storage: Storage) -> set[Attachable]:
+    """What is attached to a node, whether a pod there still uses it or not."""
+    found = set()
+    for each in storage.attachments(node_name):
+        volume = storage.volumes.get(each.spec.source.persistent_volume_name or "")
+        if each.spec.attacher and volume and volume.spec.csi:
+            found.add((each.spec.attacher, volume.spec.csi.volume_handle))
+    return found

@@ -1,0 +1,87 @@
+"""VolumeBinding: a pod goes where its volumes are, or can be.
+
+Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
+"""
+
+from dataclasses import dataclass, field
+
+from lib.kube.objects import Pod
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable
+from lib.scheduling.volumes.binder import (
+    BinderError,
+    PodClaims,
+    PodVolumes,
+    assume_pod_volumes,
+    claims_of,
+    find_pod_volumes,
+    revert_assumed,
+)
+from lib.scheduling.volumes.claims import has_claims, why_not_usable
+from lib.scheduling.volumes.storage import Storage
+
+UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
+
+
+@dataclass
+class VolumesState:
+    """What is kept in the cycle state.
+
+    by_node: what the claims would get, of nodes that were looked at. assumed: what they are to get, as it is
+    to be written, once a node was picked.
+    """
+
+    storage: Storage
+    claims: PodClaims
+    by_node: dict[str, PodVolumes] = field(default_factory=dict)
+    assumed: PodVolumes | None = None
+
+
+@dataclass(frozen=True)
+class VolumeBinding:
+    """Filters out nodes from which bound volumes can't be reached, or where claims can't be bound.
+
+    bind_timeout_seconds: after which a pod whose volumes are still not bound is given up.
+    """
+
+    bind_timeout_seconds: int = 600
+    name: str = "VolumeBinding"
+
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
+        """Reject a pod with a claim that can't be used, or that should have been bound at once."""
+        if not has_claims(pod):
+            return SKIP
+        storage = cache.storage
+        if why_not := why_not_usable(pod, storage):
+            return unresolvable(why_not)
+        claims = claims_of(pod, storage)
+        if claims.immediate:
+            return unresolvable(UNBOUND_IMMEDIATE)
+        state[self.name] = VolumesState(storage, claims)
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node where the pod can't have its volumes."""
+        kept: VolumesState = state[self.name]
+        try:
+            found = find_pod_volumes(kept.claims, node.name, node.labels, kept.storage)
+        except BinderError as error:
+            raise PluginError(f'running "{self.name}" filter plugin: {error}') from error
+        if isinstance(found, PodVolumes):
+            kept.by_node[node.name] = found
+            return None
+        return unresolvable(*found)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Take the claims for bound to what they are to get on this node."""
+        kept: VolumesState | None = state.get(self.name)
+        if kept and kept.claims.delayed:
+            kept.assumed = assume_pod_volumes(kept.by_node[node_name], node_name, kept.storage)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        """Take them for unbound again."""
+        kept: VolumesState | None = state.get(self.name)
+        if kept and kept.assumed:
+            revert_assumed(kept.assumed, kept.storage)
+            kept.assumed = None

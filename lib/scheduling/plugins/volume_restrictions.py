@@ -1,0 +1,101 @@
+"""VolumeRestrictions: no pod gets a disk that another uses and won't share.
+
+Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lib.kube.objects import Pod, Volume
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.volumes.claims import NOT_FOUND
+
+DISK_CONFLICT = unschedulable("node(s) had no available disk")
+IN_USE = unschedulable(
+    "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+    "by another pod"
+)
+
+ONE_POD = "ReadWriteOncePod"
+
+
+@dataclass(frozen=True)
+class VolumeRestrictions:
+    """Filters out nodes where a disk is in use, and all if another pod has a claim that is for one alone."""
+
+    name: str = "VolumeRestrictions"
+
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
+        """Find out whether a claim that is for one pod alone is in use."""
+        alone: set[str] = set()
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            name = volume.persistent_volume_claim.claim_name
+            claim = cache.storage.claim(pod.metadata.namespace, name)
+            if claim is None:
+                return unresolvable(NOT_FOUND.format(name))
+            if ONE_POD in claim.spec.access_modes:
+                alone.add(name)
+        in_use = bool(alone) and _is_in_use(alone, pod.metadata.namespace, cache)
+        state[self.name] = in_use
+        return None if in_use or any(map(_is_disk, pod.spec.volumes)) else SKIP
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node where a disk of the pod's is in use, or any if a claim is."""
+        disks = [volume for volume in pod.spec.volumes if _is_disk(volume)]
+        if any(_conflict(disk, other) for disk in disks for pod in node.pods for other in pod.spec.volumes):
+            return DISK_CONFLICT
+        return IN_USE if state[self.name] else None
+
+
+def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:
+    """Whether a pod uses one of these claims. Only one should: if several do, one that is removed is enough.
+
+    So kube-scheduler counts, which tells by it whether preemption helps.
+    """
+    remaining = (pod for node in cache.nodes.values() for pod in node.pods)
+    removed = [*cache.removed.values()]
+    uses = [
+        name
+        for pod in (*removed, *remaining)
+        if pod.metadata.namespace == namespace
+        for name in _claims_by_name(pod)
+        if name in claims
+    ]
+    given_up = sum(
+        name in claims
+        for pod in removed
+        if pod.metadata.namespace == namespace
+        for name in _claims_by_name(pod)
+    )
+    return len(set(uses)) > given_up
+
+
+def _claims_by_name(pod: Pod) -> Iterable[str]:
+    """The claims that a pod names; those of ephemeral volumes are its own anyway."""
+    volumes = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return (volume.claim_name for volume in volumes if volume)
+
+
+def _is_disk(volume: Volume) -> bool:
+    """Whether a volume is one that pods may have to share."""
+    return bool(volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.rbd or volume.iscsi)
+
+
+def _conflict(one: Volume, other: Volume) -> bool:
+    """Whether two volumes are of the same disk, and it can't be shared: most can if both only read."""
+    ebs, ebs2 = one.aws_elastic_block_store, other.aws_elastic_block_store
+    if ebs and ebs2 and ebs.volume_id == ebs2.volume_id:
+        return True
+    gce, gce2 = one.gce_persistent_disk, other.gce_persistent_disk
+    if gce and gce2 and gce.pd_name == gce2.pd_name:
+        return not (gce.read_only and gce2.read_only)
+    iscsi, iscsi2 = one.iscsi, other.iscsi
+    if iscsi and iscsi2 and iscsi.iqn == iscsi2.iqn:
+        return not (iscsi.read_only and iscsi2.read_only)
+    rbd, rbd2 = one.rbd, other.rbd
+    if rbd and rbd2 and (rbd.pool, rbd.image) == (rbd2.pool, rbd2.image):
+        return bool({*rbd.monitors} & {*rbd2.monitors}) and not (rbd.read_only and rbd2.read_only)
+    return False

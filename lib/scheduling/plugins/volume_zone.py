@@ -1,0 +1,87 @@
+"""VolumeZone: a pod goes only to the zones and regions that the labels of its volumes name.
+
+Source: pkg/scheduler/framework/plugins/volumezone/volume_zone.go
+"""
+
+from dataclasses import dataclass
+
+from lib.kube.objects import Pod
+from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume
+from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable
+from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE
+
+CONFLICT = unresolvable("node(s) had no available volume zone")
+
+LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+"""What says where a volume is, and where a node is."""
+
+NEWER = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+"""The label that a node may have in place of an older one."""
+
+Topology = tuple[str, frozenset[str]]
+"""A label, and the values of it that will do."""
+
+
+@dataclass(frozen=True)
+class VolumeZone:
+    """Filters out nodes of other zones; one that says nothing of where it is passes."""
+
+    name: str = "VolumeZone"
+
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
+        """Find out where the volumes of the pod are that it names through claims."""
+        topologies: list[Topology] = []
+        for volume in pod.spec.volumes:
+            if volume.persistent_volume_claim is None:
+                continue
+            found = _topologies(pod, volume.persistent_volume_claim.claim_name, cache)
+            if isinstance(found, Status):
+                return found
+            topologies += found
+        state[self.name] = topologies
+        return None if topologies else SKIP
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node that is elsewhere."""
+        if not any(label in node.labels for label in LABELS):
+            return None
+        for label, values in state[self.name]:
+            where = node.labels.get(label, node.labels.get(NEWER.get(label, label)))
+            if where not in values:
+                return CONFLICT
+        return None
+
+
+def _topologies(pod: Pod, name: str, cache: Cache) -> list[Topology] | Status:
+    """Where the volume of a claim is, if it has one; or why the pod can't be placed."""
+    if not name:
+        return unresolvable("PersistentVolumeClaim had no name")
+    storage = cache.storage
+    claim = storage.claim(pod.metadata.namespace, name)
+    if claim is None:
+        return unresolvable(f'persistentvolumeclaim "{name}" not found')
+    if not claim.spec.volume_name:
+        if not claim.storage_class:
+            return unresolvable("PersistentVolumeClaim had no pv name and storageClass name")
+        kind = storage.classes.get(claim.storage_class)
+        if kind is None:
+            return unresolvable(f'storageclass.storage.k8s.io "{claim.storage_class}" not found')
+        if kind.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+            return []
+        return unresolvable("PersistentVolume had no name")
+    volume = storage.volumes.get(claim.spec.volume_name)
+    if volume is None:
+        return unresolvable(f'persistentvolume "{claim.spec.volume_name}" not found')
+    return topologies_of(volume)
+
+
+def topologies_of(volume: PersistentVolume) -> list[Topology]:
+    """Where a volume is, as its labels say; a label with an empty zone in it says nothing."""
+    found = []
+    for label in LABELS:
+        values = volume.metadata.labels.get(label)
+        zones = [each.strip() for each in (values or "").split(SEVERAL_ZONES)]
+        if values is not None and all(zones):
+            found.append((label, frozenset(zones)))
+    return found

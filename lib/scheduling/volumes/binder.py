@@ -1,0 +1,189 @@
+"""Which volumes a pod has, or could have, on a node.
+
+Source: pkg/scheduler/framework/plugins/volumebinding/binder.go
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import msgspec
+
+from lib.kube.objects import Pod
+from lib.kube.selectors import selects
+from lib.kube.storage import (
+    NO_PROVISIONER,
+    SELECTED_NODE,
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from lib.scheduling.volumes.claims import claim_names
+from lib.scheduling.volumes.in_tree import TranslationError, as_csi, is_migrated, plugin_of
+from lib.scheduling.volumes.matching import Candidates, allows, bound_to, candidates, reaches
+from lib.scheduling.volumes.storage import Storage, key_of
+
+AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
+NO_VOLUMES = "node(s) didn't find available persistent volumes to bind"
+NO_SPACE = "node(s) did not have enough free storage"
+NO_SUCH_VOLUMES = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
+
+
+class BinderError(Exception):
+    """What is to be known of a volume can't be found out; the text says why."""
+
+
+@dataclass
+class PodVolumes:
+    """What a pod's unbound claims would get on a node.
+
+    static: a volume that there is, for each of these claims. provisions: claims whose volumes are to be made.
+    """
+
+    static: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
+    provisions: list[PersistentVolumeClaim] = field(default_factory=list)
+
+
+@dataclass
+class PodClaims:
+    """A pod's claims: bound ones, those to be bound where the pod will run, and those that should be bound.
+
+    candidates: of each in `delayed` for which no node is selected yet, the volumes that it could have.
+    """
+
+    bound: list[PersistentVolumeClaim] = field(default_factory=list)
+    delayed: list[PersistentVolumeClaim] = field(default_factory=list)
+    immediate: list[PersistentVolumeClaim] = field(default_factory=list)
+    candidates: list[tuple[PersistentVolumeClaim, Candidates]] = field(default_factory=list)
+
+
+def claims_of(pod: Pod, storage: Storage) -> PodClaims:
+    """Sort out a pod's claims; all must be there."""
+    found = PodClaims()
+    for each in claim_names(pod):
+        claim = storage.claim(pod.metadata.namespace, each.name)
+        if claim is None:
+            raise BinderError(f'error getting PVC "{pod.metadata.namespace}/{each.name}"')
+        if claim.is_bound:
+            found.bound.append(claim)
+        elif not claim.spec.volume_name and _is_delayed(claim, storage):
+            found.delayed.append(claim)
+        else:
+            found.immediate.append(claim)
+    unselected = [claim for claim in found.delayed if SELECTED_NODE not in claim.metadata.annotations]
+    for claim in sorted(unselected, key=lambda claim: claim.size):
+        found.candidates.append((claim, candidates(claim, storage.volumes_of_class(claim.storage_class))))
+    return found
+
+
+def _is_delayed(claim: PersistentVolumeClaim, storage: Storage) -> bool:
+    found = storage.classes.get(claim.storage_class)
+    return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+
+
+def find_pod_volumes(
+    claims: PodClaims, node_name: str, labels: Mapping[str, str], storage: Storage
+) -> PodVolumes | list[str]:
+    """What a pod's unbound claims would get on a node; or why it can't run there.
+
+    TranslationError when a bound volume can't be understood.
+    """
+    reasons = _why_not_bound(claims.bound, node_name, labels, storage)
+    found = PodVolumes()
+    if not claims.delayed:
+        return reasons or found
+    selected = [claim for claim in claims.delayed if SELECTED_NODE in claim.metadata.annotations]
+    if any(claim.metadata.annotations[SELECTED_NODE] != node_name for claim in selected):
+        return sorted([*reasons, NO_VOLUMES], key=ORDER.index)
+    taken: set[str] = set()
+    for claim, some in claims.candidates:
+        volume = some.best_on(labels, taken)
+        if volume:
+            found.static.append((claim, volume))
+            taken.add(volume.metadata.name)
+        else:
+            selected.append(claim)
+    for claim in selected:
+        if why_not := _why_not_provisioned(claim, labels, storage):
+            return sorted([*reasons, why_not], key=ORDER.index)
+    found.provisions = selected
+    return reasons or found
+
+
+ORDER = (AFFINITY, NO_VOLUMES, NO_SPACE, NO_SUCH_VOLUMES)
+"""In which order reasons are given."""
+
+
+def _why_not_bound(
+    bound: list[PersistentVolumeClaim], node_name: str, labels: Mapping[str, str], storage: Storage
+) -> list[str]:
+    """Why volumes that the pod has can't be used on a node."""
+    for claim in bound:
+        volume = storage.volumes.get(claim.spec.volume_name)
+        if volume is None:
+            return [NO_SUCH_VOLUMES]
+        plugin = plugin_of(volume.spec)
+        if plugin and is_migrated(plugin, storage.csi_nodes.get(node_name)):
+            try:
+                volume = as_csi(volume)
+            except TranslationError as error:
+                raise BinderError(f"could not translate pv: {error}") from error
+        if not reaches(volume.required_nodes, labels):
+            return [AFFINITY]
+    return []
+
+
+def _why_not_provisioned(
+    claim: PersistentVolumeClaim, labels: Mapping[str, str], storage: Storage
+) -> str | None:
+    """Why a claim's volume can't be made for a node with these labels."""
+    kind = storage.classes.get(claim.storage_class)
+    if kind is None:
+        raise BinderError(f'failed to find storage class "{claim.storage_class}"')
+    if kind.provisioner in ("", NO_PROVISIONER) or not allows(kind.allowed_topologies, labels):
+        return NO_VOLUMES
+    return None if _has_capacity(claim, kind, labels, storage) else NO_SPACE
+
+
+def _has_capacity(
+    claim: PersistentVolumeClaim, kind: StorageClass, labels: Mapping[str, str], storage: Storage
+) -> bool:
+    """Whether there is space for a claim, as far as the driver says how much there is."""
+    driver = storage.csi_drivers.get(kind.provisioner)
+    if not claim.size or driver is None or not driver.spec.storage_capacity:
+        return True
+    return any(
+        each.storage_class_name == kind.metadata.name
+        and each.largest_volume is not None
+        and each.largest_volume.value >= claim.size.value
+        and selects(each.node_topology, labels)
+        for each in storage.capacities()
+    )
+
+
+def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) -> PodVolumes:
+    """Take claims and volumes for bound, so that no other pod is given them; as they are to be written."""
+    assumed = PodVolumes()
+    for claim, volume in volumes.static:
+        bound = bound_to(volume, claim)
+        if bound is not volume:
+            storage.volumes.assume(bound)
+        assumed.static.append((claim, bound))
+    for claim in volumes.provisions:
+        if SELECTED_NODE in claim.metadata.annotations:
+            assumed.provisions.append(claim)
+            continue
+        annotations = {**claim.metadata.annotations, SELECTED_NODE: node_name}
+        metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
+        selected = msgspec.structs.replace(claim, metadata=metadata)
+        storage.claims.assume(selected)
+        assumed.provisions.append(selected)
+    return assumed
+
+
+def revert_assumed(volumes: PodVolumes, storage: Storage) -> None:
+    """Assume nothing any more of a pod's claims and volumes."""
+    for _, volume in volumes.static:
+        storage.volumes.restore(volume.metadata.name)
+    for claim in volumes.provisions:
+        storage.claims.restore(key_of(claim.metadata))

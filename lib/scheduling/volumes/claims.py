@@ -1,0 +1,68 @@
+"""The claims of a pod: those that it names, and those that are made for its ephemeral volumes.
+
+Source: component-helpers/storage/ephemeral/ephemeral.go and
+pkg/scheduler/framework/plugins/volumebinding/volume_binding.go, podHasPVCs
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lib.kube.objects import Pod, Volume
+from lib.kube.storage import PersistentVolumeClaim
+from lib.scheduling.volumes.storage import Storage
+
+NOT_FOUND = 'persistentvolumeclaim "{}" not found'
+NOT_CREATED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'
+LOST = 'persistentvolumeclaim "{}" bound to non-existent persistentvolume "{}"'
+BEING_DELETED = 'persistentvolumeclaim "{}" is being deleted'
+NOT_OWNER = "PVC {} was not created for pod {} (pod is not owner)"
+
+
+@dataclass(frozen=True)
+class ClaimName:
+    """A claim of a pod, by its name; ephemeral: it is to be made for the pod."""
+
+    name: str
+    ephemeral: bool
+
+
+def claim_name(pod: Pod, volume: Volume) -> ClaimName | None:
+    """The claim that a volume of a pod stands for; None if it is of another kind."""
+    if volume.persistent_volume_claim:
+        return ClaimName(volume.persistent_volume_claim.claim_name, ephemeral=False)
+    if volume.ephemeral:
+        return ClaimName(f"{pod.metadata.name}-{volume.name}", ephemeral=True)
+    return None
+
+
+def claim_names(pod: Pod) -> Iterator[ClaimName]:
+    """The claims of a pod, in the order of its volumes."""
+    return (found for volume in pod.spec.volumes if (found := claim_name(pod, volume)))
+
+
+def has_claims(pod: Pod) -> bool:
+    """Whether a volume of a pod is a claim."""
+    return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+
+
+def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
+    """Why a claim isn't the one that was made for an ephemeral volume of a pod; None if it is."""
+    controllers = (each.uid for each in claim.metadata.owner_references if each.controller)
+    if claim.metadata.namespace == pod.metadata.namespace and pod.metadata.uid in controllers:
+        return None
+    return NOT_OWNER.format(claim, pod)
+
+
+def why_not_usable(pod: Pod, storage: Storage) -> str | None:
+    """Why a claim of a pod can't be used at all, wherever the pod is to run; None if all can be."""
+    for each in claim_names(pod):
+        claim = storage.claim(pod.metadata.namespace, each.name)
+        if claim is None:
+            return (NOT_CREATED if each.ephemeral else NOT_FOUND).format(each.name)
+        if claim.status.phase == "Lost":
+            return LOST.format(each.name, claim.spec.volume_name)
+        if claim.metadata.deletion_timestamp:
+            return BEING_DELETED.format(each.name)
+        if each.ephemeral and (why := why_not_owner(pod, claim)):
+            return why
+    return None

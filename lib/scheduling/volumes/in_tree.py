@@ -1,0 +1,143 @@
+"""Disks of clouds that a volume or a pod names itself, as volumes of the CSI drivers that stand for them.
+
+Source: k8s.io/csi-translation-lib, and pkg/scheduler/framework/plugins/nodevolumelimits/utils.go
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from lib.kube.objects import InTreeSources, NodeSelector, NodeSelectorTerm, Requirement
+from lib.kube.storage import (
+    MIGRATED_PLUGINS,
+    CSINode,
+    CSIPersistentVolumeSource,
+    PersistentVolume,
+    VolumeNodeAffinity,
+)
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION = "failure-domain.beta.kubernetes.io/region"
+
+SEVERAL_ZONES = "__"
+"""Stands between zones where a label names several."""
+
+
+@dataclass(frozen=True)
+class InTreePlugin:
+    """A plugin that Kubernetes had, the CSI driver in its place, and that driver's label for zones."""
+
+    name: str
+    driver: str
+    zone_key: str = ""
+
+
+GCE_PD = InTreePlugin("kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone")
+AWS_EBS = InTreePlugin("kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone")
+AZURE_DISK = InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com")
+CINDER = InTreePlugin(
+    "kubernetes.io/cinder", "cinder.csi.openstack.org", "topology.cinder.csi.openstack.org/zone"
+)
+
+PLUGINS = {each.name: each for each in (GCE_PD, AWS_EBS, AZURE_DISK, CINDER)}
+
+
+class TranslationError(Exception):
+    """A volume can't be taken for one of a CSI driver; the text says why."""
+
+
+def plugin_of(source: InTreeSources) -> InTreePlugin | None:
+    """The plugin that a volume needs; None if it isn't an in-tree one."""
+    if source.gce_persistent_disk:
+        return GCE_PD
+    if source.aws_elastic_block_store:
+        return AWS_EBS
+    if source.azure_disk:
+        return AZURE_DISK
+    return CINDER if source.cinder else None
+
+
+def volume_handle(source: InTreeSources, zones: str = "") -> str:
+    """What the CSI driver calls the disk; `zones` is a label's value. TranslationError if that is no good."""
+    if source.gce_persistent_disk:
+        where = "zones/UNSPECIFIED"
+        if zones:
+            names = zones.split(SEVERAL_ZONES)
+            where = f"zones/{zones}" if len(names) == 1 else f"regions/{_region(names)}"
+        return f"projects/UNSPECIFIED/{where}/disks/{source.gce_persistent_disk.pd_name}"
+    if source.aws_elastic_block_store:
+        return source.aws_elastic_block_store.volume_id.rpartition("/")[2]  # aws://zone/id, or the id alone
+    if source.azure_disk:
+        return source.azure_disk.disk_uri
+    return source.cinder.volume_id if source.cinder else ""
+
+
+def _region(zones: list[str]) -> str:
+    """The one region that all zones are of."""
+    for zone in zones:
+        if len(zone.split("-")) != 3:
+            expected = "zone in unexpected format, expected: {locale}-{region}-{zone}, got: " + zone
+            raise TranslationError(f"failed to get region from zones: {expected}")
+    regions = {zone.rpartition("-")[0] for zone in zones}
+    if len(regions) != 1:
+        got = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        several = f"multiple or no regions gotten from zones, got: map[{got}]"
+        raise TranslationError(f"failed to get region from zones: {several}")
+    return regions.pop()
+
+
+def is_migrated(plugin: InTreePlugin, csi_node: CSINode | None) -> bool:
+    """Whether a node says that a CSI driver stands for a plugin there."""
+    said = csi_node.metadata.annotations.get(MIGRATED_PLUGINS, "") if csi_node else ""
+    return plugin.name in said.split(",")
+
+
+def as_csi(volume: PersistentVolume) -> PersistentVolume:
+    """A volume as one of the CSI driver that stands for its plugin. TranslationError when it can't be.
+
+    Zones in its node affinity, or else in its labels, become the driver's.
+    """
+    plugin = plugin_of(volume.spec)
+    if plugin is None:
+        return volume
+    labels = volume.metadata.labels
+    handle = volume_handle(volume.spec, labels.get(BETA_ZONE) or labels.get(ZONE, ""))
+    spec = msgspec.structs.replace(
+        volume.spec,
+        gce_persistent_disk=None,
+        aws_elastic_block_store=None,
+        azure_disk=None,
+        cinder=None,
+        csi=CSIPersistentVolumeSource(plugin.driver, handle),
+        node_affinity=_translated(volume, plugin.zone_key) if plugin.zone_key else volume.spec.node_affinity,
+    )
+    return msgspec.structs.replace(volume, spec=spec)
+
+
+def _translated(volume: PersistentVolume, zone_key: str) -> VolumeNodeAffinity | None:
+    """The node affinity, in the driver's terms (in_tree_volume.go, translateTopologyFromInTreeToCSI)."""
+    terms = volume.required_nodes.node_selector_terms if volume.required_nodes else ()
+    labels = volume.metadata.labels
+    keys = {each.key for term in terms for each in term.match_expressions}
+    beta = ZONE not in keys and (BETA_ZONE in keys or (ZONE not in labels and BETA_ZONE in labels))
+    zone = BETA_ZONE if beta else ZONE
+    if any(each.values for term in terms for each in term.match_expressions if each.key == zone):
+        terms = tuple(_renamed(term, zone, zone_key) for term in terms)
+    elif zones := {each.strip() for each in labels.get(zone, "").split(SEVERAL_ZONES)} - {""}:
+        inside = Requirement(zone_key, "In", tuple(sorted(zones)))
+        terms = tuple(
+            msgspec.structs.replace(term, match_expressions=(*term.match_expressions, inside))
+            for term in terms or (NodeSelectorTerm(),)
+        )
+    if beta:
+        terms = tuple(_renamed(term, BETA_REGION, REGION) for term in terms)
+    return VolumeNodeAffinity(NodeSelector(terms)) if terms else volume.spec.node_affinity
+
+
+def _renamed(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
+    """A term with another key in place of one."""
+    expressions = tuple(
+        msgspec.structs.replace(each, key=new) if each.key == old else each for each in term.match_expressions
+    )
+    return msgspec.structs.replace(term, match_expressions=expressions)

@@ -1,0 +1,178 @@
+"""What is known of volumes: claims, volumes and what they depend on, with what was assumed of them.
+
+Source: pkg/scheduler/util/assumecache/assume_cache.go
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Generic, TypeVar
+
+from lib.kube.objects import ObjectMeta
+from lib.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+
+StorageObject = (
+    PersistentVolumeClaim
+    | PersistentVolume
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
+
+T = TypeVar("T", PersistentVolumeClaim, PersistentVolume)
+
+
+class AssumeCache(Generic[T]):
+    """Objects as the API server has them, by `key_of` their metadata; some are assumed to be otherwise.
+
+    What is assumed holds until the API server's object is another one, or until it is restored.
+    """
+
+    def __init__(self) -> None:
+        self._stored: dict[str, T] = {}
+        self._assumed: dict[str, T] = {}
+
+    def get(self, key: str) -> T | None:
+        """An object, with what was assumed of it."""
+        return self._assumed.get(key) or self._stored.get(key)
+
+    def get_stored(self, key: str) -> T | None:
+        """An object as the API server has it."""
+        return self._stored.get(key)
+
+    def __iter__(self) -> Iterator[T]:
+        return (self._assumed.get(key, stored) for key, stored in self._stored.items())
+
+    def put(self, thing: T) -> None:
+        """Take over what the API server has; what was assumed of an earlier version doesn't hold any more."""
+        key = key_of(thing.metadata)
+        before = self._stored.get(key)
+        self._stored[key] = thing
+        if before is None or before.metadata.resource_version != thing.metadata.resource_version:
+            self._assumed.pop(key, None)
+
+    def delete(self, key: str) -> None:
+        """The API server has it no longer."""
+        self._stored.pop(key, None)
+        self._assumed.pop(key, None)
+
+    def assume(self, thing: T) -> None:
+        """Take an object for what it is about to become."""
+        self._assumed[key_of(thing.metadata)] = thing
+
+    def restore(self, key: str) -> None:
+        """Assume nothing any more of an object."""
+        self._assumed.pop(key, None)
+
+
+class Storage:
+    """All objects that the place of a pod with volumes depends on.
+
+    version: grows with each change of them.
+    """
+
+    def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
+        self.version = 0
+        self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
+        self.volumes = AssumeCache[PersistentVolume]()  # by name
+        self.classes: dict[str, StorageClass] = {}
+        self.csi_nodes: dict[str, CSINode] = {}
+        self.csi_drivers: dict[str, CSIDriver] = {}
+        self._capacities: dict[str, CSIStorageCapacity] = {}
+        self._attachments: dict[str, dict[str, VolumeAttachment]] = {}  # by node, by name
+        self._volumes_of_class: dict[str, dict[str, None]] = {}  # their names, in the order of their coming
+        for each in objects:
+            self.put(each)
+
+    def put(self, thing: StorageObject) -> None:
+        """Take over an object as the API server has it."""
+        self.version += 1
+        name = thing.metadata.name
+        match thing:
+            case PersistentVolumeClaim():
+                self.claims.put(thing)
+            case PersistentVolume():
+                before = self.volumes.get_stored(name)
+                if before is None or before.storage_class != thing.storage_class:
+                    self._unlist(before)
+                    self._volumes_of_class.setdefault(thing.storage_class, {})[name] = None
+                self.volumes.put(thing)
+            case StorageClass():
+                self.classes[name] = thing
+            case CSINode():
+                self.csi_nodes[name] = thing
+            case CSIDriver():
+                self.csi_drivers[name] = thing
+            case CSIStorageCapacity():
+                self._capacities[key_of(thing.metadata)] = thing
+            case VolumeAttachment():
+                self._attachments.setdefault(thing.spec.node_name, {})[name] = thing
+
+    def delete(self, thing: StorageObject) -> None:
+        """Forget an object that the API server has no longer."""
+        self.version += 1
+        name = thing.metadata.name
+        match thing:
+            case PersistentVolumeClaim():
+                self.claims.delete(key_of(thing.metadata))
+            case PersistentVolume():
+                self._unlist(self.volumes.get_stored(name))
+                self.volumes.delete(name)
+            case StorageClass():
+                self.classes.pop(name, None)
+            case CSINode():
+                self.csi_nodes.pop(name, None)
+            case CSIDriver():
+                self.csi_drivers.pop(name, None)
+            case CSIStorageCapacity():
+                self._capacities.pop(key_of(thing.metadata), None)
+            case VolumeAttachment():
+                self._attachments.get(thing.spec.node_name, {}).pop(name, None)
+
+    def _unlist(self, volume: PersistentVolume | None) -> None:
+        if volume:
+            del self._volumes_of_class[volume.storage_class][volume.metadata.name]
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """A claim, with what was assumed of it."""
+        return self.claims.get(f"{namespace}/{name}")
+
+    def volumes_of_class(self, name: str) -> list[PersistentVolume]:
+        """The volumes of a StorageClass; "" for those of none."""
+        found = (self.volumes.get(each) for each in self._volumes_of_class.get(name, ()))
+        return [each for each in found if each]
+
+    def capacities(self) -> Iterable[CSIStorageCapacity]:
+        """What drivers say that they can provision."""
+        return self._capacities.values()
+
+    def attachments(self, node_name: str) -> Iterable[VolumeAttachment]:
+        """What is attached to a node, or is going to be."""
+        return self._attachments.get(node_name, {}).values()
+
+    def objects(self) -> Iterator[StorageObject]:
+        """All of them, as the API server has them or as was assumed."""
+        attachments = (each.values() for each in self._attachments.values())
+        return chain(
+            self.claims,
+            self.volumes,
+            self.classes.values(),
+            self.csi_nodes.values(),
+            self.csi_drivers.values(),
+            self._capacities.values(),
+            chain.from_iterable(attachments),
+        )
+
+
+def key_of(metadata: ObjectMeta) -> str:
+    """What an object is known by among those of its kind: `namespace/name`, or its name if it has none."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name

@@ -17,9 +17,9 @@ import msgspec
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, Service, decode_hook
 from lib.scheduling.cache import Cache
-from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
 from scripts.benchmark import objects
 from scripts.benchmark.client import Json

@@ -168,7 +168,14 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         names = [each.scheduler_name for each in profiles]
         in_full = bool(options.explain) or options.verbose
         schedulers = {
-            name: Scheduler(profile, random, extenders, in_full=in_full, observer=observer.cycles_of(name))
+            name: Scheduler(
+                profile,
+                random,
+                extenders,
+                in_full=in_full,
+                clock=time.monotonic,
+                record=observer.record_for(name),
+            )
             for name, profile in zip(names, profiles, strict=True)
         }
         clerk = Clerk(

@@ -8,9 +8,9 @@ import pytest
 from objects import node, pod
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.feasibility import enough_nodes
+from lib.scheduling.feasibility import feasible_nodes_to_find
 from lib.scheduling.framework.interface import (
     SKIP,
     FilterPlugin,
@@ -23,6 +23,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
     wait,
 )
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber
@@ -273,7 +274,7 @@ def test_a_score_out_of_range_is_an_error(score: Any) -> None:
     ],
 )
 def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, enough: int) -> None:
-    assert enough_nodes(nodes, percentage) == enough
+    assert feasible_nodes_to_find(nodes, percentage) == enough
 
 
 def test_the_next_search_begins_where_the_last_one_ended() -> None:

@@ -4,6 +4,7 @@ import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +24,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache as Picture
-from lib.scheduling.cache import NodeInfo
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import BackoffSettings, SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -218,8 +219,9 @@ class Fails:
 )
 def test_how_extension_points_end(name: str, points: dict[str, str]) -> None:
     told = Told()
-    observer = told.metrics.cycles_of("my-scheduler")
-    scheduler = Scheduler(Profile("my-scheduler", (Fails(),), {}), Random(1), observer=observer)
+    record = told.metrics.record_for("my-scheduler")
+    profile = Profile("my-scheduler", (Fails(),), {})
+    scheduler = Scheduler(profile, Random(1), clock=time.monotonic, record=record)
     decision = scheduler.schedule_one(pod(name), Picture([node()]))
     assert 0 <= decision.seconds < 5
     family = told.end_tick().families["scheduler_framework_extension_point_duration_seconds"]

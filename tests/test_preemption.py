@@ -107,7 +107,7 @@ def picture(
     cluster = Cache([each for each, _ in places], [each for _, pods in places for each in pods])
     cluster.budgets = list(budgets)
     for pod, where in nominated:
-        cluster.nominate(pod, where)
+        cluster.nominator.add(pod, where)
     return cluster
 
 
@@ -454,12 +454,12 @@ def state_of(cluster: Cache) -> Any:
 @pytest.mark.parametrize("case", [pytest.param(each, id=each.rule) for each in CASES])
 def test_a_dry_run_leaves_the_picture_as_it_is(case: Case) -> None:
     cluster = picture(case.places, case.budgets, case.nominated)
-    before, leaving, kept = state_of(cluster), set(cluster.leaving), cluster.nominated_node(case.pod)
+    before, leaving, kept = state_of(cluster), set(cluster.leaving), cluster.nominator.node_of(case.pod)
     decision = decide(case.pod, cluster)
     assert state_of(cluster) == before
     # Only from now on the victims count as leaving, and the place is kept.
     assert cluster.leaving == leaving | {each.metadata.uid for each in decision.victims}
-    assert cluster.nominated_node(case.pod) == (decision.nominated or kept)
+    assert cluster.nominator.node_of(case.pod) == (decision.nominated or kept)
 
 
 def test_without_the_plugin_nothing_is_nominated() -> None:
@@ -496,7 +496,7 @@ def test_a_place_is_kept_from_pods_that_are_not_more_important(priority: int, pl
 def test_a_place_is_kept_no_longer_than_it_is_wanted() -> None:
     first = new("4", 20, "first")
     cluster = picture([on("n1")], nominated=[(first, "n1")])
-    cluster.nominate(first, "")
+    cluster.nominator.add(first, "")
     assert decide(new("1"), cluster).node_name == "n1"
 
 
@@ -526,7 +526,7 @@ def test_from_the_victims_to_the_place() -> None:
 
     first = decide(pod, cluster)
     assert (first.nominated, names(first.victims)) == ("n1", {"x"})
-    assert cluster.nominated_node(pod) == "n1"
+    assert cluster.nominator.node_of(pod) == "n1"
 
     cluster.apply(Change(Kind.MODIFIED, on("n1", a("x", 1, "4", leaving=SCHEDULER))[1][0]))
     second = decide(pod, cluster)
@@ -536,7 +536,7 @@ def test_from_the_victims_to_the_place() -> None:
     cluster.apply(Change(Kind.DELETED, victim))
     assert decide(rival, cluster).node_name is None  # though there is room, it is another's
     assert decide(pod, cluster).node_name == "n1"
-    assert cluster.nominated_node(pod) is None
+    assert cluster.nominator.node_of(pod) is None
 
 
 def test_the_search_goes_on_until_no_budget_is_violated() -> None:

@@ -16,8 +16,9 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from lib.kube.objects import Node, ObjectMeta, Pod
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, Status, unresolvable, unschedulable
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.preemption import Victims
 
 log = logging.getLogger(__name__)

@@ -7,7 +7,6 @@ from pathlib import Path
 from reprlib import repr as short
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import NodeInfo
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     BadAnswerError,
@@ -15,6 +14,7 @@ from lib.scheduling.framework.interface import (
     Status,
     unschedulable,
 )
+from lib.scheduling.node_info import NodeInfo
 
 
 class _Function:

@@ -4,7 +4,7 @@ from functools import lru_cache
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cache import NodeInfo
+from lib.scheduling.node_info import NodeInfo
 
 
 def new_node(change: AnyChange) -> NodeInfo | None:

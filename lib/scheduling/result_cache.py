@@ -1,17 +1,20 @@
-"""What plugins answered about nodes, kept for pods that they can't tell apart.
+"""Keeps what plugins said about nodes, for pods that are alike.
 
-A burst is mostly of pods alike, and what a plugin says of a node and one of them holds for all of them, until
-the node changes: after each placement only that node is looked at again. Plugins that look at other nodes'
-pods (spreading, pod affinity) say nothing that could be kept; they are asked about each pod.
+Most pods of a burst are alike. What a plugin says about a node and one of them holds for all of them until
+the node changes, so after each placement only one node is evaluated again. Plugins that read other nodes'
+pods (topology spread, pod affinity) have no results that could be kept; they run for each pod.
+
+Counterpart in kube-scheduler: pkg/scheduler/framework/runtime/batch.go, which reuses the order of nodes;
+here, the results of each plugin are kept.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence, Set
+from collections import OrderedDict
+from collections.abc import Collection, Hashable, Iterable, Sequence, Set
 from reprlib import repr as short
 from typing import cast
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, ChangedNodes, NodeInfo
-from lib.scheduling.columns import NodeSlice
+from lib.scheduling.cache import Cache, ChangedNodes
 from lib.scheduling.decision import Rejection
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
@@ -25,48 +28,119 @@ from lib.scheduling.framework.interface import (
     Plugin,
     PreFilterPlugin,
     PreScorePlugin,
-    Profile,
     ScoreNodesPlugin,
     ScorePlugin,
     SignPlugin,
     Status,
     checked,
 )
+from lib.scheduling.framework.runtime import Framework
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 
-NOT_EVALUATED, UNSCORED = Rejection("", SKIP), -1
-"""Stand where no plugin has been asked yet."""
+NOT_EVALUATED, NOT_SCORED = Rejection("", SKIP), -1
+"""The result for a node that no plugin has been asked about yet."""
 
 FEW = 8
-"""So many nodes a plugin is asked about one by one; what it takes to look at columns isn't worth it yet."""
+"""For at most this many nodes, `filter_nodes` and `score_nodes` are slower than a call for each node."""
 
-PreFiltered = Set[str] | Status | None
-"""What a PreFilter plugin answers."""
+MAX_SIGNATURES = 32
+"""Results are kept for this many kinds of pods; those not used for longest are dropped."""
 
-
-class Asking:
-    """The plugin that is being asked; it is to blame for what goes wrong meanwhile."""
-
-    plugin: Plugin | None = None
+PreFilterAnswer = Set[str] | Status | None
+"""What a PreFilter plugin returns."""
 
 
-def pre_filter(plugin: PreFilterPlugin, state: CycleState, pod: Pod, cache: Cache) -> PreFiltered:
-    """Ask PreFilter. BadAnswerError when the answer is none."""
-    answer = plugin.pre_filter(state, pod, cache)
-    return answer if isinstance(answer, Set) else checked(answer)
+class PluginGroup:
+    """The plugins of a profile whose kept results are invalidated by the same changes.
+
+    depends_on: which changes these are; None for plugins whose results aren't kept. filters: each with its
+    index among all filters of the profile.
+    """
+
+    def __init__(self, framework: Framework, depends_on: DependsOn | None) -> None:
+        self._framework, profile = framework, framework.profile
+        indexed = list(enumerate(profile.with_point(FilterPlugin)))
+        names = {each.name for each in profile.plugins if _depends_on(each) == depends_on}
+        self.signers = [each for each in profile.with_point(SignPlugin) if each.name in names]
+        self.pre_filters = [each for each in profile.with_point(PreFilterPlugin) if each.name in names]
+        self.filters = [(i, each) for i, each in indexed if each.name in names]
+        self.pre_scorers = [each for each in profile.scoring(PreScorePlugin) if each.name in names]
+        self.scorers = [each for each in profile.scoring(ScorePlugin) if each.name in names]
+        self.normalizers = {each.name for each in self.scorers if isinstance(each, NormalizeScorePlugin)}
+        self.weights = profile.weights
+        self._filter_index = {each.name: i for i, each in indexed}
+
+    def sign(self, pod: Pod) -> Hashable:
+        """A value that is equal for all pods that these plugins can't tell apart."""
+        return tuple([plugin.sign_pod(pod) for plugin in self._framework.each(self.signers)])
+
+    def pre_filter(
+        self, plugin: PreFilterPlugin, state: CycleState, pod: Pod, cache: Cache
+    ) -> PreFilterAnswer:
+        """Run PreFilter. BadAnswerError when it returns something else."""
+        self._framework.running = plugin
+        answer = plugin.pre_filter(state, pod, cache)
+        return answer if isinstance(answer, Set) else checked(answer)
+
+    def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> set[str]:
+        """Run PreScore; the names of the plugins that skip. BadAnswerError when one rejects."""
+        skipped = set()
+        for plugin in self._framework.each(self.pre_scorers):
+            status = checked(plugin.pre_score(state, pod, cache, nodes))
+            if status and status != SKIP:
+                raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
+            if status:
+                skipped.add(plugin.name)
+        return skipped
+
+    def first_rejections(
+        self,
+        filters: Sequence[tuple[int, FilterPlugin]],
+        known: Sequence[Rejection | None],
+        state: CycleState,
+        pod: Pod,
+        nodes: NodeSlice,
+    ) -> list[Rejection | None]:
+        """For each node the rejection of the first filter that rejects it. One filter after the other runs.
+
+        filters: those to run, each with its index among all. known: rejections by other filters; one stands
+        unless a filter with a lower index rejects the node.
+        """
+        found = list(known)
+        index = self._filter_index
+        for own_index, plugin in filters:
+            self._framework.running = plugin
+            asked = [i for i, before in enumerate(found) if not before or index[before.plugin] >= own_index]
+            statuses = _filter(plugin, state, pod, nodes.some(asked))
+            for i, status in zip(asked, statuses, strict=True):
+                if status is not None:
+                    checked(status)
+                    found[i] = Rejection(plugin.name, status)
+        return found
+
+    def scores(self, plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
+        """Run Score for these nodes."""
+        self._framework.running = plugin
+        if len(nodes) > FEW and hasattr(plugin, "score_nodes"):
+            return cast(ScoreNodesPlugin, plugin).score_nodes(state, pod, nodes)
+        score = plugin.score
+        return [score(state, pod, node) for node in nodes]
 
 
-def skips_score(
-    plugin: PreScorePlugin, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
-) -> bool:
-    """Ask PreScore; whether `score` is to be left out. BadAnswerError when the answer is another."""
-    status = checked(plugin.pre_score(state, pod, cache, nodes))
-    if status and status != SKIP:
-        raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
-    return status is not None
+def _filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+    if len(nodes) > FEW and hasattr(plugin, "filter_nodes"):  # isinstance of a protocol takes long
+        return cast(FilterNodesPlugin, plugin).filter_nodes(state, pod, nodes)
+    run = plugin.filter
+    return [run(state, pod, node) for node in nodes]
+
+
+def _depends_on(plugin: Plugin) -> DependsOn | None:
+    return plugin.reads if isinstance(plugin, SignPlugin) else None
 
 
 def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
-    """BadAnswerError, which names the node, when one of the scores isn't one."""
+    """BadAnswerError, which names the node, when a score is not a whole number from 0 to 100."""
     if set(map(type, scores)) == {int} and min(scores) >= 0 and max(scores) <= MAX_NODE_SCORE:
         return
     for name, score in zip(node_names, scores, strict=True):
@@ -74,165 +148,125 @@ def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
             raise BadAnswerError(f"score {short(score)} of node {name}, not one from 0 to {MAX_NODE_SCORE}")
 
 
-class PluginGroup:
-    """The plugins of a profile whose answers stand equally long; filters with their places among all."""
-
-    def __init__(self, profile: Profile, reads: DependsOn | None) -> None:
-        placed = list(enumerate(profile.with_point(FilterPlugin)))
-        names = {each.name for each in profile.plugins if _reads(each) == reads}
-        self.signers = [each for each in profile.with_point(SignPlugin) if each.name in names]
-        self.pre_filters = [each for each in profile.with_point(PreFilterPlugin) if each.name in names]
-        self.filters = [(i, each) for i, each in placed if each.name in names]
-        self.pre_scorers = [each for each in profile.scoring(PreScorePlugin) if each.name in names]
-        self.scorers = [each for each in profile.scoring(ScorePlugin) if each.name in names]
-        self.normalizers = {each.name for each in self.scorers if isinstance(each, NormalizeScorePlugin)}
-        self.weights = profile.weights
-        self.node_index: Mapping[str, int] = {each.name: i for i, each in placed}
-
-    def sign(self, pod: Pod, asking: Asking) -> Hashable:
-        """What these plugins can tell pods apart by."""
-        signs = []
-        for plugin in self.signers:
-            asking.plugin = plugin
-            signs.append(plugin.sign_pod(pod))
-        return tuple(signs)
-
-
-def _reads(plugin: Plugin) -> DependsOn | None:
-    return plugin.reads if isinstance(plugin, SignPlugin) else None
-
-
 class PluginResults:
-    """What the plugins of a tier say of each node and one sort of pods, and those of the tier `below`.
+    """What the plugins of a group say about each node for one kind of pods, with the results of `base`.
 
-    Nodes are meant by their place in `Cache.node_list`. state: what the plugins keep of such a pod.
-    pre_filtered: what PreFilter answered, by plugin. rejections: who is the first to rule a node out; None
-    where nobody is. totals: sums of weighted scores that need no normalizing; columns: by plugin, a score for
-    each node that has a total, unweighted; seen_scores: all that were ever in a column to be normalized.
+    base: the results of another group for the same pods; they are part of these. Nodes go by their index in
+    `Cache.node_list`. state: what the plugins keep in the CycleState. pre_filtered: the answers of PreFilter
+    by plugin. rejections: by the first filter that rejects a node, None where all let it pass. totals: sums
+    of weighted scores that need no normalizing. scores: by plugin, an unweighted score for each node that
+    has a total. seen_scores: all scores ever given by a plugin that normalizes.
     """
 
-    def __init__(
-        self, tier: PluginGroup, pod: Pod, cache: Cache, asking: Asking, below: "PluginResults | None"
-    ) -> None:
-        self._tier, self._pod, self._cache, self._asking, self._below = tier, pod, cache, asking, below
-        self.state: CycleState = dict(below.state) if below else {}
-        self.pre_filtered: dict[str, PreFiltered] = dict(below.pre_filtered) if below else {}
-        for plugin in tier.pre_filters:
-            asking.plugin = plugin
-            self.pre_filtered[plugin.name] = pre_filter(plugin, self.state, pod, cache)
-        self._filters = [each for each in tier.filters if self.pre_filtered.get(each[1].name) != SKIP]
-        everyone = len(cache.node_list)
-        self.rejections: list[Rejection | None] = [NOT_EVALUATED] * everyone
-        self.totals = [UNSCORED] * everyone
-        self.columns: dict[str, list[int]] = {}
+    def __init__(self, group: PluginGroup, pod: Pod, cache: Cache, base: "PluginResults | None") -> None:
+        self._group, self._pod, self._cache, self._base = group, pod, cache, base
+        self.state: CycleState = dict(base.state) if base else {}
+        self.pre_filtered: dict[str, PreFilterAnswer] = dict(base.pre_filtered) if base else {}
+        for plugin in group.pre_filters:
+            self.pre_filtered[plugin.name] = group.pre_filter(plugin, self.state, pod, cache)
+        self._filters = [each for each in group.filters if self.pre_filtered.get(each[1].name) != SKIP]
+        count = len(cache.node_list)
+        self.rejections: list[Rejection | None] = [NOT_EVALUATED] * count
+        self.totals = [NOT_SCORED] * count
+        self.scores: dict[str, list[int]] = {}
         self.seen_scores: dict[str, set[int]] = {}
         self._scorers: list[ScorePlugin] | None = None
-        self._touched = ChangedNodes(cache)
+        self._changed = ChangedNodes(cache)
 
-    def find_rejections(self, places: Sequence[int]) -> None:
-        """Find who is the first to rule these nodes out, where that isn't known."""
-        new = [i for i in places if self.rejections[i] is NOT_EVALUATED]
+    def find_rejections(self, indexes: Sequence[int]) -> None:
+        """Run the filters for these nodes, where the result isn't known."""
+        new = [i for i in indexes if self.rejections[i] is NOT_EVALUATED]
         if not new:
             return
         known: list[Rejection | None] = [None] * len(new)
-        if self._below:
-            self._below.find_rejections(new)
-            known = [self._below.rejections[i] for i in new]
+        if self._base:
+            self._base.find_rejections(new)
+            known = [self._base.rejections[i] for i in new]
         nodes = NodeSlice(self._cache, new)
-        found = first_rejections(
-            self._filters, known, self._tier.node_index, self.state, self._pod, nodes, self._asking
-        )
+        found = self._group.first_rejections(self._filters, known, self.state, self._pod, nodes)
         for i, rejection in zip(new, found, strict=True):
             self.rejections[i] = rejection
 
-    def prepare_scores(self, nodes: Sequence[NodeInfo]) -> None:
-        """Ask PreScore, unless that has been done."""
-        if self._below:
-            self._below.prepare_scores(nodes)
+    def pre_score(self, nodes: Sequence[NodeInfo]) -> None:
+        """Run PreScore, if it hasn't been run."""
+        if self._base:
+            self._base.pre_score(nodes)
         if self._scorers is None:
-            skipped = set()
-            for plugin in self._tier.pre_scorers:
-                self._asking.plugin = plugin
-                if skips_score(plugin, self.state, self._pod, self._cache, nodes):
-                    skipped.add(plugin.name)
-            self.columns = dict(self._below.columns) if self._below else {}
-            self._scorers = [each for each in self._tier.scorers if each.name not in skipped]
-            self.columns |= {each.name: [UNSCORED] * len(self.totals) for each in self._scorers}
-            self.seen_scores = {name: set() for name in self._tier.normalizers}
-            if self._below:
-                self.seen_scores |= self._below.seen_scores
-                self.state = {**self._below.state, **self.state}
+            skipped = self._group.pre_score(self.state, self._pod, self._cache, nodes)
+            self.scores = dict(self._base.scores) if self._base else {}
+            self._scorers = [each for each in self._group.scorers if each.name not in skipped]
+            self.scores |= {each.name: [NOT_SCORED] * len(self.totals) for each in self._scorers}
+            self.seen_scores = {name: set() for name in self._group.normalizers}
+            if self._base:
+                self.seen_scores |= self._base.seen_scores
+                self.state = {**self._base.state, **self.state}
 
-    def find_totals(self, places: Sequence[int]) -> None:
+    def find_totals(self, indexes: Sequence[int]) -> None:
         """Score these nodes, where that isn't done."""
-        new = [i for i in places if self.totals[i] == UNSCORED]
+        new = [i for i in indexes if self.totals[i] == NOT_SCORED]
         if not new:
             return
         totals = [0] * len(new)
-        if self._below:
-            self._below.find_totals(new)
-            totals = [self._below.totals[i] for i in new]
+        if self._base:
+            self._base.find_totals(new)
+            totals = [self._base.totals[i] for i in new]
         nodes = NodeSlice(self._cache, new)
         for plugin in self._scorers or ():
-            self._asking.plugin = plugin
-            scores = _scores(plugin, self.state, self._pod, nodes)
-            if plugin.name in self._tier.normalizers:
-                self.seen_scores[plugin.name].update(scores)
+            found = self._group.scores(plugin, self.state, self._pod, nodes)
+            if plugin.name in self._group.normalizers:
+                self.seen_scores[plugin.name].update(found)
             else:
-                check_scores(scores, (node.name for node in nodes))
-                weight = self._tier.weights[plugin.name]
-                totals = [total + score * weight for total, score in zip(totals, scores, strict=True)]
-            column = self.columns[plugin.name]
-            for i, score in zip(new, scores, strict=True):
-                column[i] = score
+                check_scores(found, (node.name for node in nodes))
+                weight = self._group.weights[plugin.name]
+                totals = [total + score * weight for total, score in zip(totals, found, strict=True)]
+            scores = self.scores[plugin.name]
+            for i, score in zip(new, found, strict=True):
+                scores[i] = score
         for i, total in zip(new, totals, strict=True):
             self.totals[i] = total
 
     def catch_up(self) -> None:
-        """Ask again about nodes whose pods have changed since, where anything was asked."""
-        places = self._touched.places()
-        asked = [i for i in places if self.rejections[i] is not NOT_EVALUATED]
-        scored = [i for i in places if self.totals[i] != UNSCORED]
-        for i in places:  # all of them first: a plugin may fail on one
-            self.rejections[i], self.totals[i] = NOT_EVALUATED, UNSCORED
-        self.find_rejections(asked)
+        """Evaluate the nodes again whose pods have changed since the last time."""
+        indexes = self._changed.indexes()
+        evaluated = [i for i in indexes if self.rejections[i] is not NOT_EVALUATED]
+        scored = [i for i in indexes if self.totals[i] != NOT_SCORED]
+        for i in indexes:  # all of them first: a plugin may fail on one
+            self.rejections[i], self.totals[i] = NOT_EVALUATED, NOT_SCORED
+        self.find_rejections(evaluated)
         self.find_totals([i for i in scored if not self.rejections[i]])
 
 
-def first_rejections(
-    filters: Sequence[tuple[int, FilterPlugin]],
-    known: Sequence[Rejection | None],
-    place: Mapping[str, int],
-    state: CycleState,
-    pod: Pod,
-    nodes: NodeSlice,
-    asking: Asking,
-) -> list[Rejection | None]:
-    """For each node the first filter that rules it out; what is known stands where none comes before.
+class ResultCache:
+    """The results of a profile's plugins, by the signature of the pods that they hold for."""
 
-    filters: each with its place among all. One is asked about all nodes before the next is.
-    """
-    found = list(known)
-    for its_place, plugin in filters:
-        asking.plugin = plugin
-        asked = [i for i, before in enumerate(found) if not before or place[before.plugin] >= its_place]
-        results = _statuses(plugin, state, pod, nodes.some(asked))
-        for i, status in zip(asked, results, strict=True):
-            if status is not None:
-                checked(status)
-                found[i] = Rejection(plugin.name, status)
-    return found
+    def __init__(self, framework: Framework) -> None:
+        self._of_nodes = PluginGroup(framework, DependsOn.NODES)
+        self._of_pods = PluginGroup(framework, DependsOn.PODS)
+        self.not_kept = PluginGroup(framework, None)
+        self._results: OrderedDict[Hashable, PluginResults] = OrderedDict()
+        self._valid_for: tuple[Cache, int] | None = None  # the cache and its version
 
+    def all_filters(self) -> list[tuple[int, FilterPlugin]]:
+        """The filters of the profile in order, each with its index."""
+        filters = [*self._of_nodes.filters, *self._of_pods.filters, *self.not_kept.filters]
+        return sorted(filters, key=lambda indexed: indexed[0])
 
-def _statuses(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-    if len(nodes) > FEW and hasattr(plugin, "filter_nodes"):  # to ask isinstance of a protocol takes long
-        return cast(FilterNodesPlugin, plugin).filter_nodes(state, pod, nodes)
-    ask = plugin.filter
-    return [ask(state, pod, node) for node in nodes]
+    def results_for(self, pod: Pod, cache: Cache) -> PluginResults:
+        """What is known for pods like this one. Call its `catch_up` before you use it."""
+        if self._valid_for != (cache, cache.version):
+            self._valid_for = cache, cache.version
+            self._results.clear()
+        of_nodes = self._of_nodes.sign(pod)
+        base = self._keep(of_nodes, self._of_nodes, pod, cache, None)
+        return self._keep((of_nodes, self._of_pods.sign(pod)), self._of_pods, pod, cache, base)
 
-
-def _scores(plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-    if len(nodes) > FEW and hasattr(plugin, "score_nodes"):
-        return cast(ScoreNodesPlugin, plugin).score_nodes(state, pod, nodes)
-    ask = plugin.score
-    return [ask(state, pod, node) for node in nodes]
+    def _keep(
+        self, signature: Hashable, group: PluginGroup, pod: Pod, cache: Cache, base: PluginResults | None
+    ) -> PluginResults:
+        results = self._results.get(signature)
+        if results is None:
+            results = self._results[signature] = PluginResults(group, pod, cache, base)
+            if len(self._results) > MAX_SIGNATURES:
+                self._results.popitem(last=False)
+        self._results.move_to_end(signature)
+        return results

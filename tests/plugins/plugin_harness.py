@@ -10,7 +10,6 @@ from objects import node, read
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.columns import NodeSlice
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
@@ -23,6 +22,7 @@ from lib.scheduling.framework.interface import (
     ScorePlugin,
     Status,
 )
+from lib.scheduling.node_slice import NodeSlice
 
 _numbers = count()
 

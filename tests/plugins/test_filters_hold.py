@@ -10,8 +10,9 @@ from objects import node
 from plugin_harness import HOSTNAME, labelled, selecting, taint
 
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, FilterPlugin, PreFilterPlugin, Status
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.resources import amounts, pod_requests
 from lib.scheduling.scheduling_cycle import Scheduler

@@ -5,8 +5,8 @@ from random import Random as Generator
 
 from objects import node, pod
 
-from lib.scheduling.cache import NodeInfo
 from lib.scheduling.framework.interface import unschedulable
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.random_score import Random, RandomFilter
 
 POD, NODE = pod(), NodeInfo(node())

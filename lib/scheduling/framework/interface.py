@@ -19,8 +19,9 @@ from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 
 if TYPE_CHECKING:
-    from lib.scheduling.cache import Cache, NodeInfo
-    from lib.scheduling.columns import NodeSlice
+    from lib.scheduling.cache import Cache
+    from lib.scheduling.node_info import NodeInfo
+    from lib.scheduling.node_slice import NodeSlice
 
 CycleState = dict[str, Any]
 """What is known of the pod whose cycle it is. Plugins choose keys that begin with their name."""

@@ -83,7 +83,7 @@ def _might_help(status: Status | None) -> bool:
 
 def _victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Status]) -> bool:
     """Whether room is being made for the pod already, on a node that will do."""
-    name = cache.nominated_node(pod) or ""
+    name = cache.nominator.node_of(pod) or ""
     if name not in cache.nodes or (name in rejected and not _might_help(rejected[name])):
         return False
     return any(cache.is_leaving(each) for each in less_important(pod, name, cache))

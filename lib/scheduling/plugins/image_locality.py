@@ -9,8 +9,9 @@ Source: pkg/scheduler/framework/plugins/imagelocality/image_locality.go
 from collections.abc import Hashable, Sequence
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, CycleState, DependsOn
+from lib.scheduling.node_info import NodeInfo
 
 MEGABYTE = 1024 * 1024
 SMALLEST = 23 * MEGABYTE

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import Namespaces, Term, Terms, terms_of
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
@@ -24,6 +24,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.hints import new_node, old_node, placed_pod
+from lib.scheduling.node_info import NodeInfo
 
 TOO_FAR = unresolvable("node(s) didn't match pod affinity rules")
 TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")

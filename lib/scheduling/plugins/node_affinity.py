@@ -13,9 +13,10 @@ from lib.kube import objects
 from lib.kube.changes import AnyChange
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from lib.kube.selectors import matches_node, matches_term
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.scores import normalize_to_largest
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")

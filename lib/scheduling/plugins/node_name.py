@@ -7,9 +7,9 @@ from collections.abc import Hashable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
-from lib.scheduling.cache import NodeInfo
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node
+from lib.scheduling.node_info import NodeInfo
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 

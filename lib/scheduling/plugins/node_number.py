@@ -6,8 +6,9 @@ It shows a student how scoring is prepared, and what Permit is for.
 from collections.abc import Sequence
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Status, wait
+from lib.scheduling.node_info import NodeInfo
 
 SAME = 10
 

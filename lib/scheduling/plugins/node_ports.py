@@ -7,9 +7,10 @@ from collections.abc import Hashable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
-from lib.scheduling.cache import ANY_ADDRESS, Cache, HostPort, NodeInfo, host_ports
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unschedulable
 from lib.scheduling.hints import deleted_pod, new_node
+from lib.scheduling.node_info import ANY_ADDRESS, HostPort, NodeInfo, host_ports
 
 TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 

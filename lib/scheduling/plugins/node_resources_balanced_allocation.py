@@ -12,9 +12,10 @@ from math import sqrt
 from typing import ClassVar
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, NodeInfo
-from lib.scheduling.columns import NodeSlice
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_resources_fit import capacity, counts, requested
 from lib.scheduling.resources import pod_requests
 
@@ -48,12 +49,12 @@ class NodeResourcesBalancedAllocation:
         """The same, resource by resource, where all nodes have all of them."""
         shares = []
         for name, wanted in state[self.name]:
-            capacities = nodes.column(capacity, name)
+            capacities = nodes.values(capacity, name)
             if 0 in capacities:
                 return [self.score(state, pod, node) for node in nodes]
-            of_each = zip(nodes.column(requested, name), capacities, strict=True)
+            of_each = zip(nodes.values(requested, name), capacities, strict=True)
             shares.append([_share(used + wanted, room) for used, room in of_each])
-        before = nodes.column(_balance_now, *(name for name, _ in state[self.name]))
+        before = nodes.values(_balance_now, *(name for name, _ in state[self.name]))
         return [*map(_score, before, map(_balance, zip(*shares, strict=True)))]
 
 

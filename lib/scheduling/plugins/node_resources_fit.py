@@ -14,8 +14,7 @@ from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, NodeInfo
-from lib.scheduling.columns import NodeSlice
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     CycleState,
@@ -25,6 +24,8 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.hints import new_node, old_node, placed_pod
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
 
 TOO_MANY_PODS = "Too many pods"
@@ -144,9 +145,9 @@ class NodeResourcesFit:
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """Most nodes have room, as a look at what is left there shows; the others are asked for reasons."""
-        lacking = [room <= 0 for room in nodes.column(pods_left)]
+        lacking = [room <= 0 for room in nodes.values(pods_left)]
         for name, amount in state[self.name].items():
-            left = nodes.column(amount_left, name)
+            left = nodes.values(amount_left, name)
             lacking = [lacks or room < amount for lacks, room in zip(lacking, left, strict=True)]
         if True not in lacking:
             return [None] * len(nodes)
@@ -181,10 +182,10 @@ class NodeResourcesFit:
         """The same, resource by resource: where all nodes have all of them, their weights are alike."""
         totals, weights, score_one = [0] * len(nodes), 0, self._score_one
         for name, wanted, weight in state[TO_SCORE]:
-            capacities = nodes.column(capacity, name)
+            capacities = nodes.values(capacity, name)
             if 0 in capacities or self.strategy == BY_SHAPE:
                 return [self.score(state, pod, node) for node in nodes]
-            used = nodes.column(taken if name in AT_LEAST else requested, name)
+            used = nodes.values(taken if name in AT_LEAST else requested, name)
             of_each = zip(totals, used, capacities, strict=True)
             totals = [total + score_one(used + wanted, room) * weight for total, used, room in of_each]
             weights += weight
@@ -202,7 +203,7 @@ def counts(name: str, wanted: Mapping[str, int]) -> bool:
     return bool(wanted.get(name)) or name in COUNTED_WITHOUT_REQUEST
 
 
-# --- columns ----------------------------------------------------------------------------------------------
+# --- values of nodes --------------------------------------------------------------------------------------
 
 
 def capacity(node: NodeInfo, name: str) -> int:

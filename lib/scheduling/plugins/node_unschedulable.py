@@ -8,9 +8,9 @@ from collections.abc import Hashable
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Taint
 from lib.kube.selectors import tolerates
-from lib.scheduling.cache import NodeInfo
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
+from lib.scheduling.node_info import NodeInfo
 
 CORDONED = unresolvable("node(s) were unschedulable")
 

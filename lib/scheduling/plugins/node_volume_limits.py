@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lib.kube.objects import Pod
 from lib.kube.storage import CSINode, PersistentVolumeClaim
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
@@ -17,6 +17,7 @@ from lib.scheduling.framework.interface import (
     unresolvable,
     unschedulable,
 )
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes import in_tree
 from lib.scheduling.volumes.claims import claim_name, why_not_owner
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of

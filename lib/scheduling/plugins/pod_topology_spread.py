@@ -16,7 +16,7 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import LabelSelector, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import selects, untolerated
 from lib.scheduling.affinity import with_label_keys
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
@@ -26,6 +26,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.hints import new_node, old_node, placed_pod
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
 from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
 

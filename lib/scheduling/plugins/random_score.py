@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 from random import Random as Generator
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import NodeInfo
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, CycleState, Status, unschedulable
+from lib.scheduling.node_info import NodeInfo
 
 TAILS = unschedulable("node(s) lost the toss of a coin")
 

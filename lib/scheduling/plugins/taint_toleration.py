@@ -11,9 +11,10 @@ from collections.abc import Hashable, Sequence
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Toleration
 from lib.kube.selectors import tolerates, untolerated
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.scores import normalize_to_largest
 
 TAINTED = unresolvable("node(s) had untolerated taint(s)")

@@ -6,8 +6,9 @@ Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 from dataclasses import dataclass, field
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.binder import (
     BinderError,
     PodClaims,

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lib.kube.objects import Pod, Volume
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.claims import NOT_FOUND
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from lib.kube.objects import Pod
 from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE
 
 CONFLICT = unresolvable("node(s) had no available volume zone")

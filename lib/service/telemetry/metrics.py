@@ -19,8 +19,8 @@ from prometheus_client import (
 )
 
 from lib.scheduling.cache import Cache
-from lib.scheduling.cycle_observer import ERROR, SUCCESS, CycleObserver
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework.runtime import ERROR, SCHEDULING_CYCLE, SUCCESS, Record
 from lib.scheduling.queue import SchedulingQueue, Where
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.observer import Observer
@@ -173,9 +173,14 @@ class Metrics(Observer):
 
     # --- pods -------------------------------------------------------------------------------------------
 
-    def cycles_of(self, profile: str) -> CycleObserver:
-        """Who takes the times of a profile's cycles."""
-        return _Stopwatch(profile, self._laps, self._health)
+    def record_for(self, profile: str) -> Record:
+        """A function that notes the time of each extension point of a profile."""
+
+        def record(point: str, status: str, seconds: float) -> None:
+            self._health.moves()
+            self._laps[point, status, profile].append(seconds)
+
+        return record
 
     def elects(self, lease: str, leads: Callable[[], bool]) -> None:
         """Show who leads."""
@@ -281,7 +286,9 @@ class Metrics(Observer):
         """Count how long extension points took: not while pods are being decided, as that costs time."""
         for labels, laps in self._laps.items():
             point, _, _ = labels
-            times = self._algorithm_seconds if point == CYCLE else self._point_seconds.labels(*labels)
+            times = (
+                self._algorithm_seconds if point == SCHEDULING_CYCLE else self._point_seconds.labels(*labels)
+            )
             for seconds in laps:
                 times.observe(seconds)
             if point == "PostFilter":
@@ -291,50 +298,3 @@ class Metrics(Observer):
 
 _Laps = defaultdict[tuple[str, str, str], list[float]]
 """By extension point, how it ended, and profile: the seconds it took each time."""
-
-CYCLE = ""
-"""Stands in place of an extension point for all of them up to the decision."""
-
-
-class _Stopwatch(CycleObserver):
-    """Notes how long each extension point takes. It is in every cycle, so it does little."""
-
-    def __init__(self, profile: str, laps: _Laps, health: Health) -> None:
-        self._profile, self._laps, self._health = profile, laps, health
-        self._cycle_began = self._since = 0.0
-        self._point = ""
-
-    def began(self) -> float:
-        """A cycle begins."""
-        self._cycle_began = now = time.monotonic()
-        return now
-
-    def entering(self, point: str) -> None:
-        """The last point ends well, and another begins."""
-        self._health.heard = now = time.monotonic()
-        if self._point:
-            self._laps[self._point, SUCCESS, self._profile].append(now - self._since)
-        self._point, self._since = point, now
-
-    def left(self, how: str = SUCCESS) -> None:
-        """The point ends."""
-        self._lap(how, time.monotonic())
-
-    def passed_on(self) -> None:
-        """The point goes on elsewhere."""
-        self._point = ""
-
-    def ended(self) -> float:
-        """The cycle ends."""
-        now = time.monotonic()
-        self._lap(SUCCESS, now)
-        if self._cycle_began:
-            self._laps[CYCLE, SUCCESS, self._profile].append(now - self._cycle_began)
-            self._cycle_began = 0.0
-        return now
-
-    def _lap(self, how: str, now: float) -> None:
-        self._health.heard = now
-        if self._point:
-            self._laps[self._point, how, self._profile].append(now - self._since)
-            self._point = ""

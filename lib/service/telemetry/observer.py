@@ -1,12 +1,11 @@
 """Hears what poller does, for metrics, for health, and for how long things take."""
 
-import time
 from collections.abc import Callable
 
 from lib.kube.in_flight import RequestObserver
 from lib.scheduling.cache import Cache
-from lib.scheduling.cycle_observer import CycleObserver
 from lib.scheduling.decision import Decision
+from lib.scheduling.framework.runtime import Record
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.option_types import Address
 
@@ -15,24 +14,12 @@ class ListenError(Exception):
     """An address can't be listened at; the text says which, and why."""
 
 
-class Clock(CycleObserver):
-    """Tells when a cycle began and ended."""
-
-    def began(self) -> float:
-        """Now."""
-        return time.monotonic()
-
-    def ended(self) -> float:
-        """Now."""
-        return time.monotonic()
-
-
 class Observer(RequestObserver):
     """Is told what happens. This one makes nothing of it."""
 
-    def cycles_of(self, _profile: str) -> CycleObserver:
-        """Who follows the cycles of a profile."""
-        return Clock()
+    def record_for(self, _profile: str) -> Record:
+        """A function that is called with the time of each extension point of a profile."""
+        return lambda _point, _status, _seconds: None
 
     def elects(self, lease: str, leads: Callable[[], bool]) -> None:
         """There is an election; whether we lead can be asked at any time."""

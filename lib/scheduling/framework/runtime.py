@@ -1,0 +1,260 @@
+"""Runs the plugins of a profile at their extension points: in order, timed, and each answer checked.
+
+It always knows which plugin is running, so an error names the plugin that caused it.
+
+Counterpart in kube-scheduler: pkg/scheduler/framework/runtime/framework.go
+"""
+
+import inspect
+import logging
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Rejection
+from lib.scheduling.extender import ExtenderError
+from lib.scheduling.framework.interface import (
+    DEFAULT_BIND,
+    SKIP,
+    BadAnswerError,
+    BindPlugin,
+    Code,
+    PermitPlugin,
+    Plugin,
+    PluginError,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreBindPlugin,
+    Profile,
+    ReservePlugin,
+    Status,
+    UnreservePlugin,
+    checked,
+    unschedulable,
+)
+from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
+
+log = logging.getLogger(__name__)
+
+FAILURES = (Exception, SystemExit)
+"""What a plugin may raise without ending poller: also the SystemExit of a policy that calls sys.exit()."""
+
+SUCCESS, ERROR = "Success", "Error"
+"""How an extension point ended, besides the values of Code."""
+
+SCHEDULING_CYCLE = ""
+"""The name under which the time of a whole scheduling cycle is recorded."""
+
+NOT_BOUND = unschedulable("every bind plugin left the pod to another")
+
+P = TypeVar("P", bound=Plugin)
+
+Clock = Callable[[], float]
+"""The time in seconds. Scheduling has no clock of its own."""
+
+Record = Callable[[str, str, float], None]
+"""Called with an extension point's name, how it ended, and the seconds that it took."""
+
+
+class Point:
+    """One run of an extension point. As a context manager it takes the time and records it.
+
+    status: how it ends: SUCCESS, the value of a Code, or ERROR, which any exception sets. recorded: set it
+    to False if somebody else records this run.
+    """
+
+    __slots__ = ("_clock", "_name", "_record", "began", "recorded", "status")
+
+    def __init__(self, name: str, clock: Clock, record: Record) -> None:
+        self._name, self._clock, self._record = name, clock, record
+        self.status, self.recorded = SUCCESS, True
+
+    def __enter__(self) -> "Point":
+        self.began = self._clock()
+        return self
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        if error is not None:
+            self.status = ERROR
+        if self.recorded:
+            self._record(self._name, self.status, self._clock() - self.began)
+
+
+class Framework:
+    """Runs one profile's plugins.
+
+    running: the plugin that is running, or that ran last at this extension point; None between points.
+    clock: returns the time in seconds. record: called after each extension point.
+    """
+
+    def __init__(
+        self,
+        profile: Profile,
+        clock: Clock = lambda: 0.0,
+        record: Record = lambda _point, _status, _seconds: None,
+    ) -> None:
+        self.profile, self.clock, self._record = profile, clock, record
+        self.running: Plugin | None = None
+        self._post_filter = profile.with_point(PostFilterPlugin)
+        self._reserve = profile.with_point(ReservePlugin)
+        self._unreserve = profile.with_point(UnreservePlugin)[::-1]
+        self._permit = profile.with_point(PermitPlugin)
+        self._pre_bind = profile.with_point(PreBindPlugin)
+        self._bind = profile.with_point(BindPlugin)
+        self._post_bind = profile.with_point(PostBindPlugin)
+
+    def point(self, name: str) -> Point:
+        """A context that takes the time of an extension point, such as "Filter"."""
+        self.running = None
+        return Point(name, self.clock, self._record)
+
+    def each(self, plugins: Iterable[P]) -> Iterator[P]:
+        """The plugins in order. The one that was yielded last counts as running."""
+        for plugin in plugins:
+            self.running = plugin
+            yield plugin
+
+    # --- extension points that run once a cycle ---------------------------------------------------------
+
+    def run_post_filter(
+        self,
+        decision: Decision,
+        cache: Cache,
+        filter_node: Callable[[str], Status | None],
+    ) -> PostFilterResult | None:
+        """Ask the plugins that can make a node fit. The result of the first that can; None if none can.
+
+        filter_node: runs all filters for one node, as the cache is at that moment. What the plugins
+        that can't help say is added to the decision's `post_filter_message`.
+        """
+        if not self._post_filter or not cache.nodes:
+            return None
+        rejected: Mapping[str, Status] = {name: each.status for name, each in decision.rejected.items()}
+        with self.point("PostFilter") as point:
+            for plugin in self.each(self._post_filter):
+                answer = plugin.post_filter(decision.state, decision.pod, cache, rejected, filter_node)
+                if isinstance(answer, PostFilterResult):
+                    return answer
+                status = checked(answer)
+                if status is None:
+                    return None
+                said = [decision.post_filter_message, *status.reasons]
+                decision.post_filter_message = " ".join(said).strip()
+            point.status = Code.UNSCHEDULABLE.value
+        return None
+
+    def run_reserve(self, decision: Decision) -> Rejection | None:
+        """Tell the plugins that keep accounts of their own; the first rejection."""
+        assert decision.node_name
+        with self.point("Reserve") as point:
+            for plugin in self.each(self._reserve):
+                status = checked(plugin.reserve(decision.state, decision.pod, decision.node_name))
+                if status:
+                    return _rejection(point, plugin, status)
+        return None
+
+    def run_unreserve(self, decision: Decision) -> None:
+        """Undo Reserve, in reverse order. A plugin that fails is logged, and the others are run."""
+        assert decision.node_name
+        with self.point("Unreserve"):
+            for plugin in self.each(self._unreserve):
+                try:
+                    plugin.unreserve(decision.state, decision.pod, decision.node_name)
+                except FAILURES:
+                    _log_failure("plugin %s failed to unreserve %s", plugin, decision)
+
+    def run_permit(self, decision: Decision, waited: float) -> Rejection | None:
+        """Ask for the last word. A rejection, or one with Code.WAIT; None if all plugins agree.
+
+        waited: for how many seconds the pod has been held. The point is recorded once a cycle.
+        """
+        assert decision.node_name
+        wait: Rejection | None = None
+        with self.point("Permit") as point:
+            point.recorded = not waited
+            for plugin in self.each(self._permit):
+                status = checked(plugin.permit(decision.state, decision.pod, decision.node_name, waited))
+                if status and status.code != Code.WAIT:
+                    return _rejection(point, plugin, status)
+                if status and waited >= status.limit:
+                    late = unschedulable(f"not permitted by {plugin.name} within {status.limit:g} s")
+                    return _rejection(point, plugin, late)
+                if status:
+                    wait = _rejection(point, plugin, status)
+        return wait
+
+    def run_pre_bind(self, decision: Decision) -> Rejection | None:
+        """Run what must be done before a pod is bound; the first rejection."""
+        assert decision.node_name
+        with self.point("PreBind") as point:
+            for plugin in self.each(self._pre_bind):
+                status = checked(plugin.pre_bind(decision.state, decision.pod, decision.node_name))
+                if status:
+                    return _rejection(point, plugin, status)
+        return None
+
+    def run_bind(self, decision: Decision) -> bool | Rejection:
+        """Whether a plugin bound the pod. False: poller is to POST the binding, and to take its time."""
+        assert decision.node_name
+        for plugin in self._bind:
+            with self.point("Bind") as point:
+                self.running = plugin
+                status = checked(plugin.bind(decision.state, decision.pod, decision.node_name))
+                if status is None:
+                    return True
+                if status == DEFAULT_BIND:
+                    point.recorded = False
+                    return False
+                if status != SKIP:
+                    return _rejection(point, plugin, status)
+                point.status = SKIP.code.value
+        return Rejection(self.running.name if self.running else "", NOT_BOUND)
+
+    def run_post_bind(self, decision: Decision) -> None:
+        """Tell the plugins that a pod is bound. A plugin that fails is logged, and the others are run."""
+        assert decision.node_name
+        with self.point("PostBind"):
+            for plugin in self.each(self._post_bind):
+                try:
+                    plugin.post_bind(decision.state, decision.pod, decision.node_name)
+                except FAILURES:
+                    _log_failure("plugin %s failed after %s was bound", plugin, decision)
+
+    # --- errors -----------------------------------------------------------------------------------------
+
+    def blame(self, error: BaseException) -> str:
+        """Which plugin failed, where in its source, and why; in one line."""
+        if isinstance(error, ExtenderError | PluginError):
+            return str(error)
+        who = f"plugin {self.running.name}" if self.running else "poller itself"
+        if isinstance(error, BadAnswerError):
+            return f"{who} failed: {error}"
+        frames = traceback.extract_tb(error.__traceback__)
+        source = _source_of(self.running) if self.running else ""
+        own_frames = [frame for frame in frames if frame.filename == source]
+        last = (own_frames or frames)[-1]  # the plugin's own line, not one of a library that it calls
+        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        return f"{who} failed at {Path(last.filename).name}:{last.lineno}: {what}"
+
+
+def _rejection(point: Point, plugin: Plugin, status: Status) -> Rejection:
+    point.status = status.code.value
+    return Rejection(plugin.name, status)
+
+
+def _log_failure(message: str, plugin: Plugin, decision: Decision) -> None:
+    about = {"pod": str(decision.pod), "node": decision.node_name}
+    log.exception(message, plugin.name, decision.pod, extra=about)
+
+
+def _source_of(plugin: Plugin) -> str:
+    """The file in which a plugin is written."""
+    if isinstance(plugin, FilterFunction | ScoreFunction):
+        return plugin.file
+    try:
+        return inspect.getfile(type(plugin))
+    except (TypeError, OSError):
+        return ""

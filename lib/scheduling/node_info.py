@@ -1,0 +1,82 @@
+"""A node with its pods, and what they use of it.
+
+Counterpart in kube-scheduler: NodeInfo in pkg/scheduler/framework/types.go
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import cached_property
+
+from lib.kube.objects import Node, Pod, Taint
+from lib.scheduling.affinity import Terms, terms_of
+from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
+
+HostPort = tuple[str, str, int]
+"""Address, protocol, port."""
+
+ANY_ADDRESS = "0.0.0.0"
+"""The address of a host port that names none: all addresses of the node."""
+
+
+class NodeInfo:
+    """A node, what it has (`allocatable`), its pods, and what they request (`requested`).
+
+    Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
+    on_change: called with this object after a pod was added or removed.
+    """
+
+    def __init__(self, node: Node, on_change: Callable[["NodeInfo"], None] | None = None) -> None:
+        self.node = node
+        self._on_change = on_change
+        self.name = node.metadata.name
+        self.labels: Mapping[str, str] = node.metadata.labels
+        self.annotations: Mapping[str, str] = node.metadata.annotations
+        self.taints: list[Taint] = node.spec.taints
+        self.allocatable: Resources = amounts(node.status.allocatable)
+        self.requested: Resources = {}
+        self.non_zero_requested: Resources = {}
+        self.pods: list[Pod] = []
+        self.pods_with_affinity: list[tuple[Pod, Terms]] = []
+        self.ports: Counter[HostPort] = Counter()
+
+    @cached_property
+    def images(self) -> dict[str, int]:
+        """The size in bytes of each image, by each of its names."""
+        return {name: image.size_bytes for image in self.node.status.images for name in image.names or ()}
+
+    def add(self, pod: Pod) -> None:
+        """Add a pod that runs here, or is assumed to."""
+        self.pods.append(pod)
+        if terms := terms_of(pod):
+            self.pods_with_affinity.append((pod, terms))
+        self._count(pod, 1)
+
+    def remove(self, pod: Pod) -> None:
+        """Remove a pod; it must be one that was added."""
+        self.pods = [each for each in self.pods if each is not pod]
+        if self.pods_with_affinity:
+            self.pods_with_affinity = [each for each in self.pods_with_affinity if each[0] is not pod]
+        self._count(pod, -1)
+
+    def _count(self, pod: Pod, sign: int) -> None:
+        for total, requests in (
+            (self.requested, pod_requests(pod)),
+            (self.non_zero_requested, non_zero_requests(pod)),
+        ):
+            for name, amount in requests.items():
+                total[name] = total.get(name, 0) + sign * amount
+        for port in host_ports(pod):
+            self.ports[port] += sign
+        if self._on_change:
+            self._on_change(self)
+
+
+def host_ports(pod: Pod) -> list[HostPort]:
+    """The ports of its node that a pod uses: those of its containers and sidecars."""
+    sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+    return [
+        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
+        for container in [*pod.spec.containers, *sidecars]
+        for port in container.ports
+        if port.host_port > 0
+    ]

@@ -1,0 +1,55 @@
+"""A slice of the nodes, for plugins that look at many nodes at once: values are read from a list.
+
+A list is kept from pod to pod. A node's value in it is found again when the node's pods have changed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Generic, TypeVar
+
+from lib.scheduling.cache import Cache, ChangedNodes
+from lib.scheduling.node_info import NodeInfo
+
+T = TypeVar("T")
+
+
+class NodeSlice:
+    """Some nodes of a cluster, by their indexes in `Cache.node_list`."""
+
+    def __init__(self, cache: Cache, indexes: Sequence[int]) -> None:
+        self._cache, self._indexes = cache, indexes
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def __iter__(self) -> Iterator[NodeInfo]:
+        node_list = self._cache.node_list
+        return (node_list[i] for i in self._indexes)
+
+    def some(self, which: Sequence[int]) -> "NodeSlice":
+        """The nodes at these positions of the slice."""
+        if len(which) == len(self):
+            return self
+        return NodeSlice(self._cache, [self._indexes[i] for i in which])
+
+    def values(self, find: Callable[..., T], *arguments: str) -> list[T]:
+        """For each node `find(node, *arguments)`, which must depend on the node and its pods alone."""
+        kept: _KeptValues[T] = self._cache.remember(
+            (find, arguments), lambda: _KeptValues(self._cache, lambda node: find(node, *arguments))
+        )
+        values = kept.current()
+        return [values[i] for i in self._indexes]
+
+
+class _KeptValues(Generic[T]):
+    """A value of each node of a cluster, in the order of `Cache.node_list`."""
+
+    def __init__(self, cache: Cache, find: Callable[[NodeInfo], T]) -> None:
+        self._cache, self._find = cache, find
+        self._values = [find(node) for node in cache.node_list]
+        self._changed = ChangedNodes(cache)
+
+    def current(self) -> list[T]:
+        """The values as they are now."""
+        for i in self._changed.indexes():
+            self._values[i] = self._find(self._cache.node_list[i])
+        return self._values

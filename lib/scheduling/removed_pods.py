@@ -1,0 +1,39 @@
+"""Pods that are removed from the cache for a while, to try how it would be without them.
+
+Counterpart in kube-scheduler: the NodeInfo that preemption copies (framework/preemption/preemption.go)
+"""
+
+from typing import TYPE_CHECKING
+
+from lib.kube.objects import Pod
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.nominator import pod_key
+
+if TYPE_CHECKING:
+    from lib.scheduling.cache import Cache
+
+
+class RemovedPods:
+    """Pods that are removed from the cache for a while."""
+
+    def __init__(self, cache: "Cache") -> None:
+        self._cache = cache
+        self._nodes: dict[str, NodeInfo] = {}
+        self._pods: dict[str, Pod] = {}
+
+    @property
+    def taken(self) -> list[Pod]:
+        """The pods that are removed now."""
+        return list(self._pods.values())
+
+    def take(self, pod: Pod) -> None:
+        """Remove a pod."""
+        node = self._cache.nodes[self._cache.node_of(pod)]
+        node.remove(pod)
+        self._nodes[pod_key(pod)], self._pods[pod_key(pod)] = node, pod
+        self._cache.removed[pod_key(pod)] = pod
+
+    def give_back(self, pod: Pod) -> None:
+        """Put a pod back."""
+        self._nodes[pod_key(pod)].add(self._pods.pop(pod_key(pod)))
+        del self._cache.removed[pod_key(pod)]

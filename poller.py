@@ -100,13 +100,13 @@ class Poller:
         unconfirmed = {uid for uid in self.cache.assumed if uid not in self.held}
         for change in delta.changes:
             pod = unassigned_pod(change)
-            if pod and change.kind != Kind.DELETED:
-                if pod.metadata.uid in unconfirmed and not (delta.complete or self.dry_run):
-                    continue  # that is how it was before we bound it
-                if why_not := self.queue.skip_reason(pod):
-                    self.report.skipped(pod, why_not)
+            is_stale = pod and pod.metadata.uid in unconfirmed and change.kind != Kind.DELETED
+            if is_stale and not (delta.complete or self.dry_run):
+                continue  # an event from before our binding
             self.cache.apply(change)
-            self.queue.apply(change, now)
+            skip_reason = self.queue.apply(change, now)
+            if pod and skip_reason:
+                self.report.skipped(pod, skip_reason)
         if delta.complete and not self.dry_run:
             self.cache.forget_all(unconfirmed)  # they were bound: what isn't seen has gone again
 
@@ -138,7 +138,7 @@ class Poller:
             self.queue.drop(uid)
         elif decision.outcome == Outcome.WAITING:
             self.held.hold(decision, now)
-            self.queue.hold(uid, decision.message)
+            self.queue.hold_for_permit(uid, decision.message)
         elif decision.outcome == Outcome.UNSCHEDULABLE:
             self.queue.requeue(uid, decision.rejected_by, decision.message, now)
         elif decision.outcome == Outcome.ERROR:

@@ -222,7 +222,7 @@ def test_a_gated_pod_is_queued_when_its_gates_are_gone() -> None:
 
 def test_a_pod_whose_node_is_held_is_not_tried() -> None:
     pods = queue(waiting("web"))
-    pods.hold(UID, "waits 5 s for n5")
+    pods.hold_for_permit(UID, "waits 5 s for n5")
     assert ready(pods, 1000) == []
     assert pods.counts()["waiting"] == 1
     pods.requeue(UID, {"NodeNumber"}, "rejected", now=1000)

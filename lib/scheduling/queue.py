@@ -1,9 +1,9 @@
-"""The pods that wait: which goes first, when one is tried again, and what wakes it.
+"""The pods without a node: which is tried first, and when one is tried again.
 
-A pod is active (to be tried at the next tick), backs off (will be, when its time is up), or is unschedulable
-(will be when something happens that could help it, or after a few minutes whatever happens).
+A pod is active (tried in the next tick), backs off (tried when its backoff ends), is unschedulable (tried
+when something changes that could help it, or after five minutes), or a Permit plugin holds it.
 
-Source: pkg/scheduler/backend/queue/scheduling_queue.go
+Counterpart in kube-scheduler: pkg/scheduler/backend/queue/scheduling_queue.go
 """
 
 import logging
@@ -17,7 +17,14 @@ from math import inf
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.objects import Pod
 from lib.scheduling.decision import NO_NODES
-from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueingHintPlugin, QueueSortPlugin
+from lib.scheduling.framework.interface import (
+    PreEnqueuePlugin,
+    Profile,
+    QueueingHintPlugin,
+    QueueSortPlugin,
+    checked,
+)
+from lib.scheduling.framework.runtime import FAILURES, describe
 from lib.scheduling.pod_groups import group_of
 
 log = logging.getLogger(__name__)
@@ -29,16 +36,17 @@ class Where(Enum):
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
-    WAITING = "waiting"
-    """Its node is held for it, until Permit plugins agree."""
+    PERMIT_WAIT = "waiting"
+    """It has a node, and waits until the Permit plugins agree."""
 
 
 @dataclass
 class QueuedPod:
-    """A pod that waits. Times are in seconds.
+    """A pod in the queue. Times are in seconds.
 
-    attempts: how often it was tried in vain. since: when it was queued. tried: when it was tried last.
-    rejected_by: the plugins that are to say what could help. reason: why it was not placed.
+    attempts: how often it was tried without success. since: when it was queued. tried: when it was tried
+    last. rejected_by: the plugins that rejected it; their hints say what could help. reason: why it has no
+    node.
     """
 
     pod: Pod
@@ -64,14 +72,14 @@ class BackoffSettings:
 
 
 EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
-"""How the name of an event ends; it begins with what it happened to (framework/events.go)."""
+"""The last part of an event's name; the first is the kind of object (framework/events.go)."""
 
 Incoming = Callable[[str, str], None]
-"""Is told in which part a pod comes to be, and of which event; in kube-scheduler's words."""
+"""Called with the part of the queue that a pod comes to, and the event; in kube-scheduler's words."""
 
 
 class SchedulingQueue:
-    """The pods that wait for some profiles, by scheduler name. `now` is in seconds, and only grows."""
+    """The queued pods of all profiles. profiles: by scheduler name. `now` is in seconds, and only grows."""
 
     def __init__(
         self,
@@ -82,8 +90,8 @@ class SchedulingQueue:
         self._times = times or BackoffSettings()
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
-        self._gated: dict[str, tuple[str, str]] = {}  # by uid: which plugin keeps it out of which profile
-        first = next(iter(profiles.values()))  # all order the queue alike
+        self._gated: dict[str, tuple[str, str]] = {}  # by uid: the plugin and the profile
+        first = next(iter(profiles.values()))  # all have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._pre_enqueuers = {
             name: profile.with_point(PreEnqueuePlugin) for name, profile in profiles.items()
@@ -99,42 +107,46 @@ class SchedulingQueue:
     # --- what happens to pods ---------------------------------------------------------------------------
 
     def skip_reason(self, pod: Pod) -> str | None:
-        """Why no scheduler may place a pod now; None when it is to be queued."""
-        if pod.metadata.deletion_timestamp:
-            return "is being deleted"
-        if pod.status.phase in ("Succeeded", "Failed"):
-            return "has finished"
-        _, why = self._gate(pod)
-        return why
+        """Why a pod is not to be queued; None when it is. PreEnqueue plugins are asked."""
+        return self._skip(pod)[1]
 
-    def _gate(self, pod: Pod) -> tuple[str, str | None]:
-        """The plugin that keeps a pod out of the queue, if one does, and why."""
+    def _skip(self, pod: Pod) -> tuple[str, str | None]:
+        """Why a pod is not to be queued, and the plugin that says so, if it is one."""
+        if pod.metadata.deletion_timestamp:
+            return "", "is being deleted"
+        if pod.status.phase in ("Succeeded", "Failed"):
+            return "", "has finished"
         for plugin in self._pre_enqueuers[pod.spec.scheduler_name]:
             try:
-                if status := plugin.pre_enqueue(pod):
+                if status := checked(plugin.pre_enqueue(pod)):
                     return plugin.name, ", ".join(status.reasons)
-            except Exception as error:
-                return plugin.name, f"plugin {plugin.name} failed: {type(error).__name__}: {error}"
+            except FAILURES as error:
+                return plugin.name, f"plugin {plugin.name} failed: {describe(error)}"
         return "", None
 
-    def apply(self, change: AnyChange, now: float) -> None:
-        """Hear of a change: of a pod that waits, or of something that may help one."""
-        if pod := unassigned_pod(change):
-            self._apply_to_waiting(pod, change.kind, now)  # no other pod's place depends on it
-            return
-        if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
-            self.drop(change.object.metadata.uid)  # whoever bound it
-        self._wake(change, now)
+    def apply(self, change: AnyChange, now: float) -> str | None:
+        """Apply a change: to a pod without a node, or to something that may help one.
 
-    def _apply_to_waiting(self, pod: Pod, kind: Kind, now: float) -> None:
+        Returns why a pod without a node is not queued, in words that continue "pod NAME ..."; None if
+        it is, or if the change isn't about such a pod. PreEnqueue plugins run once.
+        """
+        if pod := unassigned_pod(change):
+            return self._apply_to_unassigned(pod, change.kind, now)  # no other pod's node depends on it
+        if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
+            self.drop(change.object.metadata.uid)  # it has a node, whoever bound it
+        self._wake(change, now)
+        return None
+
+    def _apply_to_unassigned(self, pod: Pod, kind: Kind, now: float) -> str | None:
         uid = pod.metadata.uid
         queued = self._pods.get(uid)
         event = "UnschedulablePod" + EVENTS[kind]
-        if kind == Kind.DELETED or self.skip_reason(pod):
+        plugin, skip_reason = ("", None) if kind == Kind.DELETED else self._skip(pod)
+        if kind == Kind.DELETED or skip_reason is not None:
             was_gated = uid in self._gated
             self.drop(uid)
-            if kind != Kind.DELETED and not pod.metadata.deletion_timestamp and (gate := self._gate(pod)[0]):
-                self._gated[uid] = gate, pod.spec.scheduler_name
+            if plugin:
+                self._gated[uid] = plugin, pod.spec.scheduler_name
                 if not was_gated:
                     self._incoming(Where.UNSCHEDULABLE.value, event)
         elif queued is None:
@@ -146,6 +158,7 @@ class SchedulingQueue:
             queued.pod = pod
             if changed and queued.where == Where.UNSCHEDULABLE:
                 self._move(queued, now, event)
+        return skip_reason
 
     def _wake(self, change: AnyChange, now: float) -> None:
         """Move the unschedulable pods that a change could help."""
@@ -155,27 +168,27 @@ class SchedulingQueue:
                 self._move(queued, now, what + EVENTS[change.kind])
 
     def _may_help(self, change: AnyChange, queued: QueuedPod) -> bool:
-        """Ask the plugins that rejected a pod; one that has no opinion takes every change for help."""
+        """Ask the plugins that rejected a pod. For a plugin without hints, every change may help."""
         hints = self._hints[queued.pod.spec.scheduler_name]
         for name in queued.rejected_by:
             try:
                 if name not in hints or hints[name].queueing_hint(queued.pod, change):
                     return True
-            except Exception:  # one that doesn't know is like one that doesn't say
+            except FAILURES:  # it is treated as a plugin without hints
                 about = {"pod": str(queued.pod)}
                 log.exception("plugin %s failed to say what could help %s", name, queued.pod, extra=about)
                 return True
         return False
 
     def drop(self, uid: str) -> None:
-        """A pod waits no longer."""
+        """Remove a pod from the queue."""
         self._pods.pop(uid, None)
         self._gated.pop(uid, None)
 
     # --- what is tried ----------------------------------------------------------------------------------
 
     def ready(self, now: float) -> list[Pod]:
-        """The pods to try now, the most important first. They stay here until it is said what came of it."""
+        """The pods to try now, the most important first. They stay active until `drop` or `requeue`."""
         for queued in self._pods.values():
             overdue = now - queued.tried >= self._times.unschedulable
             if queued.where == Where.UNSCHEDULABLE and overdue:
@@ -188,7 +201,7 @@ class SchedulingQueue:
         return sorted(active, key=self._sort.queue_sort)
 
     def _gather_groups(self) -> None:
-        """Where one of a group is to be tried, all of it is: it is placed together or not at all."""
+        """If a pod of a group is to be tried, try all of the group: all of it is placed, or none."""
         groups = {group_of(queued.pod) for queued in self._pods.values() if queued.where == Where.ACTIVE}
         for queued in self._pods.values():
             group = group_of(queued.pod)
@@ -197,12 +210,12 @@ class SchedulingQueue:
                 self._incoming(Where.ACTIVE.value, "ForceActivate")
 
     def next_in(self, now: float) -> float:
-        """The seconds until the first of the pods that back off is ready; infinitely many if none does."""
+        """The seconds until the first backoff ends; infinity if no pod backs off."""
         backing_off = (queued for queued in self._pods.values() if queued.where == Where.BACKOFF)
         return max(0.0, min(map(self._backs_off_until, backing_off), default=inf) - now)
 
     def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
-        """A pod was tried in vain: for plugins that say what could help it; or, without any, try it again."""
+        """A pod was tried without success. rejected_by: by which plugins; if by none it backs off."""
         if queued := self._pods.get(uid):
             queued.attempts += 1
             queued.tried = now
@@ -210,24 +223,24 @@ class SchedulingQueue:
             queued.where = Where.UNSCHEDULABLE if queued.rejected_by else Where.BACKOFF
             self._incoming(queued.where.value, "ScheduleAttemptFailure")
 
-    def hold(self, uid: str, reason: str) -> None:
-        """A pod has a node, but must wait for it."""
+    def hold_for_permit(self, uid: str, reason: str) -> None:
+        """A Permit plugin holds a pod: it isn't tried."""
         if queued := self._pods.get(uid):
-            queued.where, queued.reason = Where.WAITING, reason
+            queued.where, queued.reason = Where.PERMIT_WAIT, reason
 
     def uids(self) -> Set[str]:
-        """The uids of all pods that wait, wherever they are."""
+        """The uids of all queued pods."""
         return self._pods.keys()
 
     def _move(self, queued: QueuedPod, now: float, event: str) -> None:
-        """Have a pod tried again, as soon as it has backed off."""
+        """Try a pod again, as soon as its backoff has ended."""
         queued.where = Where.BACKOFF if now < self._backs_off_until(queued) else Where.ACTIVE
         self._incoming(queued.where.value, event)
 
     def _backs_off_until(self, queued: QueuedPod) -> float:
         if not queued.attempts:
             return 0.0
-        # Doubled so often at the most that no float overflows.
+        # The limit keeps the float from overflowing.
         doubled = self._times.initial_backoff * 2.0 ** min(queued.attempts - 1, 100)
         return queued.tried + min(doubled, self._times.max_backoff)
 
@@ -243,24 +256,24 @@ class SchedulingQueue:
         return {where.value: sum(queued.where == where for queued in self._pods.values()) for where in Where}
 
     def gated(self) -> int:
-        """How many pods are kept out of the queue by a plugin."""
+        """How many pods a PreEnqueue plugin keeps out of the queue."""
         return len(self._gated)
 
-    def in_the_way(self) -> Counter[tuple[str, str]]:
-        """How many pods each plugin stands in the way of, by plugin and scheduler name."""
+    def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
+        """How many pods each plugin rejected, by plugin and scheduler name."""
         rejections = (
             (plugin, queued.pod.spec.scheduler_name)
             for queued in self._pods.values()
             for plugin in queued.rejected_by
-            if queued.where != Where.WAITING and plugin != NO_NODES
+            if queued.where != Where.PERMIT_WAIT and plugin != NO_NODES
         )
         return Counter(chain(self._gated.values(), rejections))
 
     def oldest(self) -> QueuedPod | None:
-        """The pod that has waited longest."""
+        """The pod that has been queued longest."""
         return min(self._pods.values(), key=lambda queued: queued.since, default=None)
 
 
 def _asks_for(pod: Pod) -> object:
-    """What a pod's place depends on; how it fares and what is noted on it is no reason to try again."""
+    """What a pod's node depends on. A change of anything else is no reason to try the pod again."""
     return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.metadata.deletion_timestamp

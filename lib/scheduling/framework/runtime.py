@@ -236,8 +236,16 @@ class Framework:
         source = _source_of(self.running) if self.running else ""
         own_frames = [frame for frame in frames if frame.filename == source]
         last = (own_frames or frames)[-1]  # the plugin's own line, not one of a library that it calls
-        what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        return f"{who} failed at {Path(last.filename).name}:{last.lineno}: {what}"
+        return f"{who} failed at {Path(last.filename).name}:{last.lineno}: {describe(error)}"
+
+
+def describe(error: BaseException) -> str:
+    """An error's type and text, as text that UTF-8 can encode."""
+    try:
+        text = str(error).encode(errors="backslashreplace").decode()
+    except FAILURES:  # a plugin's own exception may fail to describe itself
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 def _rejection(point: Point, plugin: Plugin, status: Status) -> Rejection:

@@ -275,10 +275,10 @@ class Metrics(Observer):
         for where in PENDING:
             self._pending.labels(where).set(counts[where])
         self._pending.labels("gated").set(queue.gated())
-        in_the_way = queue.in_the_way()
-        self._standing |= in_the_way.keys()
+        by_plugin = queue.unschedulable_by_plugin()
+        self._standing |= by_plugin.keys()
         for plugin, profile in self._standing:
-            self._unschedulable.labels(plugin, profile).set(in_the_way[plugin, profile])
+            self._unschedulable.labels(plugin, profile).set(by_plugin[plugin, profile])
         for kind, count in cache.counts().items():
             self._cache.labels(kind).set(count)
 

@@ -20,13 +20,14 @@ from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
 from lib.kube.api import Api
 from lib.kube.changes import Kind, unassigned_pod
 from lib.kube.errors import ApiError
+from lib.kube.informer import Informer
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
-from lib.kube.reflector import Informer
 from lib.kube.source import ClusterSource, Delta, PollingSource
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.needs import needs_of
 from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.pod_groups import batches, schedule_pod_group
@@ -35,10 +36,10 @@ from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.clerk import Clerk
 from lib.service.http_extender import connected
 from lib.service.leader_election import elected
+from lib.service.lookups import look_up
 from lib.service.options import Options, run_with_options
 from lib.service.profiles import profiles_for
 from lib.service.shutdown import Shutdown, Stopped, on_signal
-from lib.service.surroundings import look_around
 from lib.service.telemetry.log import set_up_logging
 from lib.service.telemetry.observer import ListenError, observing
 from lib.service.telemetry.report import Report
@@ -114,7 +115,8 @@ class Poller:
         """A decision for each pod to be tried, each counted in the picture before the next is made."""
         ready = self.queue.ready(now)
         if ready:
-            look_around(self.source, self.cache, ready, self.schedulers, self.report)
+            profiles = (each.profile for each in self.schedulers.values())
+            look_up(needs_of(ready, self.cache, profiles), self.source.listers, self.cache, self.report)
         asked_again = self.held.recheck_permit(self.cache, self.queue.uids(), now)
         decided = (schedule_pod_group(batch, self.cache, self.schedulers) for batch in batches(ready))
         for decision in chain(asked_again, chain.from_iterable(decided)):
@@ -134,7 +136,7 @@ class Poller:
             self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
         if result == BindResult.NOT_SENT:
             return  # it goes first the next time
-        if result != BindResult.WAITING:
+        if result != BindResult.STILL_PENDING:
             self.queue.drop(uid)
         elif decision.outcome == Outcome.WAITING:
             self.held.hold(decision, now)

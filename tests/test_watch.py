@@ -31,7 +31,7 @@ from hypothesis import strategies as st
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.kube.reflector import Informer
+from lib.kube.informer import Informer
 from lib.kube.source import PollingSource
 from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 

@@ -69,11 +69,6 @@ STRATEGIC = "application/strategic-merge-patch+json"
 """A patch that merges lists by their key, so that one condition can be set beside the others."""
 
 
-def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> list[str]:
-    """Where a resource of some namespaces is listed; of all, if there are none named."""
-    return [f"{api}/namespaces/{name}/{resource}" for name in namespaces] or [f"{api}/{resource}"]
-
-
 _Decode = Callable[[bytes, dict[str, str]], Page[Item]]
 """Reads a page, and notes down what of it can't be read."""
 
@@ -103,7 +98,7 @@ class Api:
         self.address = address
         self._may_write = may_write
         self._timeout = timeout
-        self._traffic = request_observer or RequestObserver()
+        self._observer = request_observer or RequestObserver()
         url = urlsplit(address)
         self._host = url.netloc or "localhost"
         # A transport instead of a client: redirects, cookies, and proxies from the environment are for the
@@ -142,7 +137,7 @@ class Api:
         )
 
     def _note_retry(self, state: RetryCallState) -> None:
-        self._traffic.retried()
+        self._observer.retried()
         if state.outcome and state.next_action:
             log.debug("again in %.1f s: %s", state.next_action.sleep, state.outcome.exception())
 
@@ -297,7 +292,7 @@ class Api:
         return body
 
     def _attempt(self, where: str, method: str) -> Attempt:
-        return Attempt(where, method, self._host, self._traffic, self._timeout.read or 0)
+        return Attempt(where, method, self._host, self._observer, self._timeout.read or 0)
 
     def _dispatch(
         self,

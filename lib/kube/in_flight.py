@@ -32,7 +32,7 @@ class RequestObserver:
 
 
 class Attempt:
-    """A block in which a request is made, to a host, and of which `traffic` is told.
+    """A block in which a request is made, to a host, and of which `request_observer` is told.
 
     What goes wrong on the way of an answer is raised as the ApiError it is, which names where that was.
     within: seconds that an answer may take. code: with which the request was answered.
@@ -44,7 +44,7 @@ class Attempt:
         self.where = where
         self.code: int | None = None
         self._method, self._host = method, host
-        self._traffic = request_observer
+        self._observer = request_observer
         self._within = within
 
     def __enter__(self) -> "Attempt":
@@ -53,7 +53,7 @@ class Attempt:
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, NotLeadingError):  # that was not sent
-            self._traffic.answered(self._method, self._host, self.code, time.monotonic() - self._began)
+            self._observer.answered(self._method, self._host, self.code, time.monotonic() - self._began)
         if isinstance(error, httpx.HTTPError):
             raise to_api_error(error, self.where, self._within) from error
 
@@ -104,15 +104,14 @@ class InFlight(Generic[About]):
     def __init__(self, most: int, ended: Callable[[About, ApiError | None], None]) -> None:
         self._most = most
         self._ended = ended
-        self._by_number: dict[
-            int, tuple[PendingResponse[Any], About]
-        ] = {}  # of their sockets; as they were sent
+        # By the number of their socket, in the order in which they were sent.
+        self._by_number: dict[int, tuple[PendingResponse[Any], About]] = {}
         self._readable = select.poll()
 
     def make_room(self) -> None:
         """Wait until one more may be sent."""
         while len(self._by_number) >= self._most:
-            self.hear()
+            self.poll()
 
     def send(self, begin: Callable[[], PendingResponse[Any]], about: About) -> None:
         """Send a request; to be asked for when there is room."""
@@ -125,7 +124,7 @@ class InFlight(Generic[About]):
         self._by_number[number] = pending, about
         self._readable.register(number, select.POLLIN)
 
-    def hear(self, until: float = inf) -> None:
+    def poll(self, until: float = inf) -> None:
         """Read the answers that have come; wait for one if there is none, or for one to be overdue.
 
         until: in `time.monotonic`'s seconds, to wait no longer.
@@ -148,10 +147,10 @@ class InFlight(Generic[About]):
                 failed = error
             self._ended(about, failed)
 
-    def drain_all(self) -> None:
+    def drain(self) -> None:
         """Wait for all answers."""
         while self._by_number:
-            self.hear()
+            self.poll()
 
 
 def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:

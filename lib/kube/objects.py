@@ -7,7 +7,7 @@ text names the path.
 
 import re
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 
@@ -40,6 +40,16 @@ class OwnerReference(Object):
     uid: str = ""
     api_version: str = ""
     controller: bool = False
+
+
+class ControllerRef(NamedTuple):
+    """Names the controller of a pod. As the pod's author writes it, the pod's own namespace is part of it."""
+
+    namespace: str
+    api_version: str
+    kind: str
+    name: str
+    uid: str
 
 
 class ObjectMeta(Object):

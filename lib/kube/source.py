@@ -3,42 +3,19 @@
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
-from lib.kube.api import Api, paths_of
+from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Change, Changed, Kind
 from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError, NotFoundError
-from lib.kube.objects import (
-    LabelSelector,
-    Namespace,
-    Node,
-    ObjectMeta,
-    OwnerReference,
-    Pod,
-    PodDisruptionBudget,
-    PodGroup,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
-)
+from lib.kube.listers import Listers
+from lib.kube.objects import Namespace, Node, ObjectMeta, Pod
+from lib.kube.paths import NAMESPACES, NODES, PODS, paths_of
 
 log = logging.getLogger(__name__)
-
-CONTROLLERS: Mapping[tuple[str, str], tuple[str, type[ReplicaSet | StatefulSet | ReplicationController]]] = {
-    ("apps/v1", "ReplicaSet"): ("/apis/apps/v1/namespaces/{}/replicasets/{}", ReplicaSet),
-    ("apps/v1", "StatefulSet"): ("/apis/apps/v1/namespaces/{}/statefulsets/{}", StatefulSet),
-    ("v1", "ReplicationController"): (
-        "/api/v1/namespaces/{}/replicationcontrollers/{}",
-        ReplicationController,
-    ),
-}
-"""The controllers whose pods are spread by default, by apiVersion and kind: where they are, and what."""
-
-ALL_PODS = "/api/v1/pods"
 
 UNCOUNTED = "what pods of other namespaces use on nodes is not counted"
 """What is said when they can't be seen."""
@@ -102,19 +79,20 @@ def key_of(metadata: ObjectMeta) -> str:
 
 
 class ClusterSource(ABC):
-    """Tells what has changed among the pods that wait for some schedulers, and what they could be placed on.
+    """Tells what has changed among the unassigned pods of some schedulers, and among nodes and assigned pods.
 
-    What else can be asked of the cluster, it looks up at once. namespaces: those to serve pods of; all, if
-    there are none named. Rights in these are enough, but for nodes.
+    listers: look up what else pods need. namespaces: those to serve pods of; all, if none are named. Rights
+    in these are enough, but for nodes.
     """
+
+    listers: Listers
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         self._api = api
         self._scheduler_names = scheduler_names
         self._namespaces = namespaces
         self._unverified = list(namespaces)
-        self._forbidden: set[str] = set()  # what can't be looked at
-        self._selectors: dict[str, LabelSelector | None] = {}
+        self._forbidden: set[str] = set()  # paths that may not be read
 
     @abstractmethod
     def poll(self) -> Delta:
@@ -124,7 +102,8 @@ class ClusterSource(ABC):
     def wait(self, seconds: float) -> None:
         """Return when it is worth polling again, after so many seconds at the latest."""
 
-    def _waits_for_us(self, pod: Pod) -> bool:
+    def _is_ours(self, pod: Pod) -> bool:
+        """Whether a pod is to be placed by one of our schedulers."""
         return (
             pod.spec.scheduler_name in self._scheduler_names
             and not pod.spec.node_name
@@ -136,81 +115,19 @@ class ClusterSource(ABC):
         while self._unverified:
             name = self._unverified[-1]
             try:
-                self._api.get(f"/api/v1/namespaces/{name}", Namespace)
+                self._api.get(f"{NAMESPACES}/{name}", Namespace)
             except NotFoundError:
                 log.warning("there is no namespace %s, which --namespace names", name)
             except ForbiddenError as error:
                 log.debug("whether there is a namespace %s can't be seen: %s", name, error)
             self._unverified.pop()
 
-    def _forgo(self, path: str, error: ForbiddenError, without: str) -> None:
-        """Go on without what may not be looked at, and say so; the error, if it can't be done without."""
+    def _do_without(self, path: str, error: ForbiddenError, without: str) -> None:
+        """Go on without what may not be read, and say so once; the error, if it can't be done without."""
         if not self._namespaces or path in self._forbidden:
             raise error
         self._forbidden.add(path)
         log.warning("%s: %s", without, error)
-
-    def budgets(self) -> Listing[PodDisruptionBudget]:
-        """The disruption budgets of the pods that may have to leave."""
-        paths = paths_of("poddisruptionbudgets", self._namespaces, "/apis/policy/v1")
-        return self._api.list_each(paths, PodDisruptionBudget)
-
-    def namespaces(self) -> Listing[Namespace]:
-        """All namespaces; if they may not be listed, those that are served."""
-        everything = "/api/v1/namespaces"
-        if everything not in self._forbidden:
-            try:
-                return self._api.list(everything, Namespace)
-            except ForbiddenError as error:
-                self._forgo(everything, error, "the labels of other namespaces are not known")
-        found = (self._find_namespace(name) for name in self._namespaces)
-        return Listing([each for each in found if each])
-
-    def _find_namespace(self, name: str) -> Namespace | None:
-        path = f"/api/v1/namespaces/{name}"
-        try:
-            return None if path in self._forbidden else self._api.get(path, Namespace)
-        except NotFoundError:
-            return None
-        except ForbiddenError as error:
-            self._forgo(path, error, f"going on without the labels of namespace {name}")
-            return None
-
-    def services(self, namespaces: Iterable[str]) -> Listing[Service]:
-        """The services of some namespaces, as the API server has them in memory, up to date or nearly so.
-
-        To be sure that it is, a server waits for up to 0.1 s where the last service was written long ago.
-        """
-        wanted = sorted(set(namespaces))
-        if not wanted:
-            return Listing()
-        return self._api.list_each(paths_of("services", wanted), Service, resourceVersion="0")
-
-    def min_member(self, namespace: str, name: str) -> int | None:
-        """How many pods a PodGroup needs; None if there is no such group, or its CRD isn't installed."""
-        path = f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{namespace}/podgroups/{name}"
-        try:
-            return self._api.get(path, PodGroup).spec.min_member
-        except NotFoundError:
-            return None
-
-    def selector_of(self, owner: OwnerReference, namespace: str) -> LabelSelector | None:
-        """What a controller selects its pods by; asked for once, as it can't be changed."""
-        if owner.uid not in self._selectors:
-            self._selectors[owner.uid] = self._find_selector(owner, namespace)
-        return self._selectors[owner.uid]
-
-    def _find_selector(self, owner: OwnerReference, namespace: str) -> LabelSelector | None:
-        if (owner.api_version, owner.kind) not in CONTROLLERS:
-            return None
-        path, kind = CONTROLLERS[owner.api_version, owner.kind]
-        try:
-            found = self._api.get(path.format(namespace, owner.name), kind)
-        except NotFoundError:
-            return None
-        if isinstance(found, ReplicationController):
-            return LabelSelector(found.spec.selector)
-        return found.spec.selector
 
 
 class PollingSource(ClusterSource):
@@ -218,7 +135,8 @@ class PollingSource(ClusterSource):
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
-        self._waiting, self._nodes, self._assigned = Store[Pod](), Store[Node](), Store[Pod]()
+        self.listers = Listers(api, namespaces)
+        self._unassigned, self._nodes, self._assigned = Store[Pod](), Store[Node](), Store[Pod]()
         self._complete_at = ""
 
     def poll(self) -> Delta:
@@ -228,18 +146,18 @@ class PollingSource(ClusterSource):
         version of any list is that of the whole cluster's last write.
         """
         self._verify_namespaces()
-        waiting = self._waiting_pods()
-        if not waiting.items or waiting.resource_version == self._complete_at:
-            changes: list[AnyChange] = [*self._waiting.replace(waiting.items)]
-            return Delta(changes, [*waiting.malformed.values()], unplaceable=len(waiting.malformed))
-        nodes = self._api.list("/api/v1/nodes", Node)
+        unassigned = self._unassigned_pods()
+        if not unassigned.items or unassigned.resource_version == self._complete_at:
+            changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]
+            return Delta(changes, [*unassigned.malformed.values()], unplaceable=len(unassigned.malformed))
+        nodes = self._api.list(NODES, Node)
         assigned = self._assigned_pods()
         # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
-        unreadable = [line for each in (waiting, nodes, assigned) for line in each.malformed.values()]
-        delta = Delta([], unreadable, unplaceable=len(waiting.malformed), complete=True)
+        unreadable = [line for each in (unassigned, nodes, assigned) for line in each.malformed.values()]
+        delta = Delta([], unreadable, unplaceable=len(unassigned.malformed), complete=True)
         delta.changes += self._nodes.replace(nodes.items)
         delta.changes += self._assigned.replace(assigned.items)
-        delta.changes += self._waiting.replace(waiting.items)
+        delta.changes += self._unassigned.replace(unassigned.items)
         self._complete_at = nodes.resource_version  # what came after the first of these lists isn't in it
         return delta
 
@@ -247,7 +165,7 @@ class PollingSource(ClusterSource):
         """Sleep: there is no way to know sooner."""
         time.sleep(seconds)
 
-    def _waiting_pods(self) -> Listing[Pod]:
+    def _unassigned_pods(self) -> Listing[Pod]:
         """The pods that name one of the schedulers and have no node yet; the server filters."""
         names, selector = self._scheduler_names, "spec.nodeName="
         if len(names) == 1:
@@ -255,16 +173,16 @@ class PollingSource(ClusterSource):
         elif MAIN_SCHEDULER not in names:  # two names can't be asked for, but the crowd can be left out
             selector += f",spec.schedulerName!={MAIN_SCHEDULER}"
         found = self._api.list_each(paths_of("pods", self._namespaces), Pod, fieldSelector=selector)
-        found.items = [pod for pod in found.items if self._waits_for_us(pod)]
+        found.items = [pod for pod in found.items if self._is_ours(pod)]
         return found
 
     def _assigned_pods(self) -> Listing[Pod]:
         """The pods that have a node: of all namespaces, if we may see them."""
         # Pods that have finished use nothing any more, whoever placed them.
         selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        if ALL_PODS not in self._forbidden:
+        if PODS not in self._forbidden:
             try:
-                return self._api.list(ALL_PODS, Pod, fieldSelector=selector)
+                return self._api.list(PODS, Pod, fieldSelector=selector)
             except ForbiddenError as error:
-                self._forgo(ALL_PODS, error, UNCOUNTED)
+                self._do_without(PODS, error, UNCOUNTED)
         return self._api.list_each(paths_of("pods", self._namespaces), Pod, fieldSelector=selector)

@@ -11,10 +11,11 @@ from enum import Enum
 from threading import Lock
 from typing import TypeVar
 
-from lib.kube.api import Api, paths_of
+from lib.kube.api import Api
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.in_flight import PendingResponse
 from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
+from lib.kube.paths import path_of, paths_of
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ class BindResult(Enum):
     GONE = "was deleted, or deleted and made again"
     DELETING = "is being deleted"
     GATED = "has scheduling gates"
-    WAITING = "still waits"
+    STILL_PENDING = "still waits"
     NOT_SENT = "was not written"
     """There was nobody to write to any more, or no time."""
 
@@ -80,13 +81,13 @@ class Writer:
 
         def refused(error: ApiError, lost: bool) -> BindResult:
             outcome = self._look(pod, node_name, may_be_ours=lost)
-            if outcome == BindResult.WAITING:  # the refusal had another reason: the server's words
+            if outcome == BindResult.STILL_PENDING:  # the refusal had another reason: the server's words
                 raise error
             return outcome
 
         def look() -> BindResult | None:
             outcome = self._look(pod, node_name, may_be_ours=True)
-            return None if outcome == BindResult.WAITING else outcome
+            return None if outcome == BindResult.STILL_PENDING else outcome
 
         def bind() -> BindResult:
             self._api.create(*_binding(pod, node_name, annotations), Status)
@@ -141,7 +142,7 @@ class Writer:
             return BindResult.BOUND if ours else BindResult.TAKEN
         if now.metadata.deletion_timestamp:
             return BindResult.DELETING
-        return BindResult.GATED if now.spec.scheduling_gates else BindResult.WAITING
+        return BindResult.GATED if now.spec.scheduling_gates else BindResult.STILL_PENDING
 
     def begin_scheduled(self, pod: Pod, message: str, now: datetime) -> PendingResponse[Event]:
         """Have the event written that `kubectl describe pod` shows of a bound pod, and don't wait."""
@@ -165,7 +166,7 @@ class Writer:
                 return
             patch = {"count": failure.count, "message": message, "lastTimestamp": now}
             try:
-                self._api.patch(f"{_events_path(pod)}/{failure.name}", patch, Event)
+                self._api.patch(path_of("events", pod.metadata.namespace, failure.name), patch, Event)
             except NotFoundError:  # events expire, after an hour as a rule
                 failure = None
             else:
@@ -311,8 +312,8 @@ def _event(
 
 
 def _path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
+    return path_of("pods", pod.metadata.namespace, pod.metadata.name)
 
 
 def _events_path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{pod.metadata.namespace}/events"
+    return path_of("events", pod.metadata.namespace)

@@ -6,15 +6,15 @@ Source: pkg/scheduler/framework/plugins/helper/spread.go, DefaultSelector
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from lib.kube.objects import LabelSelector, OwnerReference, Pod, Service
+from lib.kube.objects import ControllerRef, LabelSelector, Pod, Service
 
 
 @dataclass
 class Workloads:
-    """What is known of services, and of the selectors of pods' controllers, by the controller's uid."""
+    """What is known of services, and of the selectors of pods' controllers."""
 
     services: Iterable[Service] = ()
-    selectors: Mapping[str, LabelSelector] = field(default_factory=dict)
+    selectors: Mapping[ControllerRef, LabelSelector] = field(default_factory=dict)
 
     def selector_for(self, pod: Pod) -> LabelSelector | None:
         """What selects the pods that a pod belongs with; None when it belongs with none."""
@@ -27,14 +27,18 @@ class Workloads:
                 and chosen.items() <= pod.metadata.labels.items()
             ):
                 labels |= chosen
-        owner = controller_of(pod)
-        selector = self.selectors.get(owner.uid) if owner else None
+        controller = controller_of(pod)
+        selector = self.selectors.get(controller) if controller else None
         if selector:
             labels |= selector.match_labels
         expressions = selector.match_expressions if selector else ()
         return LabelSelector(labels, expressions) if labels or expressions else None
 
 
-def controller_of(pod: Pod) -> OwnerReference | None:
+def controller_of(pod: Pod) -> ControllerRef | None:
     """The object that made a pod and looks after it."""
-    return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
+    for owner in pod.metadata.owner_references:
+        if owner.controller:
+            namespace = pod.metadata.namespace
+            return ControllerRef(namespace, owner.api_version, owner.kind, owner.name, owner.uid)
+    return None

@@ -130,12 +130,12 @@ class Clerk:
         in_flight = InFlight(self._workers, partial(self._answered, tick))
         try:
             while self._decide_some(tick):
-                in_flight.hear(until=0)
+                in_flight.poll(until=0)
                 self._write_row(tick, in_flight)
         finally:  # whatever ended it, what was decided is settled
             if not self._shutdown.impatient:
                 self._write_row(tick, in_flight)
-                in_flight.drain_all()
+                in_flight.drain()
                 for decision, written in tick.failed:
                     self._conclude(tick, decision, written())
 
@@ -179,7 +179,7 @@ class Clerk:
     def run_bind_plugins(self, decision: Decision, scheduler: Scheduler, cache: Cache) -> BindResult | None:
         """What becomes of a decision without a binding of ours; None if there is to be one."""
         if decision.outcome != Outcome.SCHEDULED:
-            return BindResult.WAITING
+            return BindResult.STILL_PENDING
         if self._dry_run:
             return BindResult.BOUND
         if self._too_late():
@@ -191,7 +191,7 @@ class Clerk:
         if decision.outcome == Outcome.SCHEDULED:
             return None
         self._report.rejected(decision)
-        return BindResult.WAITING
+        return BindResult.STILL_PENDING
 
     def _write_binding(self, decision: Decision, failed: ApiError) -> BindResult | ApiError:
         """Write a binding after a first try has failed; what comes of it, or the last error."""
@@ -216,7 +216,7 @@ class Clerk:
         """Tell whom it concerns how a binding went."""
         if isinstance(result, ApiError):
             self._report.not_bound(decision, result)
-            result = BindResult.WAITING
+            result = BindResult.STILL_PENDING
         elif decision.outcome == Outcome.SCHEDULED and result != BindResult.NOT_SENT and not self._dry_run:
             if result == BindResult.BOUND:
                 tick.scheduler_of(decision.pod).post_bind(decision)
@@ -286,7 +286,7 @@ class Clerk:
                 go_on(event, event.failed)
             else:
                 in_flight.send(partial(self._begin_event, event), event)
-        in_flight.drain_all()
+        in_flight.drain()
         for event, tried in tried_again:
             if error := tried.result():
                 self._report.failed(event.pod, "event", error)

@@ -29,7 +29,7 @@ from lib.kube.objects import LabelSelector, Node, Pod, Service, TopologySpreadCo
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from lib.scheduling.workloads import Workloads
+from lib.scheduling.workloads import Workloads, controller_of
 
 SKEWED = ["node(s) didn't match pod topology spread constraints"]
 NO_LABEL = ["node(s) didn't match pod topology spread constraints (missing required label)"]
@@ -449,7 +449,7 @@ def default_scores(
 ZONE = "topology.kubernetes.io/zone"
 SERVED = Workloads(services=[service("app=web")])
 OWNED = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-1", "uid": "u1", "controller": True}]}
-OWNER = Workloads(selectors={"u1": LabelSelector({"app": "web"})})
+OWNER = Workloads(selectors={controller_of(labelled(metadata=OWNED)): LabelSelector({"app": "web"})})
 EVEN = {"a": 44, "b": 66, "c": 77, "d": 100}
 FOUR_TO_ONE = "a a a a b b b c c d"
 

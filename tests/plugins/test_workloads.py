@@ -19,17 +19,20 @@ def service(selector: str | None, namespace: str = "default") -> Service:
     return made
 
 
-def owned(labels: str, *uids: str, controller: bool = True) -> Pod:
+def owned(labels: str, *uids: str, controller: bool = True, namespace: str = "default") -> Pod:
     owners = [{"kind": "ReplicaSet", "name": uid, "uid": uid, "controller": controller} for uid in uids]
-    return labelled(labels, metadata={"ownerReferences": owners})
+    return labelled(labels, metadata={"ownerReferences": owners, "namespace": namespace})
 
 
 EXPRESSION = Requirement("tier", "In", ("front", "back"))
 SELECTORS = {
-    "rs": LabelSelector({"rs": "1"}),
-    "expressive": LabelSelector({"rs": "1"}, (EXPRESSION,)),
-    "only": LabelSelector({}, (EXPRESSION,)),
-    "empty": LabelSelector(),
+    controller_of(owned("", name)): selector
+    for name, selector in {
+        "rs": LabelSelector({"rs": "1"}),
+        "expressive": LabelSelector({"rs": "1"}, (EXPRESSION,)),
+        "only": LabelSelector({}, (EXPRESSION,)),
+        "empty": LabelSelector(),
+    }.items()
 }
 
 
@@ -64,6 +67,8 @@ SELECTORS = {
         # A controller that isn't known says nothing, nor does an owner that isn't the controller.
         (owned("app=web", "unknown"), [service("app=web")], LabelSelector({"app": "web"})),
         (owned("app=web", "rs", controller=False), [], None),
+        # The pod's author writes the uid: another namespace's controller is another one.
+        (owned("app=web", "rs", namespace="elsewhere"), [], None),
     ],
 )
 def test_what_selects_the_pods_that_a_pod_belongs_with(

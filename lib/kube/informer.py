@@ -1,0 +1,157 @@
+"""What the cluster looks like, as changes that are known when they happen.
+
+Counterpart: k8s.io/client-go, tools/cache/shared_informer.go
+"""
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any
+
+from lib.kube.api import Api, Watch
+from lib.kube.decoding import Listing
+from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.listers import Listers
+from lib.kube.objects import Node, Pod, Service
+from lib.kube.paths import NODES, PODS, paths_of
+from lib.kube.reflector import Reflector, WatchLine
+from lib.kube.source import UNCOUNTED, ClusterSource, Delta, Store
+
+log = logging.getLogger(__name__)
+
+LONGEST_DOZE = 0.5
+"""Seconds to wait at a stretch: a signal that comes when the wait is about to begin, as another thread runs,
+is handled when it ends."""
+
+FORBIDDEN_PAUSE = 5.0
+"""Seconds until services that may not be watched are tried again: the right may be granted at any time."""
+
+
+class WatchingListers(Listers):
+    """Listers whose services are watched, from the first time that they are asked for.
+
+    lines: the queue of the informer, which gives the watch's lines to their reflector.
+    """
+
+    def __init__(self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
+        super().__init__(api, namespaces)
+        self._reflectors = [
+            Reflector(api, path, Service, [(Store[Service](), _any)], lines)
+            for path in paths_of("services", namespaces)
+        ]
+        self._why_listed = ""
+
+    def services(self, namespaces: Iterable[str]) -> Listing[Service]:
+        """The services of some namespaces as they were seen last; listed, where they can't be watched."""
+        try:
+            for each in self._reflectors:
+                if each.pause == 0:
+                    each.resume(each.list)
+        except ForbiddenError as error:  # to watch all of them; to list some may be allowed
+            each.retry_in(FORBIDDEN_PAUSE)
+            if str(error) != self._why_listed:
+                self._why_listed = str(error)
+                log.warning("services are listed whenever they matter, as they can't be watched: %s", error)
+        if any(each.pause is not None for each in self._reflectors):
+            return super().services(namespaces)
+        wanted = set(namespaces)
+        found: Listing[Service] = Listing()
+        for each in self._reflectors:
+            ((store, _),) = each.stores
+            found.items += [service for service in store if service.metadata.namespace in wanted]
+            found.malformed |= each.unreadable
+        return found
+
+
+class Informer(ClusterSource):
+    """Lists nodes and pods once, and then watches them: each change is known when it happens."""
+
+    def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
+        super().__init__(api, scheduler_names, namespaces)
+        self._delta = Delta()  # what has changed, and the next poll is to tell
+        self._lines: SimpleQueue[WatchLine] = SimpleQueue()
+        self.listers = WatchingListers(api, namespaces, self._lines)
+        self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
+        self._pods = [self._pod_reflector(PODS)]
+
+    def _pod_reflector(self, path: str) -> Reflector[Pod]:
+        # The store that a pod enters comes before the one that it leaves, as when polling.
+        by_node = [(Store[Pod](), _has_node), (Store[Pod](), self._is_ours)]
+        # Pods that have finished use nothing any more, whoever placed them.
+        unfinished = "status.phase!=Succeeded,status.phase!=Failed"
+        return Reflector(self._api, path, Pod, by_node, self._lines, fieldSelector=unfinished)
+
+    @property
+    def _all(self) -> "list[Reflector[Any]]":
+        """Those whose changes a poll tells."""
+        return [self._nodes, *self._pods]
+
+    def poll(self) -> Delta:
+        """What has changed since the last poll; no request is made, unless a watch is to be opened.
+
+        A delta is complete when the pods were listed: from events alone it can't be told that there are no
+        more to come of what was done before. ApiError when a watch can't be opened.
+        """
+        self._verify_namespaces()
+        while not self._lines.empty():
+            self._take(*self._lines.get())
+        self._go_on([self._nodes])
+        try:
+            self._go_on(self._pods)
+        except ForbiddenError as error:
+            self._do_without(PODS, error, UNCOUNTED)
+            self._watch_pods_of_namespaces()
+            self._go_on(self._pods)
+        delta, self._delta = self._delta, Delta()
+        delta.unreadable = [line for each in self._all for line in each.unreadable.values()]
+        return delta
+
+    def wait(self, seconds: float) -> None:
+        """Return at the first change, or when a watch is to be opened, or after so many seconds."""
+        until = time.monotonic() + seconds
+        while not self._delta.changes:
+            pauses = [each.pause for each in self._all if each.pause is not None]
+            left = min([until - time.monotonic(), *pauses])
+            if left <= 0:
+                return
+            with suppress(Empty):
+                self._take(*self._lines.get(timeout=min(left, LONGEST_DOZE)))
+
+    def _go_on(self, reflectors: Iterable[Reflector[Any]]) -> None:
+        """Open those that are to be opened. ApiError when one can't be."""
+        for each in reflectors:
+            if trouble := each.trouble:
+                each.trouble = None
+                raise trouble
+            if each.pause == 0:
+                each.resume(partial(self._list, each))
+
+    def _watch_pods_of_namespaces(self) -> None:
+        (everywhere,) = self._pods
+        self._delta.changes += everywhere.forget()
+        self._pods = [self._pod_reflector(path) for path in paths_of("pods", self._namespaces)]
+
+    def _take(self, reflector: Reflector[Any], watch: Watch[Any], line: bytes | ApiError | None) -> None:
+        changes = reflector.handle_event(watch, line)
+        if reflector in self._all:
+            self._delta.changes += changes
+
+    def _list(self, reflector: Reflector[Any]) -> None:
+        """List again: pods of all our namespaces together, as only then the delta is complete."""
+        together = self._pods if reflector in self._pods else [reflector]
+        for each in together:
+            changes = each.list()
+            if each in self._all:
+                self._delta.changes += changes
+        self._delta.complete |= reflector in self._pods
+
+
+def _any(_: object) -> bool:
+    return True
+
+
+def _has_node(pod: Pod) -> bool:
+    return bool(pod.spec.node_name)

@@ -34,8 +34,6 @@ class BindResult(Enum):
     DELETING = "is being deleted"
     GATED = "has scheduling gates"
     STILL_PENDING = "still waits"
-    NOT_SENT = "was not written"
-    """There was nobody to write to any more, or no time."""
 
 
 @dataclass

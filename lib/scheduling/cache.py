@@ -226,10 +226,9 @@ class Cache:
         """The name of the node that a pod is on."""
         return self._assigned[pod_key(pod)][1]
 
-    def forget_all(self, uids: Iterable[str]) -> None:
-        """Remove those of these pods that are assumed."""
-        for uid in self.assumed.intersection(uids):
-            self._take_away(self._assigned[uid][0])
+    def assumed_pods(self, uids: Collection[str]) -> list[tuple[Pod, str]]:
+        """The assumed pods that are among these, each with its node."""
+        return [self._assigned[uid] for uid in self.assumed.intersection(uids)]
 
 
 class ChangedNodes:

@@ -76,7 +76,9 @@ class Decision:
 
     @property
     def rejected_by(self) -> set[str]:
-        """The plugins that stand in the way; NO_NODES where there is none to stand on."""
+        """The plugins that rejected the pod: NO_NODES if there is no node, none if a plugin failed."""
+        if self.outcome == Outcome.ERROR:
+            return set()
         plugins = {each.plugin for each in self.rejected.values()} | {self.rejecting_plugin}
         return plugins - {""} or {NO_NODES}
 

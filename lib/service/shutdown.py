@@ -80,7 +80,8 @@ class Shutdown:
 
     def raise_if_stopped(self) -> None:
         """Raise Stopped once more if a signal came: someone may have swallowed it."""
-        self.wait(0)
+        if self.stopping.is_set():
+            raise Stopped
 
 
 @contextmanager

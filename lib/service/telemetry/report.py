@@ -12,7 +12,6 @@ from urllib.parse import urlsplit
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError
 from lib.kube.objects import Object, Pod
-from lib.kube.writer import BindResult
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.queue import SchedulingQueue
@@ -81,8 +80,9 @@ class Report:
         self.unreadable(listing.malformed.values())
         return listing.items
 
-    def skipped(self, pod: Pod, why: str) -> None:
+    def skipped(self, pod: Object, why: str) -> None:
         """A pod names us, but must not be placed."""
+        assert isinstance(pod, Pod)  # no other object is ever queued
         level = logging.INFO if pod.metadata.deletion_timestamp else logging.DEBUG
         self._say_once(pod.metadata.uid, f"{pod} {why}: passed over", level, about=of_pod(pod))
 
@@ -128,22 +128,27 @@ class Report:
                 log.error("decisions are no longer shown: standard output: %s", error)
                 self._explain = None
 
-    def settled(self, decision: Decision, result: BindResult) -> None:
-        """A pod was bound, or something else happened to it before it could be."""
-        self.observer.settled(decision, bound=result == BindResult.BOUND)
-        self._unplaced.discard(decision.pod.metadata.uid)
-        about = of_attempt(decision)
-        if result == BindResult.BOUND:
-            log.info("%s is bound to %s", decision.pod, decision.node_name, extra=about)
-            self.done["bound"] += 1
-        else:
-            log.info("%s %s before it could be bound", decision.pod, result.value, extra=about)
-            self.done["taken or gone before that"] += 1
+    def bound(self, decision: Decision) -> None:
+        """A pod was bound."""
+        self._settled(decision, bound=True)
+        log.info("%s is bound to %s", decision.pod, decision.node_name, extra=of_attempt(decision))
+        self.done["bound"] += 1
 
-    def not_bound(self, decision: Decision, error: ApiError) -> None:
+    def taken(self, decision: Decision, why: str) -> None:
+        """Something else happened to a pod before it could be bound; `why` follows its name."""
+        self._settled(decision, bound=False)
+        log.info("%s %s before it could be bound", decision.pod, why, extra=of_attempt(decision))
+        self.done["taken or gone before that"] += 1
+
+    def _settled(self, decision: Decision, *, bound: bool) -> None:
+        self.observer.settled(decision, bound=bound)
+        self._unplaced.discard(decision.pod.metadata.uid)
+
+    def not_bound(self, decision: Decision, error: ApiError | None) -> None:
         """A binding did not succeed; the pod is tried again, after a backoff."""
         self.observer.settled(decision, bound=False)
-        self.failed(decision.pod, "binding", error, of_attempt(decision))
+        if error:
+            self.failed(decision.pod, "binding", error, of_attempt(decision))
 
     def failed(self, pod: Pod, what: str, error: ApiError, about: Fields | None = None) -> None:
         """A write did not succeed."""

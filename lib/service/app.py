@@ -1,0 +1,314 @@
+"""What is around the loop: the parts it is made of, waiting for an API server that is away, exit statuses."""
+
+import gc
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from dataclasses import dataclass
+from random import Random
+
+from msgspec.structs import replace
+from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
+
+from lib.kube.api import Api
+from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
+from lib.kube.errors import ApiError
+from lib.kube.informer import Informer
+from lib.kube.objects import Pod
+from lib.kube.proxy import OwnProxy
+from lib.kube.source import ClusterSource, PollingSource
+from lib.kube.writer import Writer
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.needs import needs_of
+from lib.scheduling.permit import WaitingPods
+from lib.scheduling.plugins.registry import Handle
+from lib.scheduling.pod_groups import batches, schedule_pod_group
+from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.binding_cycle import BindingCycle
+from lib.service.http_extender import connected
+from lib.service.leader_election import elected
+from lib.service.lookups import look_up
+from lib.service.options import Options
+from lib.service.profiles import profiles_for
+from lib.service.recorder import Recorder
+from lib.service.shutdown import Shutdown, Stopped, on_signal
+from lib.service.telemetry.log import set_up_logging
+from lib.service.telemetry.observer import ListenError, observing
+from lib.service.telemetry.report import Report
+from lib.service.write_gate import WriteGate
+
+ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
+"""Exit statuses of --once; NO_START also of others, when the address to listen at is taken, say."""
+
+LEASE_LOST = 1
+"""Exit status of a leader that is one no longer: whoever started it may start it again."""
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds between two tries to reach an API server that isn't there, unless the interval says otherwise."""
+
+OBJECTS_BEFORE_COLLECTION = 100_000
+"""Python looks for garbage when there are so many more objects than the last time. A list of pods is many
+objects, and none of them is garbage."""
+
+
+@dataclass
+class Poller:
+    """What the loop reads from, decides with, writes through, and whom it tells.
+
+    proxy: a kubectl proxy of our own, if we have one. leads: whether it is us who place pods. unreadable:
+    how many pods of ours can't be read, as of the last poll.
+    """
+
+    options: Options
+    source: ClusterSource
+    cache: Cache
+    queue: SchedulingQueue
+    schedulers: Mapping[str, Scheduler]
+    waiting_pods: WaitingPods
+    binding_cycle: BindingCycle
+    recorder: Recorder
+    report: Report
+    gate: WriteGate
+    shutdown: Shutdown
+    leads: Callable[[], bool]
+    proxy: OwnProxy | None
+    unreadable: int = 0
+
+    # --- the loop ---------------------------------------------------------------------------------------
+
+    def run_tick(self, tick: Callable[["Poller"], None]) -> None:
+        """Run a tick; again while the API server is away. With --once, one time: ApiError if that fails."""
+        if self.options.once:
+            self._try_tick(tick)
+            return
+        interval = self.options.interval
+        first, longest = min(interval, FIRST_PAUSE), max(interval, LONGEST_PAUSE)
+        Retrying(
+            retry=retry_if_exception_type(ApiError),
+            wait=wait_exponential_jitter(multiplier=first, max=longest),
+            before_sleep=lambda state: self.report.rests(state.upcoming_sleep),
+            sleep=self.shutdown.wait,
+        )(self._try_tick, tick)
+        self.shutdown.raise_if_stopped()
+
+    def _try_tick(self, tick: Callable[["Poller"], None]) -> None:
+        self.report.tick_began()
+        try:
+            if self.proxy:
+                self.proxy.revive()
+            tick(self)
+        except ApiError as error:
+            self.report.trouble(error)
+            raise
+        self.report.tick_done(self.queue, self.cache)
+
+    def wait(self) -> None:
+        """Wait until it is worth polling again."""
+        pause = self.options.interval
+        if self.options.watch:  # it hears of no change when a pod has backed off, nor when we come to lead
+            pause = min(pause, self.queue.next_in(time.monotonic()) if self.leads() else FIRST_PAUSE)
+        self.report.rests(pause)
+        self.source.wait(pause)
+
+    @property
+    def unplaced(self) -> int:
+        """How many pods of ours have no node yet."""
+        return self.unreadable + len(self.queue)
+
+    # --- changes ----------------------------------------------------------------------------------------
+
+    def changes(self) -> Iterator[AnyChange]:
+        """What has changed since the last tick, each change to be applied before the next is asked for.
+
+        Room that is free again is the deletion of the pod that had it: kube-scheduler's AssignedPodDelete.
+        """
+        delta = self.source.poll()
+        self.unreadable = delta.unplaceable
+        self.report.unreadable(delta.unreadable)
+        bound = self.cache.assumed - self.queue.uids()  # by us, as far as we know, and not seen there yet
+        for change in delta.changes:
+            pod = unassigned_pod(change)
+            if not pod:
+                yield change
+                continue
+            is_gone = change.kind == Kind.DELETED
+            room = self._room_of(pod) if is_gone else None
+            if not is_gone and pod.metadata.uid in bound and not (delta.complete or self.options.dry_run):
+                continue  # a stale event, from before our binding
+            yield change
+            if room:
+                yield _deletion(pod, room)
+        if delta.complete and not self.options.dry_run:
+            for pod, node_name in self.cache.assumed_pods(bound):
+                yield _deletion(pod, node_name)  # it isn't there: it was deleted in the meantime
+        self.report.looked(self.queue, self.cache)
+
+    def _room_of(self, pod: Pod) -> str | None:
+        """The node on which room is kept for a pod that has gone from those without a node."""
+        uid = pod.metadata.uid
+        if uid in self.cache.assumed and (uid in self.queue.uids() or self.options.dry_run):
+            return self.cache.node_of(pod)
+        return self.cache.nominator.node_of(pod)
+
+    def free_room(self, decision: Decision) -> None:
+        """Undo a decision: unreserve and forget, and wake the pods that its room could help."""
+        self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
+        self.wake_for_room_of(decision)
+
+    def wake_for_room_of(self, decision: Decision) -> None:
+        """Wake the pods that could use the room that a decision no longer takes."""
+        assert decision.node_name
+        self.queue.apply(_deletion(decision.pod, decision.node_name), time.monotonic())
+
+    # --- decisions --------------------------------------------------------------------------------------
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """A block that writes. A signal doesn't end it, but for what is `interruptible` in it.
+
+        Raises the ApiError that ended the writing, when the block is through.
+        """
+        self.gate.error = None
+        with self.shutdown.held():
+            yield
+        if self.gate.error:
+            raise self.gate.error
+
+    def ready(self) -> Iterator[list[Pod]]:
+        """The pods to try now, in their order: each alone, or with all of its group.
+
+        There are no more once nothing can be written.
+        """
+        with self.shutdown.interruptible():
+            pods = self.queue.ready(time.monotonic())
+            if pods:
+                profiles = [each.profile for each in self.schedulers.values()]
+                look_up(needs_of(pods, self.cache, profiles), self.source.listers, self.cache, self.report)
+        for batch in batches(pods):
+            if self.gate.closed:
+                break
+            yield batch
+
+    def schedule(self, pods: list[Pod]) -> list[Decision]:
+        """Decide for a pod, or for a group; each decision counts before the next is made."""
+        with self.shutdown.interruptible():
+            decisions = schedule_pod_group(pods, self.cache, self.schedulers)
+            for decision in decisions:
+                self._decided(decision)
+            return decisions
+
+    def recheck_permit(self) -> list[Decision]:
+        """The decisions that no Permit plugin makes wait any longer."""
+        with self.shutdown.interruptible():
+            unassigned = self.queue.uids()
+            decisions = self.waiting_pods.recheck_permit(self.cache, unassigned, time.monotonic())
+            for decision in decisions:
+                if decision.outcome != Outcome.SCHEDULED:
+                    self.wake_for_room_of(decision)
+                self._decided(decision)
+            return decisions
+
+    def _decided(self, decision: Decision) -> None:
+        decision.attempt, decision.queued = self.queue.attempt(decision.pod.metadata.uid)
+        self.report.decided(decision)
+
+    def scheduler_of(self, pod: Pod) -> Scheduler:
+        """The scheduler that a pod names."""
+        return self.schedulers[pod.spec.scheduler_name]
+
+
+def _deletion(pod: Pod, node_name: str) -> Change[Pod]:
+    """That a pod leaves the room it had on a node."""
+    return Change(Kind.DELETED, replace(pod, spec=replace(pod.spec, node_name=node_name)), pod)
+
+
+# --- around the loop ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[Poller]:
+    """What the options ask for, connected for as long as the block takes. ApiError when it can't be."""
+    random, namespaces = Random(options.seed), options.namespaces
+    with ExitStack() as stack:
+        report.observer = observer = observing(options.listen)
+        proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
+        address = proxy.address if proxy else options.proxy
+        leads = stack.enter_context(elected(options.leader_election, address, shutdown))
+        if options.leader_election:
+            observer.elects(options.leader_election.resource_name, leads)
+        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, request_observer=observer))
+        extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
+        profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
+        names = [each.scheduler_name for each in profiles]
+        in_full = bool(options.explain) or options.verbose
+        schedulers = {
+            name: Scheduler(
+                profile,
+                random,
+                extenders,
+                in_full=in_full,
+                clock=time.monotonic,
+                record=observer.record_for(name),
+            )
+            for name, profile in zip(names, profiles, strict=True)
+        }
+        cache, gate = Cache(served=namespaces), WriteGate(shutdown)
+        writer = Writer(api, names, namespaces)
+        workers, dry_run = options.bind_workers, options.dry_run
+        poller = Poller(
+            options,
+            (Informer if options.watch else PollingSource)(api, names, namespaces),
+            cache,
+            SchedulingQueue(dict(zip(names, profiles, strict=True)), options.times, observer.queued),
+            schedulers,
+            WaitingPods(schedulers),
+            BindingCycle(
+                writer,
+                schedulers,
+                cache,
+                gate,
+                workers=workers,
+                annotate=options.annotate,
+                dry_run=dry_run,
+            ),
+            Recorder(writer, cache, report, gate, workers=workers, dry_run=dry_run),
+            report,
+            gate,
+            shutdown,
+            leads,
+            proxy,
+        )
+        stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
+        report.started(names, namespaces, api.address)
+        yield poller
+
+
+def main(loop: Callable[[Poller], None], options: Options) -> int:
+    """Run the loop, and say in the end what was done; the exit status."""
+    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
+    printed = set_up_logging(options.log_format, verbose=options.verbose)
+    report = Report(dry_run=options.dry_run, explain=options.explain)
+    # Standard output is for decisions; what a policy prints goes where the log goes.
+    with Shutdown() as shutdown, redirect_stdout(printed):
+        try:
+            with assembled(options, report, shutdown) as poller:
+                loop(poller)
+                status = SOME_NOT_PLACED if poller.unplaced else ALL_PLACED
+        except (ApiError, ListenError) as error:
+            report.trouble(error)
+            status = NO_START
+        except Stopped:
+            status = 128 + (shutdown.signal or 0) if options.once else 0
+            if shutdown.aborted:
+                status = LEASE_LOST
+        finally:
+            report.sum(shutdown.signal)
+    if shutdown.impatient:  # Python would wait for a write that hangs
+        sys.stdout.flush()
+        os._exit(status)
+    return status

@@ -1,0 +1,218 @@
+"""A pod's binding cycle: ask the PreBind and Bind plugins, POST the binding, tell the PostBind plugins.
+
+Source: pkg/scheduler/schedule_one.go, bindingCycle
+"""
+
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cached_property, partial
+
+from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
+from lib.kube.in_flight import InFlight, PendingResponse
+from lib.kube.objects import Status
+from lib.kube.writer import BindResult, Writer
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.write_gate import MAX_THREADS, WriteGate
+
+ANNOTATION = "poller/decision"
+"""Where a pod says why it is on its node."""
+
+MAX_BATCH_SECONDS = 0.005
+"""Decisions are collected for so long before they are sent. Made one after the other they take less time:
+what they need is in the processor's caches."""
+
+
+class Result(Enum):
+    """What came of a decision. `finish` in poller.py says what follows from each."""
+
+    BOUND = auto()
+    """The API server, a Bind plugin or an extender says so."""
+    NOT_WRITTEN = auto()
+    """It would be bound, but nothing is written: a dry run."""
+    WAITING = auto()
+    """A Permit plugin says: not yet."""
+    UNSCHEDULABLE = auto()
+    """The scheduling cycle found no node, or a plugin failed in it."""
+    REJECTED = auto()
+    """A PreBind or Bind plugin rejected the node, or failed."""
+    TAKEN = auto()
+    """Someone else bound or changed the pod, or deleted it."""
+    FAILED = auto()
+    """The binding was not written."""
+    NOT_SENT = auto()
+    """There was nobody to send the binding to, or poller is about to end."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A decision with what came of it. why: what happened to a pod that is TAKEN. error: why it FAILED."""
+
+    decision: Decision
+    result: Result
+    why: str = ""
+    error: ApiError | None = None
+
+
+RESULTS = {
+    Outcome.UNSCHEDULABLE: Result.UNSCHEDULABLE,
+    Outcome.ERROR: Result.UNSCHEDULABLE,
+    Outcome.WAITING: Result.WAITING,
+}
+"""Of decisions that there is nothing to bind for."""
+
+
+class BindingCycle:
+    """Binds pods, many at a time. Decisions go in by `submit`; what came of them comes out of `completed`.
+
+    schedulers: by scheduler name, whose plugins are asked. workers: how many bindings are in flight at most.
+    annotate: say on each pod why it is on its node. dry_run: write nothing.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        schedulers: Mapping[str, Scheduler],
+        cache: Cache,
+        gate: WriteGate,
+        *,
+        workers: int,
+        annotate: bool,
+        dry_run: bool,
+    ) -> None:
+        self._writer = writer
+        self._schedulers = schedulers
+        self._cache = cache
+        self._gate = gate
+        self._workers = workers
+        self._annotate = annotate
+        self._dry_run = dry_run
+        self._unsent: deque[Decision] = deque()
+        self._send_at = 0.0  # in time.monotonic's seconds
+        self._in_flight = InFlight(workers, self._answered)
+        self._retried: deque[Future[Completed]] = deque()
+        self._completed: list[Completed] = []
+
+    def submit(self, decision: Decision) -> None:
+        """Take a decision. Its binding is sent with others, at the next call of `completed` or `drain`."""
+        if result := RESULTS.get(decision.outcome):
+            self._completed.append(Completed(decision, result))
+        elif self._dry_run:
+            self._completed.append(Completed(decision, Result.NOT_WRITTEN))
+        else:
+            if not self._unsent:
+                self._send_at = time.monotonic() + MAX_BATCH_SECONDS
+            self._unsent.append(decision)
+
+    def completed(self) -> list[Completed]:
+        """What came of decisions since the last call. Waits only while too many bindings are in flight.
+
+        A binding whose first try failed is not among them: `drain` has it. Until then the pod keeps its room.
+        """
+        if len(self._unsent) >= self._workers or time.monotonic() > self._send_at:
+            self._in_flight.poll(until=0)
+            self._send()
+            self._send_at = time.monotonic() + MAX_BATCH_SECONDS
+        return self._take()
+
+    def drain(self) -> Iterator[Completed]:
+        """What came of all other decisions. Waits for it, unless poller was told twice to end."""
+        if self._gate.impatient:
+            return
+        self._send()
+        self._in_flight.drain()
+        yield from self._take()
+        while self._retried:
+            yield self._concluded(self._retried.popleft().result())
+
+    def _take(self) -> list[Completed]:
+        completed, self._completed = self._completed, []
+        return completed
+
+    # --- one binding ------------------------------------------------------------------------------------
+
+    def _send(self) -> None:
+        """Send a binding as soon as there is room for it in flight."""
+        while self._unsent:
+            self._in_flight.make_room()
+            decision = self._unsent.popleft()
+            if self._gate.closed:
+                self._completed.append(Completed(decision, Result.NOT_SENT))
+            elif result := self._run_bind_plugins(decision):
+                self._completed.append(self._concluded(Completed(decision, result)))
+            else:
+                self._in_flight.send(partial(self._begin_binding, decision), decision)
+
+    def _run_bind_plugins(self, decision: Decision) -> Result | None:
+        """Ask the PreBind and Bind plugins and the extenders; None if the binding is left to poller."""
+        bound = self._scheduler_of(decision).bind(decision, self._cache)
+        decision.ended = time.monotonic()
+        if bound:
+            return Result.BOUND
+        return None if decision.outcome == Outcome.SCHEDULED else Result.REJECTED
+
+    def _begin_binding(self, decision: Decision) -> PendingResponse[Status]:
+        assert decision.node_name
+        return self._writer.begin_binding(decision.pod, decision.node_name, self._annotations(decision))
+
+    def _answered(self, decision: Decision, error: ApiError | None) -> None:
+        """A first try was answered. If it failed, a thread goes on: there are waits between tries."""
+        if error:
+            self._retried.append(self._pool.submit(self._retry, decision, error))
+            return
+        _take_time(decision)
+        self._completed.append(self._concluded(Completed(decision, Result.BOUND)))
+
+    def _retry(self, decision: Decision, failed: ApiError) -> Completed:
+        """Write a binding after its first try has failed."""
+        assert decision.node_name
+        if self._gate.closed:
+            return _failed(decision, failed)
+        try:
+            result = self._writer.bind(decision.pod, decision.node_name, self._annotations(decision), failed)
+        except (UnreachableError, NotLeadingError) as error:
+            self._gate.error = error
+            return _failed(decision, error)
+        except ApiError as error:
+            return Completed(decision, Result.FAILED, error=error)
+        finally:
+            _take_time(decision)
+        if result == BindResult.BOUND:
+            return Completed(decision, Result.BOUND)
+        return Completed(decision, Result.TAKEN, why=result.value)
+
+    def _concluded(self, completed: Completed) -> Completed:
+        """The same, once the PostBind plugins have been told of a bound pod."""
+        if completed.result == Result.BOUND:
+            self._scheduler_of(completed.decision).post_bind(completed.decision)
+        return completed
+
+    def _annotations(self, decision: Decision) -> Mapping[str, str]:
+        """What is noted on a pod with its binding."""
+        return {ANNOTATION: decision.as_annotation()} if self._annotate else {}
+
+    def _scheduler_of(self, decision: Decision) -> Scheduler:
+        return self._schedulers[decision.pod.spec.scheduler_name]
+
+    @cached_property
+    def _pool(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(min(self._workers, MAX_THREADS))
+
+
+def _failed(decision: Decision, error: ApiError) -> Completed:
+    """What came of a binding that is not tried again now. If it may be there all the same, it failed."""
+    if error.unsettled:
+        return Completed(decision, Result.FAILED, error=error)
+    return Completed(decision, Result.NOT_SENT)
+
+
+def _take_time(decision: Decision) -> None:
+    """Note that a binding was written now."""
+    now = time.monotonic()
+    decision.binding += now - decision.ended
+    decision.ended = now

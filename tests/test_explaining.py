@@ -163,6 +163,15 @@ def test_bin_packing(cluster: Cluster) -> None:
     assert len(set(cluster.placement().values())) == 1  # kube-scheduler would have put two on each
 
 
+def test_headroom(cluster: Cluster) -> None:
+    cluster.add_node("n1", cpu="1")
+    cluster.add_node("n2", cpu="2")
+    cluster.add_pod("web", requests={"cpu": "900m"})
+    nodes = explained(cluster, "--plugin", str(EXAMPLES / "headroom.py"))["default/web"]["nodes"]
+    assert nodes["n1"]["reasons"] == ["node(s) would have less than 20% of their cpu free"]
+    assert nodes["n2"] == {"scores": {}, "total": 0}
+
+
 def test_spread_by_rack(cluster: Cluster) -> None:
     for i in range(4):
         cluster.add_node(f"n{i}", labels={"example.com/rack": f"r{i % 2}"})

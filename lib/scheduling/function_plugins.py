@@ -15,6 +15,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.views import NodeView, PodView
 
 
 class _Function:
@@ -22,7 +23,7 @@ class _Function:
 
     @property
     def file(self) -> str:
-        """Where the function is written."""
+        """The file the function stands in."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         return code.co_filename if code else ""
 
@@ -39,11 +40,11 @@ class FilterFunction(_Function):
     """`filter(pod, node) -> bool | str` as a plugin: True lets the node pass, a string says why not."""
 
     name: str
-    function: Callable[[Pod, NodeInfo], bool | str]
+    function: Callable[[PodView, NodeView], bool | str]
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that the function doesn't want."""
-        answer = self.function(pod, node)
+        """Reject a node that the function rejects. BadAnswerError when it returns something else."""
+        answer = self.function(PodView(pod), NodeView(node))
         if answer is True:
             return None
         if answer is False or isinstance(answer, str):
@@ -56,11 +57,11 @@ class ScoreFunction(_Function):
     """`score(pod, node) -> int`, 0 to 100, as a plugin."""
 
     name: str
-    function: Callable[[Pod, NodeInfo], int]
+    function: Callable[[PodView, NodeView], int]
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """What the function says."""
-        answer = self.function(pod, node)
+        """The function's score. BadAnswerError when it isn't a whole number from 0 to 100."""
+        answer = self.function(PodView(pod), NodeView(node))
         if isinstance(answer, int) and 0 <= answer <= MAX_NODE_SCORE:
             return answer
         raise self._bad(answer, node, f"a whole number from 0 to {MAX_NODE_SCORE}")

@@ -34,6 +34,7 @@ from lib.service.http_extender import connected
 from lib.service.leader_election import elected
 from lib.service.lookups import look_up
 from lib.service.options import Options
+from lib.service.policy_watch import watching
 from lib.service.profiles import profiles_for
 from lib.service.recorder import Recorder
 from lib.service.shutdown import Shutdown, Stopped, on_signal
@@ -296,7 +297,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
     # Standard output is for decisions; what a policy prints goes where the log goes.
     with Shutdown() as shutdown, redirect_stdout(printed):
         try:
-            with assembled(options, report, shutdown) as poller:
+            with watching(options.profiles.policies), assembled(options, report, shutdown) as poller:
                 loop(poller)
                 status = SOME_NOT_PLACED if poller.unplaced else ALL_PLACED
         except (ApiError, ListenError) as error:

@@ -32,8 +32,12 @@ class PolicyError(Exception):
 
 @dataclass(frozen=True)
 class Policy:
-    """What one file brings: plugins, and what their scores are multiplied by."""
+    """What one file holds: plugins, and what their scores are multiplied by.
 
+    file: as the code's frames call it.
+    """
+
+    file: str
     plugins: tuple[Plugin, ...]
     weight: int
 
@@ -74,7 +78,7 @@ def load_policy(file: Path) -> Policy:
     weight = getattr(module, "WEIGHT", 1)
     if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
         raise PolicyError(f"{file}: WEIGHT is {weight!r}, not a whole number from 1 to 100")
-    return Policy(tuple(plugins), weight)
+    return Policy(module.__file__ or str(file), tuple(plugins), weight)
 
 
 def _of_pod_and_node(function: Callable[..., Any], file: Path) -> Callable[..., Any]:

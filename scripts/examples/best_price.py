@@ -1,6 +1,6 @@
 """The cheapest node first: a node's annotation `example.com/price` says what an hour of it costs.
 
-    python poller.py --plugin scripts/examples/best_price.py
+    .venv/bin/python poller.py --plugin scripts/examples/best_price.py
     kubectl annotate node NAME example.com/price=0.05
 
 What costs nothing scores 100; DEAREST and above score 0, and so does a node without a price.

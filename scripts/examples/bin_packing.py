@@ -1,17 +1,18 @@
-"""The fullest node that still has room first, so that empty nodes stay empty and can be switched off.
+"""The fullest node that still has room goes first, so that empty nodes stay empty and can be switched off.
 
-    python poller.py --plugin scripts/examples/bin_packing.py
+    .venv/bin/python poller.py --plugin scripts/examples/bin_packing.py
 
-kube-scheduler's own way is the opposite, to spread load; the weight is larger than all that speaks for that.
+kube-scheduler by default does the opposite: it spreads the load. The weight here is larger than that of all
+the plugins that spread together.
 """
 
 WEIGHT = 10
 
 
 def score(pod, node):
-    shares = [
-        node.requested.get(resource, 0) / node.allocatable[resource]
+    used = [
+        (node.requested[resource] + pod.requests[resource]) / node.allocatable[resource]
         for resource in ("cpu", "memory")
-        if node.allocatable.get(resource)
+        if node.allocatable[resource]
     ]
-    return round(100 * min(max(shares, default=0), 1))
+    return round(100 * min(max(used, default=0), 1))

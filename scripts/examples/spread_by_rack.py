@@ -1,6 +1,6 @@
 """Never two pods of an application in one rack; a node's label `example.com/rack` says where it stands.
 
-    python poller.py --plugin scripts/examples/spread_by_rack.py
+    .venv/bin/python poller.py --plugin scripts/examples/spread_by_rack.py
     kubectl label node NAME example.com/rack=r1
 
 A class, as it must know what runs in other racks: it looks once for each pod, before the nodes are asked.

@@ -1,0 +1,64 @@
+"""Where a plugin's own code is, or failed: the function and line of its file, and for which pod and node."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from lib.kube.objects import Pod
+from lib.scheduling.cache import NodeInfo
+from lib.scheduling.views import NodeView, PodView
+
+
+@dataclass(frozen=True)
+class Position:
+    """A line of a plugin's file, the function that poller called there, and what it was called for.
+
+    pod, node: their names, as messages have them; "" where the function was given none.
+    """
+
+    file: str
+    line: int
+    function: str
+    pod: str
+    node: str
+
+    def __str__(self) -> str:
+        about = [f"pod {self.pod}"] * bool(self.pod) + [f"node {self.node}"] * bool(self.node)
+        where = f"{self.function}, {Path(self.file).name}:{self.line}"
+        return f"{where}, for {' and '.join(about)}" if about else where
+
+
+def position_in(files: Collection[str], frames: Iterable[tuple[FrameType, int]]) -> Position | None:
+    """Where the code of these files is; None if it isn't running.
+
+    frames: with their lines, the caller before the called, as `traceback.walk_tb` yields them.
+    """
+    own = [(frame, line) for frame, line in frames if frame.f_code.co_filename in files]
+    if not own:
+        return None
+    called, (last, line) = own[0][0], own[-1]
+    given = [_name(value) for value in _arguments(called)]
+    pods, nodes = ([name for kind, name in given if kind == wanted] for wanted in ("pod", "node"))
+    return Position(
+        last.f_code.co_filename, line, called.f_code.co_name, (pods or [""])[0], (nodes or [""])[0]
+    )
+
+
+def _arguments(frame: FrameType) -> list[Any]:
+    """What a function was called with, unless it has put something else in its place."""
+    code, values = frame.f_code, frame.f_locals
+    return [values[name] for name in code.co_varnames[: code.co_argcount] if name in values]
+
+
+def _name(value: Any) -> tuple[str, str]:
+    """What an argument is, and how messages call it."""
+    match value:
+        case Pod():
+            return "pod", str(value)
+        case PodView():
+            return "pod", f"{value.namespace}/{value.name}"
+        case NodeInfo() | NodeView():
+            return "node", value.name
+    return "", ""

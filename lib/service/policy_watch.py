@@ -1,0 +1,77 @@
+"""Says where a policy is that doesn't come to an end.
+
+poller waits for a policy as for its own code: while a function of a policy runs, nothing else happens.
+"""
+
+import logging
+import sys
+import threading
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from traceback import walk_stack, walk_tb
+from types import FrameType
+
+from lib.scheduling.framework.position import Position, position_in
+from lib.service.policies import Policy
+
+log = logging.getLogger("poller")
+
+LONG = 10.0
+"""Seconds after which a call of a policy's function is worth a line; the next comes after twice as many."""
+
+LOOK = 1.0
+"""Seconds between two looks at what is running."""
+
+
+@contextmanager
+def watching(policies: Collection[Policy], long: float = LONG) -> Iterator[None]:
+    """Log calls of policies that take long, and the call that is ended by whatever ends the block.
+
+    It looks on from a thread, once a second. Without policies there is nothing to look at.
+    """
+    files = {policy.file for policy in policies}
+    if not files:
+        yield
+        return
+    done = threading.Event()
+    watch = threading.Thread(
+        target=_watch, args=(files, threading.get_ident(), done, long), name="policy-watch", daemon=True
+    )
+    watch.start()
+    try:
+        yield
+    except BaseException as error:
+        if position := _interrupted(files, error):
+            log.warning("the policy that was running was interrupted: %s", position)
+        raise
+    finally:
+        done.set()
+        watch.join()
+
+
+def _watch(files: Collection[str], thread: int, done: threading.Event, long: float) -> None:
+    """Look at a thread until `done`; a frame that is there at each look is a call that goes on."""
+    step = min(LOOK, long / 4)
+    call: FrameType | None = None
+    running, said = 0.0, long
+    while not done.wait(step):
+        stack = [*walk_stack(sys._current_frames().get(thread))]
+        own = [frame for frame, _ in stack if frame.f_code.co_filename in files]
+        if not own or own[-1] is not call:
+            call, running, said = own[-1] if own else None, 0.0, long
+            continue
+        running += step
+        if running >= said and (position := position_in(files, reversed(stack))):
+            log.warning(
+                "a policy has been running for %.0f s, and all pods wait for it: %s", running, position
+            )
+            said *= 2
+
+
+def _interrupted(files: Collection[str], error: BaseException | None) -> Position | None:
+    """Where a policy was when this was raised; None if none was running."""
+    while error:
+        if position := position_in(files, walk_tb(error.__traceback__)):
+            return position
+        error = error.__context__
+    return None

@@ -29,6 +29,13 @@ def options() -> argparse.Namespace:
         help="until a bound pod runs, or a deleted one is gone (default %(default)s)",
     )
     parser.add_argument(
+        "--provision-delay",
+        type=float,
+        default=0.5,
+        metavar="SECONDS",
+        help="until a volume of the provisioner minicluster is made (default %(default)s)",
+    )
+    parser.add_argument(
         "--history",
         type=int,
         default=10_000,
@@ -68,7 +75,7 @@ async def serve(chosen: argparse.Namespace) -> None:
     furnish(api, chosen.nodes)
     if not chosen.bare:
         Kubelets(api, chosen.kubelet_delay)
-        controllers = asyncio.create_task(Controllers(api).run())
+        controllers = asyncio.create_task(Controllers(api, chosen.provision_delay).run())
     config = uvicorn.Config(
         build(api),
         host=chosen.host,

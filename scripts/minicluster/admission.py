@@ -7,7 +7,7 @@ from typing import Any
 
 from . import errors
 from .clock import timestamp
-from .resources import NAMESPACES, NODES, PODS, PRIORITY_CLASSES, Resource
+from .resources import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STORAGE_CLASSES, Resource
 from .store import Store
 
 Object = dict[str, Any]
@@ -20,12 +20,25 @@ def admit(store: Store, resource: Resource, content: Object) -> None:
         _check_namespace(store, resource, name, metadata["namespace"])
     if resource == NODES:
         _taint_as_not_ready(content.setdefault("spec", {}))
+    if resource == CLAIMS:
+        _set_class(store, content.setdefault("spec", {}))
     if resource == PODS:
         spec = content.setdefault("spec", {})
         _tolerate_lost_nodes(spec)
         _set_priority(store, name, spec)
         if spec.get("schedulingGates"):
             content["status"] = {"conditions": [_gated()]}
+
+
+def _set_class(store: Store, spec: Object) -> None:
+    """DefaultStorageClass: a claim that names no class gets the newest default one."""
+    if "storageClassName" in spec:
+        return
+    marked = "storageclass.kubernetes.io/is-default-class"
+    classes = store.every(STORAGE_CLASSES)
+    default = [each for each in classes if (each.metadata.get("annotations") or {}).get(marked) == "true"]
+    if default:
+        spec["storageClassName"] = max(default, key=lambda each: each.metadata["creationTimestamp"]).key[1]
 
 
 def _check_namespace(store: Store, resource: Resource, name: str, namespace: str) -> None:

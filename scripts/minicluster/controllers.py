@@ -1,5 +1,5 @@
 """Stand-ins for the controllers whose work a scheduler meets: deployments, replica sets, disruption budgets,
-garbage collection, namespaces.
+volumes, garbage collection, namespaces.
 
 Each looks at what is there and takes the next step towards what is wanted; the change that this makes calls
 it again.
@@ -12,17 +12,20 @@ from .api import Api
 from .disruptions import Disruptions
 from .errors import ApiError
 from .resources import (
+    CLAIMS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     NAMESPACES,
     PODS,
     REPLICA_SETS,
     RESOURCES,
+    VOLUMES,
     Resource,
 )
 from .selectors import matches_selector
 from .status import add_condition, set_status
 from .store import Event, Key, Stored
+from .volume_controller import VolumeController
 from .workloads import Workloads
 
 PAUSE = 0.02  # seconds in which changes are gathered, so that a hundred of them are looked at once
@@ -30,15 +33,19 @@ RETRY = 1.0  # seconds until what failed is tried again
 
 
 class Controllers:
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, provision_delay: float) -> None:
         self._api = api
         self._store = api.store
         workloads = Workloads(api)
+        self._volumes = VolumeController(api, provision_delay)
         self._work = {
             DEPLOYMENTS: workloads.deployment,
             REPLICA_SETS: workloads.replica_set,
             DISRUPTION_BUDGETS: Disruptions(api).budget,
             NAMESPACES: self._namespace,
+            CLAIMS: self._volumes.claim,
+            VOLUMES: self._volumes.volume,
+            PODS: self._volumes.pod,
         }
         self._waiting: dict[tuple[Resource, Key], None] = {}  # in the order in which they came
         self._woken = asyncio.Event()
@@ -69,6 +76,8 @@ class Controllers:
         resource, stored = event.resource, event.new
         if resource in self._work:
             self._wake(resource, stored.key)
+        for touched in self._volumes.touched_by(event):
+            self._wake(touched.resource, touched.key)
         if resource in (PODS, REPLICA_SETS):
             for owner in stored.metadata.get("ownerReferences") or ():
                 kind = {"ReplicaSet": REPLICA_SETS, "Deployment": DEPLOYMENTS}.get(owner["kind"])
@@ -103,6 +112,8 @@ class Controllers:
 
     def _blame(self, stored: Stored, message: str) -> None:
         """Say on the object why nothing more happens to it."""
+        if stored.resource not in (DEPLOYMENTS, REPLICA_SETS):
+            return
         status = dict(stored.content.get("status") or {})
         add_condition(status, "ReplicaFailure", True, "FailedCreate", "")
         status["conditions"][-1]["message"] = message

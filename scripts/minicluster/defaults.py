@@ -4,6 +4,7 @@ from typing import Any
 
 from .resources import (
     BY_PATH,
+    CLAIMS,
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
     EVENTS,
@@ -13,6 +14,8 @@ from .resources import (
     PRIORITY_CLASSES,
     REPLICA_SETS,
     STATEFUL_SETS,
+    STORAGE_CLASSES,
+    VOLUMES,
     Resource,
 )
 
@@ -42,6 +45,17 @@ def fill_in(resource: Resource, content: Object) -> None:
         status = content.setdefault("status", {})
         for field in ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods"):
             status.setdefault(field, 0)
+    elif resource == VOLUMES:
+        spec = content.setdefault("spec", {})
+        spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+        spec.setdefault("volumeMode", "Filesystem")
+        content.setdefault("status", {}).setdefault("phase", "Pending")
+    elif resource == CLAIMS:
+        content.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+        content.setdefault("status", {}).setdefault("phase", "Pending")
+    elif resource == STORAGE_CLASSES:
+        content.setdefault("reclaimPolicy", "Delete")
+        content.setdefault("volumeBindingMode", "Immediate")
     elif resource == PRIORITY_CLASSES:
         content.setdefault("preemptionPolicy", "PreemptLowerPriority")
     elif resource == BY_PATH["v1", "services"]:

@@ -107,6 +107,17 @@ DISRUPTION_BUDGETS = Resource(
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, ("pc",), has_generation=True
 )
+CLAIMS = _core(
+    "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",), subresources=(STATUS,)
+)
+VOLUMES = _core(
+    "persistentvolumes", "PersistentVolume", short_names=("pv",), namespaced=False, subresources=(STATUS,)
+)
+STORAGE_CLASSES = _storage("storageclasses", "StorageClass", False, ("sc",))
+CSI_DRIVERS = _storage("csidrivers", "CSIDriver", False)
+CSI_NODES = _storage("csinodes", "CSINode", False)
+CSI_CAPACITIES = _storage("csistoragecapacities", "CSIStorageCapacity")
+VOLUME_ATTACHMENTS = _storage("volumeattachments", "VolumeAttachment", False, subresources=(STATUS,))
 LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease")
 _rbac = partial(Resource, "rbac.authorization.k8s.io/v1")
 CLUSTER_ROLE_BINDINGS = _rbac("clusterrolebindings", "ClusterRoleBinding", False)
@@ -130,10 +141,8 @@ RESOURCES: tuple[Resource, ...] = (
     _core("limitranges", "LimitRange", short_names=("limits",)),
     NAMESPACES,
     NODES,
-    _core("persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",), subresources=(STATUS,)),
-    _core(
-        "persistentvolumes", "PersistentVolume", short_names=("pv",), namespaced=False, subresources=(STATUS,)
-    ),
+    CLAIMS,
+    VOLUMES,
     PODS,
     _core("podtemplates", "PodTemplate"),
     _core("resourcequotas", "ResourceQuota", short_names=("quota",), subresources=(STATUS,)),
@@ -149,10 +158,11 @@ RESOURCES: tuple[Resource, ...] = (
     CLUSTER_ROLES,
     ROLE_BINDINGS,
     ROLES,
-    _storage("csidrivers", "CSIDriver", False),
-    _storage("csinodes", "CSINode", False),
-    _storage("csistoragecapacities", "CSIStorageCapacity"),
-    _storage("storageclasses", "StorageClass", False, ("sc",)),
+    CSI_DRIVERS,
+    CSI_NODES,
+    CSI_CAPACITIES,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
     PRIORITY_CLASSES,
     LEASES,
     Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False),

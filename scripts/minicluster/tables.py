@@ -4,10 +4,9 @@ Columns are those of pkg/printers/internalversion; kinds that aren't listed show
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any
 
 from .clock import age
+from .columns import AGE, NAME, Column, Object, at
 from .resources import (
     DEPLOYMENTS,
     DISRUPTION_BUDGETS,
@@ -21,27 +20,8 @@ from .resources import (
     Resource,
 )
 from .selectors import show_selector
+from .storage_tables import STORAGE_COLUMNS
 from .store import Stored
-
-Object = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Column:
-    name: str
-    cell: Callable[[Object], Any]
-    says: str
-    wide: bool = False  # shown by `-o wide` only
-    type: str = "string"
-
-    def definition(self) -> Object:
-        return {
-            "name": self.name,
-            "type": self.type,
-            "format": "name" if self.name == "Name" else "",
-            "description": self.says,
-            "priority": int(self.wide),
-        }
 
 
 def table(
@@ -75,16 +55,6 @@ def _included(stored: Stored, include: str) -> Object | None:
         kind = {"kind": stored.resource.kind, "apiVersion": stored.resource.group_version}
         return {**kind, **stored.content}
     return only_metadata(stored.metadata)
-
-
-def _at(*path: str, default: Any = "") -> Callable[[Object], Any]:
-    def cell(content: Object) -> Any:
-        value: Any = content
-        for part in path:
-            value = (value or {}).get(part)
-        return default if value in (None, "") else value
-
-    return cell
 
 
 def _containers(content: Object) -> list[Object]:
@@ -182,10 +152,6 @@ def _deployment_ready(content: Object) -> str:
     return f"{content['status'].get('readyReplicas', 0)}/{content['spec']['replicas']}"
 
 
-NAME = Column("Name", _at("metadata", "name"), "Its name, unique among its kind in its namespace.")
-AGE = Column(
-    "Age", lambda content: age(content["metadata"]["creationTimestamp"]), "Time since it was created."
-)
 TEMPLATE = [
     Column(
         "Containers",
@@ -211,11 +177,11 @@ COLUMNS: dict[Resource, list[Column]] = {
         Column("Status", _pod_status, "Where it stands, in a word."),
         Column("Restarts", _pod_restarts, "How often its containers were started again."),
         AGE,
-        Column("IP", _at("status", "podIP", default="<none>"), "Its address.", wide=True),
-        Column("Node", _at("spec", "nodeName", default="<none>"), "Where it runs.", wide=True),
+        Column("IP", at("status", "podIP", default="<none>"), "Its address.", wide=True),
+        Column("Node", at("spec", "nodeName", default="<none>"), "Where it runs.", wide=True),
         Column(
             "Nominated Node",
-            _at("status", "nominatedNodeName", default="<none>"),
+            at("status", "nominatedNodeName", default="<none>"),
             "Where room is being made for it.",
             wide=True,
         ),
@@ -226,46 +192,46 @@ COLUMNS: dict[Resource, list[Column]] = {
         Column("Status", _node_status, "Whether it is ready, and whether pods may be scheduled onto it."),
         Column("Roles", _node_roles, "What its role labels say."),
         AGE,
-        Column("Version", _at("status", "nodeInfo", "kubeletVersion"), "Version of its kubelet."),
+        Column("Version", at("status", "nodeInfo", "kubeletVersion"), "Version of its kubelet."),
         Column("Internal-IP", _node_address("InternalIP"), "Its address within the cluster.", wide=True),
         Column("External-IP", _node_address("ExternalIP"), "Its address from outside.", wide=True),
         Column(
-            "OS-Image", _at("status", "nodeInfo", "osImage", default="<unknown>"), "Its system.", wide=True
+            "OS-Image", at("status", "nodeInfo", "osImage", default="<unknown>"), "Its system.", wide=True
         ),
         Column("Kernel-Version", _node_kernel, "Its kernel.", wide=True),
         Column(
             "Container-Runtime",
-            _at("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"),
+            at("status", "nodeInfo", "containerRuntimeVersion", default="<unknown>"),
             "What runs its containers.",
             wide=True,
         ),
     ],
     EVENTS: [
         Column("Last Seen", _event_last, "Time since it happened last."),
-        Column("Type", _at("type"), "Normal or Warning."),
-        Column("Reason", _at("reason"), "Why it happened, in a word."),
+        Column("Type", at("type"), "Normal or Warning."),
+        Column("Reason", at("reason"), "Why it happened, in a word."),
         Column("Object", _event_object, "What it is about."),
-        Column("Subobject", _at("involvedObject", "fieldPath"), "The part of that.", wide=True),
+        Column("Subobject", at("involvedObject", "fieldPath"), "The part of that.", wide=True),
         Column("Source", _event_source, "Who tells of it.", wide=True),
-        Column("Message", _at("message"), "What happened."),
+        Column("Message", at("message"), "What happened."),
         Column("First Seen", _event_first, "Time since it happened first.", wide=True),
         Column("Count", _event_count, "How often it happened.", wide=True),
-        Column("Name", _at("metadata", "name"), "Its name.", wide=True),
+        Column("Name", at("metadata", "name"), "Its name.", wide=True),
     ],
-    NAMESPACES: [NAME, Column("Status", _at("status", "phase"), "Active or Terminating."), AGE],
+    NAMESPACES: [NAME, Column("Status", at("status", "phase"), "Active or Terminating."), AGE],
     DEPLOYMENTS: [
         NAME,
         Column("Ready", _deployment_ready, "How many of its pods are ready, of how many wanted."),
-        Column("Up-to-date", _at("status", "updatedReplicas", default=0), "Pods of the newest template."),
-        Column("Available", _at("status", "availableReplicas", default=0), "Pods that are available."),
+        Column("Up-to-date", at("status", "updatedReplicas", default=0), "Pods of the newest template."),
+        Column("Available", at("status", "availableReplicas", default=0), "Pods that are available."),
         AGE,
         *TEMPLATE,
     ],
     REPLICA_SETS: [
         NAME,
-        Column("Desired", _at("spec", "replicas", default=0), "How many pods it wants.", type="integer"),
-        Column("Current", _at("status", "replicas", default=0), "How many it has.", type="integer"),
-        Column("Ready", _at("status", "readyReplicas", default=0), "How many are ready.", type="integer"),
+        Column("Desired", at("spec", "replicas", default=0), "How many pods it wants.", type="integer"),
+        Column("Current", at("status", "replicas", default=0), "How many it has.", type="integer"),
+        Column("Ready", at("status", "readyReplicas", default=0), "How many are ready.", type="integer"),
         AGE,
         *TEMPLATE,
     ],
@@ -275,7 +241,7 @@ COLUMNS: dict[Resource, list[Column]] = {
         Column("Max Unavailable", lambda c: str(c["spec"].get("maxUnavailable", "N/A")), "Pods that may go."),
         Column(
             "Allowed Disruptions",
-            _at("status", "disruptionsAllowed", default=0),
+            at("status", "disruptionsAllowed", default=0),
             "How many may go now.",
             type="integer",
         ),
@@ -283,15 +249,16 @@ COLUMNS: dict[Resource, list[Column]] = {
     ],
     PRIORITY_CLASSES: [
         NAME,
-        Column("Value", _at("value", default=0), "The priority of its pods.", type="integer"),
+        Column("Value", at("value", default=0), "The priority of its pods.", type="integer"),
         Column(
             "Global-Default",
-            _at("globalDefault", default=False),
+            at("globalDefault", default=False),
             "Whether it is that of pods that name none.",
             type="boolean",
         ),
         AGE,
-        Column("PreemptionPolicy", _at("preemptionPolicy"), "Whether its pods may take others' place."),
+        Column("PreemptionPolicy", at("preemptionPolicy"), "Whether its pods may take others' place."),
     ],
-    LEASES: [NAME, Column("Holder", _at("spec", "holderIdentity"), "Who holds it."), AGE],
+    **STORAGE_COLUMNS,
+    LEASES: [NAME, Column("Holder", at("spec", "holderIdentity"), "Who holds it."), AGE],
 }

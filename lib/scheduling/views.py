@@ -13,7 +13,7 @@ import msgspec
 
 from lib.kube.objects import Pod, Taint
 from lib.kube.quantity import Quantity
-from lib.scheduling.cache import NodeInfo
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import amounts, pod_requests
 
 RESOURCES = ("requests", "allocatable", "overhead", "allocated_resources")

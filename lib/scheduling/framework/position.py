@@ -7,7 +7,7 @@ from types import FrameType
 from typing import Any
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import NodeInfo
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.views import NodeView, PodView
 
 

@@ -30,8 +30,8 @@ from hypothesis import strategies as st
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import Pod
 from lib.kube.informer import Informer
+from lib.kube.objects import Pod
 from lib.kube.source import PollingSource
 from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 

@@ -1,0 +1,131 @@
+"""Lessons: pages of Markdown, in steps, with commands, what these show, tasks and hints.
+
+A page is plain Markdown, to be read anywhere. `## ` begins a step. A block of `sh` holds commands, and a
+block of `text` right behind it what they show. There `...` on a line of its own stands for any lines; with
+the word `any-node` behind `text` the names of nodes may be others, with `any-order` the order of lines. A
+comment `<!-- check: NAME -->` makes a step a task, which a function in checks.py looks after; its hints are
+`<details>` with the summary Hint, and the one with the summary Solution holds commands that solve it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+LESSONS = Path(__file__).resolve().parent.parent / "lab"
+
+_FENCE = re.compile(r"^```(?P<kind>\w+)(?P<flags>[^\n]*)\n(?P<content>.*?)^```$", re.M | re.S)
+_DETAILS = re.compile(
+    r"^<details><summary>(?P<summary>\w+)</summary>\n(?P<content>.*?)^</details>\n*", re.M | re.S
+)
+_CHECK = re.compile(r"^<!-- check: (?P<name>\w+) -->\n*", re.M)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Commands as printed, and what they show; None where the page doesn't say.
+
+    flags: the words behind `text`. span: where in the page that text is.
+    """
+
+    commands: str
+    shows: str | None = None
+    flags: frozenset[str] = frozenset()
+    span: tuple[int, int] = (0, 0)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a page. check: the name of the task's check, empty where there is no task."""
+
+    lesson: "Lesson"
+    number: int
+    title: str
+    source: str
+    start: int
+
+    @cached_property
+    def text(self) -> str:
+        """The Markdown that is shown: without hints and comments."""
+        return _CHECK.sub("", _DETAILS.sub("", self.source)).strip() + "\n"
+
+    @cached_property
+    def blocks(self) -> list[Block]:
+        """The commands of the step, outside of hints, in order."""
+        # Hints are blanked, not cut out, so that places in the text stay what they are.
+        return list(_blocks(_DETAILS.sub(lambda found: " " * len(found[0]), self.source), self.start))
+
+    @property
+    def check(self) -> str:
+        """The name of the task's check."""
+        found = _CHECK.search(self.source)
+        return found["name"] if found else ""
+
+    @property
+    def hints(self) -> list[str]:
+        """What helps with the task, one thing after the other; the solution goes last."""
+        return [found["content"].strip() for found in _DETAILS.finditer(self.source)]
+
+    @property
+    def solution(self) -> str:
+        """Commands that do the task."""
+        parts = [
+            found["content"] for found in _DETAILS.finditer(self.source) if found["summary"] == "Solution"
+        ]
+        return "\n".join(block.commands for part in parts for block in _blocks(part, 0))
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A page: `01-a-pending-pod.md` is lesson 1."""
+
+    path: Path
+
+    @property
+    def number(self) -> int:
+        """Its place among the lessons, from 1 on."""
+        return int(self.path.name.partition("-")[0])
+
+    @cached_property
+    def source(self) -> str:
+        """The page as it is written."""
+        return self.path.read_text()
+
+    @property
+    def title(self) -> str:
+        """The page's heading, without its number."""
+        return self.source.partition("\n")[0].removeprefix("# ").partition(". ")[2]
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The parts; what stands above the first `## ` belongs to the first."""
+        starts = [found.start() for found in re.finditer("^## ", self.source, re.M)]
+        starts, ends = [0, *starts[1:]], [*starts[1:], len(self.source)]
+        steps = []
+        for number, (start, end) in enumerate(zip(starts, ends, strict=True), 1):
+            source = self.source[start:end]
+            heading = re.search("^## (.*)$", source, re.M)
+            steps.append(Step(self, number, heading[1] if heading else self.title, source, start))
+        return steps
+
+
+def lessons() -> list[Lesson]:
+    """All lessons in order."""
+    return [Lesson(path) for path in sorted(LESSONS.glob("[0-9][0-9]-*.md"))]
+
+
+def _blocks(source: str, start: int) -> Iterator[Block]:
+    """Commands, each with the text that follows it; `start` is where the source begins in its page."""
+    commands, end = "", 0
+    for fence in _FENCE.finditer(source):
+        if fence["kind"] == "text" and commands and not source[end : fence.start()].strip():
+            span = start + fence.start("content"), start + fence.end("content")
+            yield Block(commands, fence["content"], frozenset(fence["flags"].split()), span)
+            commands = ""
+            continue
+        if commands:
+            yield Block(commands)
+        commands, end = (fence["content"], fence.end()) if fence["kind"] == "sh" else ("", 0)
+    if commands:
+        yield Block(commands)

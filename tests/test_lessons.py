@@ -1,0 +1,75 @@
+"""Every command of every lesson, as printed, shows what the page says; and every task is seen to be done.
+
+LESSONS_REWRITE=1 scripts/test tests/test_lessons.py writes what is shown now into the pages.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import EMBEDDED_KUBECONFIG
+from lessons import difference, rewrite
+
+from scripts.learning.bash import Bash
+from scripts.learning.checks import CHECKS
+from scripts.learning.lab import Lab, NotYetError, eventually
+from scripts.learning.pages import Block, Lesson, lessons
+from scripts.learning.session import environment_for
+from scripts.servers.embedded import minicluster
+from scripts.servers.kubectl import kubectl_proxy
+from scripts.servers.process import ROOT
+
+WIDEST = 76  # columns of a block that rich shows whole at 80
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """A cluster, and the variables of a shell beside it."""
+    kubeconfig = tmp_path_factory.mktemp("lab") / "kubeconfig"
+    with minicluster("--kubelet-delay", "0.1") as url:
+        kubeconfig.write_text(EMBEDDED_KUBECONFIG.format(url=url))
+        with kubectl_proxy(url, kubeconfig) as proxy:
+            yield environment_for(Lab(proxy, own=True), proxy, str(kubeconfig))
+
+
+@pytest.fixture
+def lab(environment: dict[str, str]) -> Lab:
+    """The cluster, as good as new."""
+    lab = Lab(environment["POLLER_PROXY"], own=True)
+    lab.reset()
+    return lab
+
+
+@pytest.fixture
+def bash(environment: dict[str, str], tmp_path: Path) -> Iterator[Bash]:
+    """A shell in a folder that holds what the project's does, and a `.lab` of its own."""
+    for name in ("lib", "poller.py", "scripts"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / ".lab").mkdir()
+    with Bash(environment, tmp_path) as shell:
+        yield shell
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.path.stem)
+def test_a_page_shows_what_its_commands_show(lesson: Lesson, lab: Lab, bash: Bash) -> None:
+    seen: list[tuple[Block, str]] = []
+    wrong: list[str] = []
+    for step in lesson.steps:
+        for block in step.blocks:
+            seen.append((block, bash.run(block.commands)))
+            if block.shows is not None and (found := difference(block, seen[-1][1])):
+                wrong.append(f"{step.title}:\n{block.commands}{found}")
+        if not step.check:
+            continue
+        check = CHECKS[step.check]
+        with pytest.raises(NotYetError):
+            check(lab)
+        shown = bash.run(step.solution)
+        try:
+            eventually(lambda check=check: check(lab), 30)
+        except NotYetError as error:
+            raise AssertionError(f"{step.title}: not solved: {error}\n{shown}\n{wrong}") from error
+    if os.environ.get("LESSONS_REWRITE"):
+        rewrite(lesson, seen)
+    assert not wrong, "\n\n".join(wrong)

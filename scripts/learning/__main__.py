@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markdown import Markdown
 
 from scripts.learning.bash import Bash, ShellError
 from scripts.learning.checks import CHECKS
 from scripts.learning.lab import Lab, LabError, NotYetError, eventually
+from scripts.learning.markdown import Page
 from scripts.learning.pages import Step, lessons
 from scripts.learning.progress import Progress, find
 from scripts.learning.session import FOLDER, current_cluster, lab_of, own_cluster, run_shell
@@ -93,7 +93,7 @@ def hint() -> None:
     last = progress.hints == len(hints)
     heading = "A solution" if last else f"Hint {progress.hints} of {len(hints) - 1}"
     console.print(f"[bold]{heading}[/]")
-    console.print(Markdown(hints[progress.hints - 1]))
+    console.print(Page(hints[progress.hints - 1]))
 
 
 @app.command()
@@ -157,7 +157,7 @@ def prepare(lab: Lab, step: Step, environment: dict[str, str]) -> None:
 
 def show(step: Step) -> None:
     """Show a step's page; through `less` when it is longer than the screen."""
-    text = Markdown(step.text, code_theme="ansi_dark")
+    text = Page(step.text)
     where = f"lesson {step.lesson.number}, step {step.number} of {len(step.lesson.steps)}"
     what = "do the task, then: learn next · learn hint" if step.check else "learn next"
     footer = f"[dim]{where} · {what} · learn run · learn again · learn list[/]"
@@ -168,9 +168,8 @@ def show(step: Step) -> None:
         with console.capture() as capture:
             console.print(text)
         # -F: not if it fits; -X: the page stays on the screen; -R: colours.
-        subprocess.run(
-            ["less", "-FRX", "-Pm page %d · space: go on · q: to the shell"], input=capture.get().encode()
-        )
+        subprocess.run(["less", "-FRX", "-Psspace\\: more, q\\: to the shell "], input=capture.get().encode())
+    console.print()
     console.print(footer)
 
 

@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 
+from lib.questions.verbs import add_verbs
 from lib.service.app import Poller, main
 from lib.service.binding_cycle import Completed, Result
 from lib.service.options import run_with_options
@@ -85,4 +86,4 @@ def loop(poller: Poller) -> None:
 
 
 if __name__ == "__main__":
-    run_with_options(partial(main, loop))
+    run_with_options(partial(main, loop), add_verbs)

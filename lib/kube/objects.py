@@ -440,18 +440,21 @@ class ReplicaSet(Object, tag_field="kind", tag=True):
     """apps/v1 ReplicaSet."""
 
     spec: ControllerSpec
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 class StatefulSet(Object, tag_field="kind", tag=True):
     """apps/v1 StatefulSet."""
 
     spec: ControllerSpec
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 class ReplicationController(Object, tag_field="kind", tag=True):
     """core/v1 ReplicationController; it selects as a service does."""
 
     spec: ServiceSpec
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 class PodGroupSpec(Object):
@@ -464,6 +467,7 @@ class PodGroup(Object, tag_field="kind", tag=True):
     """scheduling.x-k8s.io/v1alpha1 PodGroup, of the coscheduling plugin."""
 
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 # --- what poller writes ---------------------------------------------------------------------------------

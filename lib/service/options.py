@@ -140,16 +140,25 @@ def _profiles(options: Options, file: Path | None) -> list[Profile]:
         raise typer.BadParameter(str(ConfigError(error.problems, file)), param_hint="--config") from error
 
 
-def run_with_options(run: Callable[[Options], int]) -> None:
-    """Read the command line, run, and exit with what `run` returns; with 2 and the usage when it is wrong."""
+def run_with_options(
+    run: Callable[[Options], int],
+    add_verbs: Callable[[typer.Typer], None] = lambda _: None,
+    prog_name: str | None = None,
+) -> None:
+    """Read the command line, run, and exit with what `run` returns; with 2 and the usage when it is wrong.
+
+    add_verbs: adds what else can be done, each under a name; without one of these the loop is run.
+    prog_name: what poller is called by, where that isn't its file.
+    """
     app = typer.Typer(
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"auto_envvar_prefix": "POLLER", "help_option_names": ["-h", "--help"]},
     )
 
-    @app.command()
+    @app.callback(invoke_without_command=True)
     def poller(
+        context: typer.Context,
         proxy: Annotated[
             str | None,
             typer.Option(
@@ -336,6 +345,9 @@ def run_with_options(run: Callable[[Options], int]) -> None:
 
         Polls for pods that wait for it, picks a node for each, writes the Binding and the Event.
         """
+        if verb := context.invoked_subcommand:
+            _refuse_options_before(verb, context)
+            return
         if start_proxy and proxy:
             raise typer.BadParameter(
                 "a proxy of our own has an address of its own: leave out --proxy, and POLLER_PROXY"
@@ -395,4 +407,16 @@ def run_with_options(run: Callable[[Options], int]) -> None:
             sys.exit(0)
         sys.exit(run(options))
 
-    app()
+    add_verbs(app)
+    app(prog_name=prog_name)
+
+
+def _refuse_options_before(verb: str, context: typer.Context) -> None:
+    """Options before a verb would be the loop's, and without effect."""
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        if source and source.name == "COMMANDLINE":
+            option = f"--{name.replace('_', '-')}"
+            raise typer.BadParameter(
+                f"put it behind the verb: {context.command_path} {verb} {option} …", param_hint=option
+            )

@@ -1,0 +1,1 @@
+"""Questions about a cluster, which change nothing in it: why is a pod there, where would it go, what if?"""

@@ -1,0 +1,272 @@
+"""What all questions are told on the command line, and how they come to the cluster that they are about."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import Annotated
+
+import typer
+
+from lib.kube.api import Api
+from lib.kube.proxy import OwnProxy
+from lib.questions.deciding import Decider
+from lib.questions.files import read_files
+from lib.questions.snapshot import Snapshot, read_cluster
+from lib.questions.text import QuestionError, printable
+from lib.questions.what_if import WhatIf
+from lib.scheduling.framework.interface import Profile
+from lib.scheduling.plugins.registry import Handle
+from lib.service.config import ConfigError, default_config, load_config
+from lib.service.option_types import proxy_address
+from lib.service.policies import PolicyError, load_policies
+from lib.service.profiles import Asked, profiles_for
+
+DEFAULT_PROXY = "http://127.0.0.1:8001"
+MAIN_SCHEDULER = "default-scheduler"
+
+CLUSTER, ASKED, OTHERWISE = "Where the cluster is", "How it is decided and told", "What if it were otherwise"
+"""The parts of --help."""
+
+KUBECTL_NAME = "kubectl poller"
+"""What poller is called by as a plugin of kubectl; it then speaks to the cluster that kubectl speaks to."""
+
+
+class Output(StrEnum):
+    """How an answer is printed."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+
+
+@dataclass(frozen=True)
+class Common:
+    """What all verbs are told, as the options have it. command: what was called, `poller.py why`."""
+
+    command: str
+    proxy: str
+    start_proxy: bool
+    from_files: tuple[Path, ...]
+    scheduler_name: str | None
+    config: Path | None
+    plugin: tuple[Path, ...]
+    namespace: str
+    seed: int | None
+    output: Output
+    what_if: WhatIf
+
+    @contextmanager
+    def api(self) -> Iterator[Api | None]:
+        """A connection to the cluster; None where it is read from files."""
+        if self.from_files:
+            yield None
+            return
+        with ExitStack() as stack:
+            address = stack.enter_context(OwnProxy()).address if self.start_proxy else self.proxy
+            yield stack.enter_context(Api(address, threading.Event()))
+
+    def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
+        """The cluster, as it is; `changed` makes it otherwise."""
+        return read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_files)
+
+    def tell_notes(self, snapshot: Snapshot) -> None:
+        """Say what people should know of a snapshot, once."""
+        for note in snapshot.notes:
+            complain(self.command, note)
+        snapshot.notes.clear()
+
+    def decider(self, snapshot: Snapshot, config: Path | None = None) -> Decider:
+        """Decides about a snapshot as the options say. QuestionError when they can't be meant so."""
+        random = Random(self.seed)
+        profiles = self.profiles(config or self.config, random)
+        return Decider(snapshot, profiles, random, self.scheduler_name)
+
+    def profiles(self, config: Path | None, random: Random) -> list[Profile]:
+        """Those of the configuration, or those that come with poller; kube-scheduler's first."""
+        try:
+            policies = tuple(load_policies(self.plugin))
+            read = load_config(config) if config else default_config()
+            handle = Handle(random)
+            if read.profiles:
+                return profiles_for(read, Asked(policies=policies), handle)
+            name = self.scheduler_name or MAIN_SCHEDULER
+            main = profiles_for(read, Asked(name, policies=policies), handle)
+            return main + [
+                each
+                for each in profiles_for(read, Asked(policies=policies), handle)
+                if each.scheduler_name != name
+            ]
+        except (ConfigError, PolicyError) as error:
+            raise QuestionError(str(error)) from error
+
+
+def common_options(
+    context: typer.Context,
+    proxy: Annotated[
+        str | None,
+        typer.Option(
+            envvar="POLLER_PROXY",
+            rich_help_panel=CLUSTER,
+            callback=proxy_address,
+            metavar="URL",
+            show_default=DEFAULT_PROXY,
+            help="Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
+        ),
+    ] = None,
+    start_proxy: Annotated[
+        bool,
+        typer.Option(
+            "--start-proxy",
+            envvar="POLLER_START_PROXY",
+            rich_help_panel=CLUSTER,
+            metavar="",
+            help="Start a kubectl proxy of our own, on a private socket, and end it with us.",
+        ),
+    ] = False,
+    from_file: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--from",
+            show_envvar=False,
+            rich_help_panel=CLUSTER,
+            metavar="FILE",
+            help="Ask nobody: the cluster is in this file, by `save` or by kubectl get -o json. "
+            "May be given more than once.",
+        ),
+    ] = None,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "--namespace",
+            "-n",
+            show_envvar=False,
+            rich_help_panel=CLUSTER,
+            metavar="NAMESPACE",
+            help="Of names without one.",
+        ),
+    ] = "default",
+    scheduler_name: Annotated[
+        str | None,
+        typer.Option(
+            envvar="POLLER_SCHEDULER_NAME",
+            rich_help_panel=ASKED,
+            metavar="NAME",
+            show_default="the one that the pod names",
+            help="Decide as this scheduler would.",
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="POLLER_CONFIG",
+            rich_help_panel=ASKED,
+            metavar="FILE.yaml",
+            help="A KubeSchedulerConfiguration to decide by.",
+        ),
+    ] = None,
+    plugin: Annotated[
+        list[Path] | None,
+        typer.Option(
+            envvar="POLLER_PLUGIN",
+            rich_help_panel=ASKED,
+            metavar="FILE.py",
+            help="A policy of your own, added to the default ones. May be given more than once.",
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            envvar="POLLER_SEED",
+            rich_help_panel=ASKED,
+            metavar="NUMBER",
+            help="Make the random choices repeatable.",
+        ),
+    ] = None,
+    output: Annotated[
+        Output,
+        typer.Option(
+            "--output", "-o", show_envvar=False, rich_help_panel=ASKED, help="How much is printed, and how."
+        ),
+    ] = Output.TABLE,
+    add: Annotated[
+        int,
+        typer.Option(
+            min=0, show_envvar=False, rich_help_panel=OTHERWISE, metavar="NUMBER", help="So many nodes more …"
+        ),
+    ] = 0,
+    like: Annotated[
+        str,
+        typer.Option(
+            show_envvar=False,
+            rich_help_panel=OTHERWISE,
+            metavar="NODE",
+            help="… like this one, with its DaemonSets' pods.",
+        ),
+    ] = "",
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(
+            show_envvar=False,
+            rich_help_panel=OTHERWISE,
+            metavar="NODE",
+            help="Without this node, and its pods. May be repeated.",
+        ),
+    ] = None,
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            show_envvar=False,
+            rich_help_panel=OTHERWISE,
+            metavar="NODE:KEY=VALUE",
+            help="With a label on a node; KEY- takes it away. NODE may have * in it. May be repeated.",
+        ),
+    ] = None,
+    taint: Annotated[
+        list[str] | None,
+        typer.Option(
+            show_envvar=False,
+            rich_help_panel=OTHERWISE,
+            metavar="NODE:KEY=VALUE:EFFECT",
+            help="With a taint on a node; KEY- takes it away. May be repeated.",
+        ),
+    ] = None,
+) -> Common:
+    """The options that all verbs have."""
+    by_kubectl = context.find_root().info_name == KUBECTL_NAME
+    if from_file:  # what the environment says of a proxy is meant for other times
+        for name, option in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
+            source = context.get_parameter_source(name)
+            if source and source.name == "COMMANDLINE":
+                raise typer.BadParameter(f"with --from nobody is asked: leave out {option}")
+    elif start_proxy and proxy:
+        raise typer.BadParameter(
+            "a proxy of our own has an address of its own: leave out --proxy, and POLLER_PROXY"
+        )
+    return Common(
+        command=context.command_path,
+        proxy=proxy or DEFAULT_PROXY,
+        start_proxy=start_proxy or (by_kubectl and not proxy),
+        from_files=tuple(from_file or ()),
+        scheduler_name=scheduler_name,
+        config=config,
+        plugin=tuple(plugin or ()),
+        namespace=namespace,
+        seed=seed,
+        output=output,
+        what_if=WhatIf(add, like, tuple(remove or ()), tuple(label or ()), tuple(taint or ())),
+    )
+
+
+def complain(command: str, text: str) -> None:
+    """Say on standard error what is wrong, and in which command."""
+    typer.echo(f"{command}: {printable(text)}", err=True)
+
+
+def now() -> datetime:
+    """The time."""
+    return datetime.now(UTC)

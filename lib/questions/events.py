@@ -1,0 +1,117 @@
+"""What schedulers have said of a pod: its events, and its condition PodScheduled."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+
+from lib.kube.api import Api
+from lib.kube.errors import ForbiddenError, NotFoundError
+from lib.kube.objects import Object, ObjectMeta, ObjectReference, Pod, Time
+from lib.questions.snapshot import Snapshot
+
+REASONS = ("FailedScheduling", "Scheduled", "Preempted", "WaitingForPodScheduled")
+"""Of events that schedulers write."""
+
+
+class Source(Object):
+    """Who says it, in events of the old form."""
+
+    component: str = ""
+
+
+class Series(Object):
+    """How often it was said, and when last, in events of the new form."""
+
+    count: int = 0
+    last_observed_time: Time | None = None
+
+
+class Event(Object, tag_field="kind", tag=True):
+    """core/v1 Event, in both forms."""
+
+    metadata: ObjectMeta
+    involved_object: ObjectReference
+    reason: str = ""
+    message: str = ""
+    source: Source = msgspec.field(default_factory=Source)
+    reporting_component: str = ""
+    count: int = 0
+    series: Series | None = None
+    last_timestamp: Time | None = None
+    event_time: Time | None = None
+
+    @property
+    def said_at(self) -> datetime | None:
+        """When it was said last."""
+        observed = self.series.last_observed_time if self.series else None
+        return observed or self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+
+    @property
+    def said_by(self) -> str:
+        """Who said it."""
+        return self.reporting_component or self.source.component
+
+    @property
+    def times(self) -> int:
+        """How often it was said."""
+        return max(self.count, self.series.count if self.series else 0, 1)
+
+
+@dataclass(frozen=True)
+class Said:
+    """What was said of a pod last, by whom, and how often; when, if that is known."""
+
+    by: str
+    reason: str
+    message: str
+    at: datetime | None
+    times: int = 1
+
+
+def read_events(api: Api, snapshot: Snapshot, pod: Pod) -> None:
+    """Add a pod's events to a snapshot."""
+    namespace, uid = pod.metadata.namespace, pod.metadata.uid
+    path = f"/api/v1/namespaces/{namespace}/events"
+    try:
+        found = api.list(path, Event, fieldSelector=f"involvedObject.uid={uid}")
+    except (ForbiddenError, NotFoundError) as error:
+        snapshot.note(f"going on without the events of {pod}: {error}")
+        return
+    snapshot.of(Event).extend(found.items)
+
+
+def last_said(snapshot: Snapshot, pod: Pod) -> Said | None:
+    """What a scheduler said last of a pod: its newest event, else its condition PodScheduled."""
+    events = [each for each in snapshot.of(Event) if _is_of(each, pod) and each.reason in REASONS]
+    dated = [(each.said_at, each) for each in events if each.said_at]
+    if dated:
+        at, last = max(dated, key=lambda each: each[0])
+        return Said(last.said_by, last.reason, last.message, at, last.times)
+    return next(_conditions(pod), None)
+
+
+def _is_of(event: Event, pod: Pod) -> bool:
+    about = event.involved_object
+    return about.kind == "Pod" and about.uid == pod.metadata.uid
+
+
+def _conditions(pod: Pod) -> Iterator[Said]:
+    for each in pod.status.conditions:
+        if each.type == "PodScheduled" and each.status == "False":
+            yield Said(pod.spec.scheduler_name, each.reason, each.message, each.last_transition_time)
+
+
+def age(at: datetime, now: datetime) -> str:
+    """How long ago, as kubectl writes it: 12s, 5m, 3h, 9d."""
+    seconds = max(int((now - at).total_seconds()), 0)
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def newest(times: Iterable[datetime | None]) -> datetime | None:
+    """The last of some moments."""
+    return max((each for each in times if each), default=None)

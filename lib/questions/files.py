@@ -1,0 +1,146 @@
+"""A snapshot as a file: what `save` writes, and what `kubectl get -o json` prints."""
+
+import gzip
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Pod, decode_hook
+from lib.kube.quantity import Quantity
+from lib.questions.events import Event
+from lib.questions.snapshot import CONTROLLERS, RESOURCES, Snapshot
+from lib.questions.text import QuestionError, count
+
+KINDS: dict[str, type[Object]] = {
+    **{each.kind.__name__: each.kind for each in (*RESOURCES, *CONTROLLERS)},
+    "Event": Event,
+}
+
+_API_VERSIONS = {
+    each.kind.__name__: each.api.removeprefix("/apis/").removeprefix("/api/")
+    for each in (*RESOURCES, *CONTROLLERS)
+}
+
+FINISHED = ("Succeeded", "Failed")
+
+
+class _Head(Object):
+    kind: str = ""
+    items: list[msgspec.Raw] | None = None
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+class _Kind(Object):
+    kind: str = ""
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+_head = msgspec.json.Decoder(_Head, dec_hook=decode_hook)
+_kind = msgspec.json.Decoder(_Kind, dec_hook=decode_hook)
+_decoders = {name: msgspec.json.Decoder(kind, dec_hook=decode_hook) for name, kind in KINDS.items()}
+
+
+def read_files(files: Sequence[Path]) -> Snapshot:
+    """The snapshot in some files of JSON, gzipped or not; "-" is standard input.
+
+    Each holds one object or a list, as `kubectl get nodes,pods -A -o json` prints it. Kinds that decide
+    nothing are passed over. QuestionError when a file can't be read, or there is no node in any of them.
+    """
+    snapshot = Snapshot()
+    for file in files:
+        try:
+            body = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+            if body.startswith(b"\x1f\x8b"):
+                body = gzip.decompress(body)
+            _read(snapshot, body, file)
+        except (OSError, EOFError) as error:
+            raise QuestionError(f"--from {file}: {getattr(error, 'strerror', None) or error}") from error
+        except UNREADABLE as error:
+            raise QuestionError(
+                f"--from {file}: is no JSON of Kubernetes objects ({error}); "
+                "save writes one, and so does kubectl get nodes,pods -A -o json"
+            ) from error
+    if not any(each for each in snapshot.objects.values()):
+        raise QuestionError(f"--from {' '.join(map(str, files))}: holds no nodes and no pods")
+    return snapshot
+
+
+def _read(snapshot: Snapshot, body: bytes, file: Path) -> None:
+    head = _head.decode(body)
+    if head.items is None:
+        _add(snapshot, head.kind, msgspec.Raw(body), file)
+        return
+    of_list = head.kind.removesuffix("List")
+    for raw in head.items:
+        kind = of_list or _kind.decode(raw).kind
+        _add(snapshot, kind, raw, file)
+
+
+def _add(snapshot: Snapshot, kind: str, raw: msgspec.Raw, file: Path) -> None:
+    decoder = _decoders.get(kind)
+    if decoder is None:
+        return
+    try:
+        read = decoder.decode(raw)
+    except UNREADABLE as error:
+        named = _kind.decode(raw).metadata
+        name = f"{named.namespace}/{named.name}".lstrip("/")
+        snapshot.note(f"{file}: {kind} {name} can't be read and is left out: {error}")
+        return
+    if isinstance(read, Pod) and read.status.phase in FINISHED:
+        return
+    snapshot.of(KINDS[kind]).append(read)
+
+
+# --- writing ----------------------------------------------------------------------------------------------
+
+
+def write_file(snapshot: Snapshot, out: IO[bytes]) -> str:
+    """Write a snapshot as a List, an object a line; what it holds, in words.
+
+    Only what decisions read is in it: no environment, no commands, no images' secrets; of annotations only
+    poller's own.
+    """
+    out.write(b'{"kind": "List", "apiVersion": "v1", "items": [\n')
+    first = True
+    counts = []
+    for kind in snapshot.objects:
+        for each in snapshot.of(kind):
+            out.write(b"" if first else b",\n")
+            out.write(msgspec.json.encode(_slim(each)))
+            first = False
+        if many := len(snapshot.of(kind)):
+            counts.append(count(many, kind.__name__))
+    out.write(b"\n]}\n")
+    return ", ".join(counts)
+
+
+def _slim(each: Object) -> dict[str, Any]:
+    body: dict[str, Any] = msgspec.to_builtins(each, enc_hook=_quantity)
+    annotations = body.get("metadata", {}).pop("annotations", {})
+    if kept := {key: value for key, value in annotations.items() if key.startswith("poller/")}:
+        body["metadata"]["annotations"] = kept
+    kind = body.pop("kind")
+    return {"kind": kind, "apiVersion": _API_VERSIONS.get(kind, "v1"), **body}
+
+
+def _quantity(value: object) -> str:
+    if isinstance(value, Quantity):
+        return quantity_text(value)
+    raise NotImplementedError(type(value))
+
+
+def quantity_text(value: int) -> str:
+    """A quantity (in billionths) as the API writes it, exactly."""
+    for suffix, size in (("", 10**9), ("m", 10**6), ("u", 10**3)):
+        if value % size == 0:
+            return f"{value // size}{suffix}"
+    return f"{value}n"
+
+
+def kinds_in(objects: Iterable[Object]) -> list[str]:
+    """The kinds of some objects, each once."""
+    return sorted({type(each).__name__ for each in objects})

@@ -1,0 +1,81 @@
+"""Prints answers: for people as lines and tables as wide as the terminal, for programs as JSON.
+
+Whatever comes from a cluster is printed as it is: no markup in it counts, control characters are escaped.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from lib.questions.text import printable
+
+WIDTH = 200
+"""Columns of what goes to a file or a pipe."""
+
+
+class Page:
+    """Standard output. wide: say all there is, however long that gets."""
+
+    def __init__(self, *, wide: bool = False) -> None:
+        self.wide = wide
+        self._console = Console(
+            file=sys.stdout,
+            highlight=False,
+            markup=False,
+            emoji=False,
+            width=None if sys.stdout.isatty() else WIDTH,
+        )
+
+    def heading(self, text: str) -> None:
+        """A line that says the most important thing."""
+        self._console.print(Text(printable(text), style="bold"))
+
+    def line(self, text: str, *, indent: int = 0, style: str = "") -> None:
+        """A paragraph."""
+        self._console.print(Padding(Text(printable(text), style=style), (0, 0, 0, indent), expand=False))
+
+    def gap(self) -> None:
+        """An empty line."""
+        self._console.print()
+
+    def items(self, texts: Iterable[str]) -> None:
+        """A list."""
+        self.pairs(("-", each) for each in texts)
+
+    def pairs(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Two columns: something short, and what there is to say of it."""
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True, justify="right")
+        grid.add_column(overflow="fold")
+        for short, text in rows:
+            grid.add_row(Text(printable(short)), Text(printable(text)))
+        self._console.print(Padding(grid, (0, 0, 0, 2), expand=False))
+
+    def table(
+        self, header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+    ) -> None:
+        """A table; `right` has the numbers of the columns of numbers. Long words of a header are broken."""
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        numbers = set(right)
+        for i, name in enumerate(header):
+            broken = re.sub("(?<=[a-z])(?=[A-Z])", "\n", name)
+            justify = "right" if i in numbers else "left"
+            table.add_column(broken, justify=justify, overflow="fold", vertical="bottom")  # type: ignore[arg-type]
+        for row in rows:
+            table.add_row(*(Text(printable(each)) for each in row))
+        self._console.print(table)
+
+
+def print_json(answer: dict[str, Any]) -> None:
+    """One object, indented."""
+    encoded = msgspec.json.format(msgspec.json.encode(answer), indent=2)
+    sys.stdout.write(encoded.decode() + "\n")
+    sys.stdout.flush()

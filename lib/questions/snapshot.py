@@ -1,0 +1,219 @@
+"""A cluster as it was at one moment: all that decisions need of it, read once from its API server."""
+
+import logging
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from typing import TypeVar, cast
+
+import msgspec
+
+from lib.kube.api import Api
+from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
+from lib.kube.objects import (
+    Namespace,
+    Node,
+    Object,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+    Toleration,
+)
+from lib.kube.quantity import Quantity
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=Object)
+
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+"""Pods that have finished use nothing any more."""
+
+
+class PriorityClass(Object, tag_field="kind", tag=True):
+    """scheduling.k8s.io/v1 PriorityClass."""
+
+    metadata: ObjectMeta
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+
+
+class Overhead(Object):
+    """What a pod's sandbox takes."""
+
+    pod_fixed: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+
+class RuntimeClassScheduling(Object):
+    """The nodes that have a runtime, and what pods that use it tolerate."""
+
+    node_selector: dict[str, str] = msgspec.field(default_factory=dict)
+    tolerations: list[Toleration] = msgspec.field(default_factory=list)
+
+
+class RuntimeClass(Object, tag_field="kind", tag=True):
+    """node.k8s.io/v1 RuntimeClass."""
+
+    metadata: ObjectMeta
+    overhead: Overhead = msgspec.field(default_factory=Overhead)
+    scheduling: RuntimeClassScheduling = msgspec.field(default_factory=RuntimeClassScheduling)
+
+
+class LimitRangeItem(Object):
+    """What containers request that say nothing: `default_request`, else `default`."""
+
+    type: str = ""
+    default_request: dict[str, str] = msgspec.field(default_factory=dict)
+    default: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class LimitRangeSpec(Object):
+    """The limits of a namespace."""
+
+    limits: list[LimitRangeItem] = msgspec.field(default_factory=list)
+
+
+class LimitRange(Object, tag_field="kind", tag=True):
+    """core/v1 LimitRange."""
+
+    metadata: ObjectMeta
+    spec: LimitRangeSpec = msgspec.field(default_factory=LimitRangeSpec)
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Where objects of a kind are listed.
+
+    api: the path of its version; plural: of the resource. matters: what can't be held if they may not be
+    listed; "" where there is no going on without. manifests: whether only pods that aren't there yet need it.
+    """
+
+    kind: type[Object]
+    api: str
+    plural: str
+    matters: str = ""
+    manifests: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path that lists all of them."""
+        return f"{self.api}/{self.plural}"
+
+    def path_of(self, namespace: str, name: str) -> str:
+        """The path of one of them."""
+        return f"{self.api}/namespaces/{namespace}/{self.plural}/{name}"
+
+
+RESOURCES = (
+    Resource(Node, "/api/v1", "nodes"),
+    Resource(Pod, "/api/v1", "pods"),
+    Resource(Namespace, "/api/v1", "namespaces", "the labels of namespaces"),
+    Resource(Service, "/api/v1", "services", "spreading the pods of a service by default"),
+    Resource(PodDisruptionBudget, "/apis/policy/v1", "poddisruptionbudgets", "disruption budgets"),
+    Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "the sizes of pod groups"),
+    Resource(
+        PriorityClass, "/apis/scheduling.k8s.io/v1", "priorityclasses", "priority classes", manifests=True
+    ),
+    Resource(RuntimeClass, "/apis/node.k8s.io/v1", "runtimeclasses", "runtime classes", manifests=True),
+    Resource(LimitRange, "/api/v1", "limitranges", "the default requests of limit ranges", manifests=True),
+)
+"""What is listed. Volumes' objects are to be added here, and to `deciding.cache_of`."""
+
+CONTROLLERS = (
+    Resource(ReplicaSet, "/apis/apps/v1", "replicasets", "spreading the pods of a ReplicaSet by default"),
+    Resource(StatefulSet, "/apis/apps/v1", "statefulsets", "spreading the pods of a StatefulSet by default"),
+    Resource(
+        ReplicationController,
+        "/api/v1",
+        "replicationcontrollers",
+        "spreading the pods of a ReplicationController by default",
+    ),
+)
+"""The controllers whose pods are spread by default. A cluster has many: those of the pods asked about do."""
+
+
+@dataclass
+class Snapshot:
+    """Objects by kind. forbidden: kinds that may not be seen. notes: what people should know of it."""
+
+    objects: dict[type[Object], list[Object]] = field(default_factory=dict)
+    forbidden: set[type[Object]] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+
+    def of(self, kind: type[T]) -> list[T]:
+        """All objects of a kind; the list is the snapshot's own."""
+        return cast(list[T], self.objects.setdefault(kind, []))
+
+    def note(self, text: str) -> None:
+        """Say something about it, once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> Snapshot:
+    """All that decisions need of the cluster behind an API server.
+
+    manifests: also what pods that aren't there yet need. whole: all controllers too, which otherwise
+    `look_up_controllers` finds. ApiError when nodes or pods can't be read; what else can't be is noted.
+    """
+    snapshot = Snapshot()
+    wanted = [each for each in RESOURCES if manifests or whole or not each.manifests]
+    for resource in [*wanted, *(CONTROLLERS if whole else ())]:
+        try:
+            selectors = {"fieldSelector": UNFINISHED} if resource.kind is Pod else {}
+            listing = api.list(resource.path, resource.kind, **selectors)
+        except NotFoundError as error:
+            if not resource.matters:
+                raise
+            log.debug("%s", error)
+            continue
+        except ForbiddenError as error:
+            _forgo(snapshot, resource, error)
+            continue
+        snapshot.of(resource.kind).extend(listing.items)
+        for line in listing.malformed.values():
+            snapshot.note(line)
+    return snapshot
+
+
+def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> None:
+    """Add the controllers of some pods to a snapshot: what a pod belongs to decides how it is spread."""
+    for owner, namespace in _controllers_of(pods):
+        resource = _resource_of(owner)
+        if resource is None or resource.kind in snapshot.forbidden:
+            continue
+        try:
+            snapshot.of(resource.kind).append(api.get(resource.path_of(namespace, owner.name), resource.kind))
+        except (NotFoundError, AnswerError) as error:
+            log.debug("%s", error)
+        except ForbiddenError as error:
+            _forgo(snapshot, resource, error)
+
+
+def _controllers_of(pods: Iterable[Pod]) -> Collection[tuple[OwnerReference, str]]:
+    found = {
+        owner.uid: (owner, pod.metadata.namespace)
+        for pod in pods
+        for owner in pod.metadata.owner_references
+        if owner.controller
+    }
+    return found.values()
+
+
+def _resource_of(owner: OwnerReference) -> Resource | None:
+    for resource in CONTROLLERS:
+        if owner.kind == resource.kind.__name__ and resource.api.endswith(f"/{owner.api_version}"):
+            return resource
+    return None
+
+
+def _forgo(snapshot: Snapshot, resource: Resource, error: ApiError) -> None:
+    if not resource.matters:
+        raise error
+    snapshot.forbidden.add(resource.kind)
+    snapshot.note(f"going on without {resource.matters}: {error}")

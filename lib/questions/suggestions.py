@@ -1,0 +1,345 @@
+"""The smallest changes with which a pod that fits nowhere would fit; each is verified by deciding again."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, combinations, islice
+
+from lib.kube.objects import Node, Pod, Toleration
+from lib.questions import edits
+from lib.questions.deciding import Decider
+from lib.questions.rejections import pods_text, port_text, requirement_text, untolerated_taints
+from lib.questions.text import count, exact_amount, is_bytes, labels_text, listed, names, taint_text, verb
+from lib.questions.what_if import belongs_to_node, copies, shapes, uncordoned
+from lib.scheduling.affinity import terms_of
+from lib.scheduling.cache import NodeInfo, host_ports
+from lib.scheduling.decision import Decision
+from lib.scheduling.framework.interface import Code
+from lib.scheduling.plugins.node_resources_fit import amount_left, pods_left
+from lib.scheduling.resources import pod_requests
+
+NODES_LOOKED_AT = 250_000
+"""How many nodes may be looked at for all suggestions together: some 2 s."""
+
+FEWEST_TRIES, MOST_TRIES = 12, 200
+"""Of changes, whatever the number of nodes."""
+
+NODES_TRIED = 3
+"""On so many nodes it is tried who would have to leave."""
+
+MOST_LEAVING = 5
+"""More pods than this nobody is asked to have leave."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that could be otherwise.
+
+    words: as they stand before "it fits". edit: changes the pod. gone: pods that have left. nodes: more of
+    them, or some described otherwise; come: pods that come with these.
+    """
+
+    words: str
+    edit: edits.Edit = lambda pod: pod
+    gone: tuple[Pod, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    come: tuple[Pod, ...] = ()
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Changes with which the pod was seen to fit on these nodes, and the pod that did."""
+
+    changes: tuple[Change, ...]
+    fits_on: tuple[str, ...]
+    pod: Pod = field(repr=False)
+
+    @property
+    def words(self) -> str:
+        """What to change."""
+        return listed(each.words for each in self.changes)
+
+    @property
+    def sentence(self) -> str:
+        """What to change, and what comes of it."""
+        many = len(self.fits_on)
+        if many <= 3:
+            return f"{self.words}: {names(self.fits_on)} {verb(many, 'fits', 'fit')}"
+        return f"{self.words}: {count(many, 'node')} fit"
+
+
+def suggest(decision: Decision, decider: Decider) -> list[Suggestion]:
+    """What would help a pod for which no node was found; the least change first.
+
+    Single changes, and where none helps two together. None at all is no proof that there is none.
+    """
+    found = _Search(decision, decider).found()
+    return list({each.words: each for each in found}.values())
+
+
+class _Search:
+    """Tries changes until enough were tried."""
+
+    def __init__(self, decision: Decision, decider: Decider) -> None:
+        self._decision, self._decider = decision, decider
+        self._pod, self._first = decision.pod, tuple[Change, ...]()
+        if decider.gated(self._pod):
+            gates = ", ".join(gate.name for gate in self._pod.spec.scheduling_gates)
+            self._first = (Change(f"without the scheduling gate {gates}", edits.without_gates),)
+        nodes = len(decider.cache.nodes) or 1
+        self._left = min(max(NODES_LOOKED_AT // nodes, FEWEST_TRIES), MOST_TRIES)
+        self._nodes = list(decider.cache.nodes.values())
+
+    def found(self) -> list[Suggestion]:
+        """All that help."""
+        if self._first and (freed := self._try(())):
+            return [freed]
+        of_pod = list(self._changes_of_pod())
+        smaller = list(self._smaller_requests())
+        found = [each for change in of_pod if (each := self._try((change,)))]
+        for lacking in smaller:  # the one with which least is given up is tried first
+            found += next(([each] for change in lacking if (each := self._try((change,)))), [])
+        found += [each for change in self._changes_of_nodes() if (each := self._try((change,)))][:3]
+        found += self._if_left()
+        if not found:
+            pairs = combinations([*of_pod, *chain.from_iterable(smaller)], 2)
+            found = list(islice((each for pair in pairs if (each := self._try(pair))), 3))
+        if not found and len(of_pod) > 2 and (all_of_it := self._try(tuple(of_pod))):
+            found = [all_of_it]
+        return found
+
+    def _try(self, changes: tuple[Change, ...]) -> Suggestion | None:
+        """Decide with some changes; None if that doesn't help, or enough was tried."""
+        changes = self._first + changes
+        if self._left <= 0 or not changes:
+            return None
+        pod = self._pod
+        try:
+            for change in changes:
+                pod = change.edit(pod)
+        except _NotPossibleError:
+            return None
+        self._left -= 1
+        with self._decider.otherwise(
+            gone=[each for change in changes for each in change.gone],
+            nodes=[each for change in changes for each in change.nodes],
+            come=[each for change in changes for each in change.come],
+        ):
+            if self._decider.gated(pod):
+                return None
+            fits_on = self._decider.fitting(pod)
+        return Suggestion(changes, tuple(fits_on), pod) if fits_on else None
+
+    # --- the pod ----------------------------------------------------------------------------------------
+
+    def _changes_of_pod(self) -> Iterator[Change]:
+        spec = self._pod.spec
+        for key, value in spec.node_selector.items():
+            yield Change(
+                f"without nodeSelector {labels_text({key: value})}", partial(edits.without_selector, key=key)
+            )
+        yield from self._changes_of_node_affinity()
+        taints = {
+            (taint.key, taint.value, taint.effect): taint
+            for node in self._nodes
+            for taint in untolerated_taints(node.taints, self._pod)
+        }
+        for taint in taints.values():
+            toleration = Toleration(taint.key, "Equal", taint.value, taint.effect)
+            words = f"with a toleration for {taint_text(taint)}"
+            yield Change(words, partial(edits.tolerating, toleration=toleration))
+        for i, constraint in enumerate(spec.topology_spread_constraints):
+            if constraint.when_unsatisfiable == "DoNotSchedule":
+                yield from self._changes_of_constraint(i, constraint.topology_key, constraint.max_skew)
+        for which, name in (("pod_affinity", "pod affinity"), ("pod_anti_affinity", "anti-affinity")):
+            affinity = getattr(spec.affinity, which)
+            terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
+            for i, term in enumerate(terms):
+                selected = term.label_selector and labels_text(term.label_selector.match_labels)
+                to = f" to {selected}" if selected else ""
+                words = f"without the required {name}{to} ({term.topology_key})"
+                yield Change(words, partial(edits.without_required_term, which=which, term=i))
+        for port in host_ports(self._pod):
+            yield Change(f"without host port {port_text(port)}", partial(edits.without_port, port=port))
+
+    def _changes_of_node_affinity(self) -> Iterator[Change]:
+        affinity = self._pod.spec.affinity.node_affinity
+        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+        if not required:
+            return
+        terms = required.node_selector_terms
+        for i, term in enumerate(terms):
+            if len(term.match_expressions) + len(term.match_fields) < 2:
+                continue
+            for j, expression in enumerate(term.match_expressions):
+                words = f"without {requirement_text(expression)} in its node affinity"
+                yield Change(words, partial(edits.without_expression, term=i, expression=j))
+        yield Change("without its required node affinity", edits.without_node_affinity)
+
+    def _changes_of_constraint(self, which: int, key: str, skew: int) -> Iterator[Change]:
+        counted = self._decision.state.get("PodTopologySpread/filter", ())
+        hard = [
+            i
+            for i, each in enumerate(self._pod.spec.topology_spread_constraints)
+            if each.when_unsatisfiable == "DoNotSchedule"
+        ]
+        if which in hard and len(counted) == len(hard):
+            known = counted[hard.index(which)]
+            fewest = min(known.pods.values(), default=0)
+            needed = fewest + known.itself - known.emptiest
+            if needed > skew:
+                words = f"with maxSkew {needed} in place of {skew} for {key}"
+                yield Change(words, partial(edits.with_constraint, which=which, max_skew=needed))
+        words = f"with whenUnsatisfiable: ScheduleAnyway for {key}"
+        yield Change(words, partial(edits.with_constraint, which=which, when_unsatisfiable="ScheduleAnyway"))
+
+    # --- what it requests -------------------------------------------------------------------------------
+
+    def _smaller_requests(self) -> list[list[Change]]:
+        """For each set of resources that nodes lack: to request what those have free that have most of it."""
+        requests = pod_requests(self._pod)
+        best: dict[tuple[bool, frozenset[str]], list[tuple[float, dict[str, int]]]] = {}
+        for node in self._nodes:
+            lacking = {
+                name: max(amount_left(node, name), 0)
+                for name, wanted in requests.items()
+                if wanted > amount_left(node, name)
+            }
+            if not lacking or pods_left(node) <= 0:
+                continue
+            rejection = self._decision.rejected.get(node.name)
+            first = rejection is not None and rejection.plugin == "NodeResourcesFit"
+            share = min(left / requests[name] for name, left in lacking.items())
+            best.setdefault((not first, frozenset(lacking)), []).append((share, lacking))
+        changes = []
+        for (_, lacking_names), found in sorted(best.items(), key=lambda each: (each[0][0], len(each[0][1]))):
+            found.sort(key=lambda each: each[0], reverse=True)
+            tried: list[dict[str, int]] = []
+            for _, lacking in found:
+                rounded = {name: _rounded(name, left) for name, left in lacking.items()}
+                if rounded not in tried and len(tried) < NODES_TRIED:
+                    tried.append(rounded)
+            changes.append([self._smaller(sorted(lacking_names), each, requests) for each in tried])
+        return changes
+
+    def _smaller(
+        self, lacking: Sequence[str], left: Mapping[str, int], requests: Mapping[str, int]
+    ) -> Change:
+        parts = [
+            f"at {name} {exact_amount(name, left[name])} in place of {exact_amount(name, requests[name])}"
+            if left[name]
+            else f"without {name}"
+            for name in lacking
+        ]
+
+        def edit(pod: Pod) -> Pod:
+            smaller = edits.requesting(pod, left)
+            if smaller is None:
+                raise _NotPossibleError
+            return smaller
+
+        return Change(listed(parts), edit)
+
+    # --- the nodes --------------------------------------------------------------------------------------
+
+    def _changes_of_nodes(self) -> Iterator[Change]:
+        cordoned = [node.node for node in self._nodes if node.node.spec.unschedulable]
+        if len(cordoned) > NODES_TRIED:
+            words = f"with the {len(cordoned)} cordoned nodes uncordoned"
+            yield Change(words, nodes=tuple(uncordoned(each) for each in cordoned))
+        else:
+            for node in cordoned:
+                yield Change(f"with {node.metadata.name} uncordoned", nodes=(uncordoned(node),))
+        everyone = [node.node for node in self._nodes]
+        for shape in shapes(everyone)[:NODES_TRIED]:
+            pods = self._decider.cache.nodes[shape.metadata.name].pods
+            ((copy, come),) = copies(shape, pods, 1, everyone)
+            words = f"with one more node like {shape.metadata.name}"
+            yield Change(words, nodes=(copy,), come=tuple(come))
+
+    # --- other pods -------------------------------------------------------------------------------------
+
+    def _if_left(self) -> list[Suggestion]:
+        """Who would have to leave, where poller itself has nobody leave."""
+        if self._decision.victims:
+            return []
+        tried = sorted(filter(self._could_help, self._nodes), key=self._how_far, reverse=True)
+        found = [each for node in tried[:NODES_TRIED] if (each := self._if_left_one(node))]
+        found += [each for pods in self._in_the_way() if (each := self._try((self._left_change(pods),)))]
+        if not found:
+            return []
+        fewest = min(len(each.changes[-1].gone) for each in found)
+        few = {each.words: each for each in found if len(each.changes[-1].gone) == fewest}
+        return list(few.values())[:2]
+
+    def _could_help(self, node: NodeInfo) -> bool:
+        rejection = self._decision.rejected.get(node.name)
+        return rejection is not None and rejection.status.code == Code.UNSCHEDULABLE
+
+    def _how_far(self, node: NodeInfo) -> float:
+        """The share of what is requested that is free: the more, the fewer have to leave."""
+        requests = pod_requests(self._pod)
+        return min(
+            (amount_left(node, name) / wanted for name, wanted in requests.items() if wanted), default=1
+        )
+
+    def _if_left_one(self, node: NodeInfo) -> Suggestion | None:
+        """The fewest pods that would have to leave one node; those that matter least go first."""
+        decider, pod = self._decider, self._freed
+        leave = [each for each in node.pods if not belongs_to_node(each)]
+        with decider.otherwise(gone=leave):
+            if decider.rejection(pod, node.name):
+                return None
+        leave.sort(key=lambda each: (-each.spec.priority, -self._weight(each)))
+        enough = [each for each in leave if self._fits_without(node, [each])]
+        if enough:
+            return self._try((self._left_change(enough[-1:]),))
+        for each in list(leave):
+            fewer = [other for other in leave if other is not each]
+            if self._fits_without(node, fewer):
+                leave = fewer
+        return self._try((self._left_change(leave),)) if len(leave) <= MOST_LEAVING else None
+
+    def _fits_without(self, node: NodeInfo, gone: Sequence[Pod]) -> bool:
+        with self._decider.otherwise(gone=gone):
+            return self._decider.rejection(self._freed, node.name) is None
+
+    @property
+    def _freed(self) -> Pod:
+        """The pod without gates."""
+        return self._first[0].edit(self._pod) if self._first else self._pod
+
+    def _weight(self, pod: Pod) -> float:
+        """How much of what is wanted a pod has."""
+        wanted, has = pod_requests(self._pod), pod_requests(pod)
+        return max((has.get(name, 0) / each for name, each in wanted.items() if each), default=0)
+
+    def _left_change(self, pods: Sequence[Pod]) -> Change:
+        lower = all(each.spec.priority < self._pod.spec.priority for each in pods)
+        return Change(f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", gone=tuple(pods))
+
+    def _in_the_way(self) -> Iterator[list[Pod]]:
+        """Single pods that anti-affinity keeps this one away from, wherever they are."""
+        namespaces = self._decider.cache.namespaces
+        own = terms_of(self._pod).anti_affinity
+        seen = 0
+        for node in self._nodes:
+            rejection = self._decision.rejected.get(node.name)
+            if rejection is None or rejection.plugin != "InterPodAffinity" or seen >= 4 * NODES_TRIED:
+                continue
+            for other in node.pods:
+                far = any(term.selects(other, namespaces) for term in own)
+                unwelcome = any(term.selects(self._pod, namespaces) for term in terms_of(other).anti_affinity)
+                if (far or unwelcome) and not belongs_to_node(other):
+                    seen += 1
+                    yield [other]
+
+
+class _NotPossibleError(Exception):
+    """A change can't be made to this pod."""
+
+
+def _rounded(name: str, left: int) -> int:
+    """An amount as it can be written down: memory in whole Mi where that is not nothing."""
+    mebi = 2**20
+    return left // mebi * mebi if is_bytes(name) and left >= mebi else left

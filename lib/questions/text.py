@@ -1,0 +1,89 @@
+"""Names and amounts as people read them."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from lib.kube.objects import Taint
+
+BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
+"""Resources that are counted in bytes begin like this."""
+
+_UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
+
+
+class QuestionError(Exception):
+    """A question can't be answered. The text is for a person: what is wrong, where, and what to do."""
+
+
+def printable(text: str) -> str:
+    """A text of the cluster's with control characters as escapes, so that it can't steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode()
+        for each in text
+    )
+
+
+def is_bytes(resource: str) -> bool:
+    """Whether a resource is counted in bytes."""
+    return resource.startswith(BYTES)
+
+
+def amount(resource: str, value: int) -> str:
+    """An amount as the scheduler counts it (cpu in thousandths), as a quantity that is never too large.
+
+    Of bytes one digit after the point is shown, rounded down: 2.9Gi.
+    """
+    if resource == "cpu":
+        return str(value // 1000) if value % 1000 == 0 else f"{value}m"
+    if is_bytes(resource):
+        for unit, size in _UNITS:
+            if abs(value) >= size:
+                tenths = abs(value) * 10 // size
+                sign = "-" if value < 0 else ""
+                return f"{sign}{tenths // 10}{f'.{tenths % 10}' if tenths % 10 else ''}{unit}"
+    return str(value)
+
+
+def exact_amount(resource: str, value: int) -> str:
+    """An amount as the scheduler counts it, as the shortest quantity that is exactly that: 2900Mi."""
+    if is_bytes(resource):
+        for unit, size in _UNITS:
+            if value and value % size == 0:
+                return f"{value // size}{unit}"
+        return str(value)
+    return amount(resource, value)
+
+
+def names(some: Sequence[str], most: int = 5) -> str:
+    """Names in a row; of many the first, and how many more there are."""
+    if len(some) <= most:
+        return ", ".join(some)
+    return f"{', '.join(some[: most - 1])} and {len(some) - most + 1} more"
+
+
+def count(number: int, thing: str, things: str = "") -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+
+
+def verb(number: int, one: str, many: str) -> str:
+    """The form of a verb that goes with so many things."""
+    return one if number == 1 else many
+
+
+def taint_text(taint: Taint) -> str:
+    """A taint as kubectl writes it: key=value:Effect."""
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def labels_text(labels: Mapping[str, str]) -> str:
+    """Labels as kubectl writes them."""
+    return ",".join(f"{key}={value}" for key, value in labels.items())
+
+
+def listed(things: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *most, last = things
+    return f"{', '.join(most)} and {last}" if most else last

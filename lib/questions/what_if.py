@@ -1,0 +1,172 @@
+"""Clusters that are a little otherwise: nodes more or fewer, other labels and taints."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import msgspec
+
+from lib.kube.objects import Node, Pod, Taint
+from lib.questions.snapshot import Snapshot
+from lib.questions.text import QuestionError, count
+
+HOSTNAME = "kubernetes.io/hostname"
+
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
+"""The taint that cordoned nodes get."""
+
+
+@dataclass(frozen=True)
+class WhatIf:
+    """What is to be otherwise, as options say it.
+
+    add: how many nodes more, like the node `like`. remove: nodes that are gone, with their pods. labels:
+    `NODE:KEY=VALUE`, or `NODE:KEY-` for none; taints: `NODE:KEY=VALUE:EFFECT`, or `NODE:KEY-`. NODE may be a
+    pattern with * in it.
+    """
+
+    add: int = 0
+    like: str = ""
+    remove: Sequence[str] = ()
+    labels: Sequence[str] = ()
+    taints: Sequence[str] = ()
+
+    def apply(self, snapshot: Snapshot) -> None:
+        """Change a snapshot. QuestionError when a node isn't there, or an option is none."""
+        for text in self.labels:
+            _each_node(snapshot, text, "--label", _with_label)
+        for text in self.taints:
+            _each_node(snapshot, text, "--taint", _with_taint)
+        if self.add or self.like:
+            if not self.like or self.add < 1:
+                raise QuestionError(
+                    "--add NUMBER and --like NODE belong together: how many nodes, like which?"
+                )
+            like = node_named(snapshot, self.like)
+            for node, pods in copies(like, snapshot.of(Pod), self.add, snapshot.of(Node)):
+                snapshot.of(Node).append(node)
+                snapshot.of(Pod).extend(pods)
+        for name in self.remove:
+            _remove(snapshot, name)
+
+
+def node_named(snapshot: Snapshot, name: str) -> Node:
+    """The node of that name; QuestionError when there is none."""
+    for node in snapshot.of(Node):
+        if node.metadata.name == name:
+            return node
+    raise QuestionError(f"there is no node {name}; there are {count(len(snapshot.of(Node)), 'node')}")
+
+
+def copies(
+    like: Node, pods: Iterable[Pod], number: int, nodes: Iterable[Node] = ()
+) -> list[tuple[Node, list[Pod]]]:
+    """New nodes like one that is there, each with pods like those of its DaemonSets.
+
+    They are ready and not cordoned. Their names are those of no other node.
+    """
+    named = {node.metadata.name for node in nodes}
+    own = [each for each in pods if each.spec.node_name == like.metadata.name and belongs_to_node(each)]
+    free = (name for i in range(1, number + len(named) + 1) if (name := _copy_name(like, i)) not in named)
+    return [_copy(like, own, next(free)) for _ in range(number)]
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether a pod is there because its node is: a DaemonSet's, or a static one."""
+    return any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
+
+
+def _copy_name(like: Node, number: int) -> str:
+    return f"{like.metadata.name}-copy-{number}"
+
+
+def _copy(like: Node, pods: Sequence[Pod], name: str) -> tuple[Node, list[Pod]]:
+    labels = {**like.metadata.labels, **({HOSTNAME: name} if HOSTNAME in like.metadata.labels else {})}
+    metadata = msgspec.structs.replace(like.metadata, name=name, uid=f"uid-of-{name}", labels=labels)
+    taints = [each for each in like.spec.taints if not each.key.startswith("node.kubernetes.io/")]
+    spec = msgspec.structs.replace(like.spec, unschedulable=False, taints=taints)
+    moved = [
+        msgspec.structs.replace(
+            pod,
+            metadata=msgspec.structs.replace(
+                pod.metadata, name=f"{pod.metadata.name}-on-{name}", uid=f"{pod.metadata.uid}-on-{name}"
+            ),
+            spec=msgspec.structs.replace(pod.spec, node_name=name),
+        )
+        for pod in pods
+    ]
+    return msgspec.structs.replace(like, metadata=metadata, spec=spec), moved
+
+
+def _remove(snapshot: Snapshot, name: str) -> None:
+    node = node_named(snapshot, name)
+    snapshot.of(Node).remove(node)
+    own = [pod for pod in snapshot.of(Pod) if pod.spec.node_name == name]
+    kept = [pod for pod in snapshot.of(Pod) if pod.spec.node_name != name]
+    snapshot.objects[Pod] = list(kept)
+    if own:
+        snapshot.note(
+            f"without {name} its {count(len(own), 'pod')} are gone, too (see drain for where they go)"
+        )
+
+
+def _each_node(snapshot: Snapshot, text: str, option: str, change) -> None:  # type: ignore[no-untyped-def]
+    """Change the nodes that an option's text names before its first colon."""
+    pattern, colon, what = text.partition(":")
+    if not colon or not what:
+        raise QuestionError(
+            f"{option} {text}: write NODE:{'KEY=VALUE' if option == '--label' else 'KEY=VALUE:EFFECT'}"
+        )
+    nodes = snapshot.of(Node)
+    meant = [i for i, node in enumerate(nodes) if fnmatchcase(node.metadata.name, pattern)]
+    if not meant:
+        raise QuestionError(f"{option} {text}: there is no node {pattern}")
+    for i in meant:
+        nodes[i] = change(nodes[i], what, f"{option} {text}")
+
+
+def _with_label(node: Node, what: str, where: str) -> Node:
+    labels = dict(node.metadata.labels)
+    key, equals, value = what.partition("=")
+    if not equals and key.endswith("-"):
+        labels.pop(key[:-1], None)
+    elif equals and key:
+        labels[key] = value
+    else:
+        raise QuestionError(f"{where}: write KEY=VALUE, or KEY- to take the label away")
+    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+
+
+def _with_taint(node: Node, what: str, where: str) -> Node:
+    if what.endswith("-"):
+        key, _, effect = what[:-1].partition(":")
+        taints = [each for each in node.spec.taints if each.key != key or effect not in ("", each.effect)]
+    else:
+        pair, _, effect = what.partition(":")
+        key, _, value = pair.partition("=")
+        if effect not in EFFECTS or not key:
+            raise QuestionError(f"{where}: write KEY=VALUE:EFFECT; an effect is one of {', '.join(EFFECTS)}")
+        taints = [each for each in node.spec.taints if (each.key, each.effect) != (key, effect)]
+        taints.append(Taint(key, value, effect))
+    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
+
+
+def uncordoned(node: Node) -> Node:
+    """A node on which pods may be placed again."""
+    taints = [each for each in node.spec.taints if each.key != UNSCHEDULABLE]
+    return msgspec.structs.replace(
+        node, spec=msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
+    )
+
+
+def shapes(nodes: Iterable[Node]) -> list[Node]:
+    """One node of each shape, the most frequent first; nodes of a shape differ in their names only."""
+    alike: dict[object, list[Node]] = defaultdict(list)
+    for node in nodes:
+        labels = frozenset(each for each in node.metadata.labels.items() if each[0] != HOSTNAME)
+        taints = frozenset((each.key, each.value, each.effect) for each in node.spec.taints)
+        alike[labels, taints, frozenset(node.status.allocatable.items())].append(node)
+    return [each[0] for each in sorted(alike.values(), key=len, reverse=True)]

@@ -38,7 +38,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--scheduler-name", ""], "spec.schedulerName"),
         (["--seed", "x"], "Invalid value for '--seed'"),
         (["--sed", "1"], "No such option: --sed"),
-        (["surplus"], "unexpected extra argument"),
+        (["surplus"], "No such command"),
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "leave out --proxy"),
         (["--once", "--watch"], "leave out --watch"),
         (["--once", "--leader-elect"], "--once needs no leader"),

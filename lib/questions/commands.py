@@ -1,15 +1,18 @@
 """What each verb does: reads, asks, prints; returns whether the answer is yes."""
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lib.questions.asking import Common, Output, now
 from lib.questions.events import read_events
-from lib.questions.page import Page, print_json
-from lib.questions.show import show_why
+from lib.questions.manifests import read_manifests, workloads_in
+from lib.questions.page import Page, print_json, run_through
+from lib.questions.show import show_trial, show_why
 from lib.questions.snapshot import look_up_controllers
+from lib.questions.trial import Placing, new_pods
 from lib.questions.why import find_pod, why
 
 
@@ -37,5 +40,45 @@ def ask_why(
     return answer.yes
 
 
-ALL: Mapping[str, Callable[..., bool]] = {"why": ask_why}
+Manifests = Annotated[
+    list[Path],
+    typer.Option(
+        "--filename",
+        "-f",
+        metavar="FILE",
+        show_envvar=False,
+        help="Manifests of pods, or of what makes pods; - is standard input. May be given more than once.",
+    ),
+]
+
+Replicas = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="NUMBER", show_envvar=False, help="So many of each, whatever it says."),
+]
+
+
+def ask_try(common: Common, filename: Manifests, replicas: Replicas = None) -> bool:
+    """Where would the pods of these manifests go, and who would have to leave for them?
+
+    Exit 0: all would have a node. 3: some wouldn't.
+    """
+    objects = read_manifests(filename, common.namespace)
+    with common.api() as api:
+        snapshot = common.read(api, manifests=True)
+    common.what_if.apply(snapshot)
+    workloads = workloads_in(objects, snapshot, replicas)
+    decider = common.decider(snapshot)
+    new = new_pods(workloads, snapshot, decider)
+    placing = Placing(new, decider)
+    run_through(placing.steps(), len(new), "placing pods")
+    trial = placing.trial
+    common.tell_notes(snapshot)
+    if common.output == Output.JSON:
+        print_json(trial.as_json())
+    else:
+        show_trial(trial, Page(wide=common.output == Output.WIDE), len(decider.cache.nodes))
+    return trial.yes
+
+
+ALL: Mapping[str, Callable[..., bool]] = {"why": ask_why, "try": ask_try}
 """By the name of the verb."""

@@ -30,7 +30,7 @@ from lib.scheduling.decision import Decision, Outcome, Rejection
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Status
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_groups import batches, schedule_pod_group
-from lib.scheduling.preemption import Victims, less_important, victims_on
+from lib.scheduling.preemption import Victims, covers, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
 
@@ -99,6 +99,7 @@ class Decider:
                 raise QuestionError(f"there is no profile {scheduler_name}; there are: {known}")
             self._first = self._profiles[scheduler_name]
             self._profiles = {scheduler_name: self._first}
+        self._gates: dict[str, list[PreEnqueuePlugin]] = {}
         self._looping: dict[str, Scheduler] = {}
         self._explaining: dict[str, Scheduler] = {}
         self._checking: dict[str, Scheduler] = {}
@@ -134,7 +135,10 @@ class Decider:
 
     def gated(self, pod: Pod) -> str:
         """Why a pod must not be queued yet; "" if it may."""
-        for plugin in self.profile_of(pod).with_point(PreEnqueuePlugin):
+        profile = self.profile_of(pod)
+        if profile.scheduler_name not in self._gates:
+            self._gates[profile.scheduler_name] = profile.with_point(PreEnqueuePlugin)
+        for plugin in self._gates[profile.scheduler_name]:
             if status := plugin.pre_enqueue(pod):
                 return ", ".join(status.reasons)
         return ""
@@ -164,11 +168,23 @@ class Decider:
 
     # --- what is decided, and stays so ------------------------------------------------------------------
 
-    def place(self, pods: Iterable[Pod]) -> Iterator[list[Decision]]:
-        """Place pods one after the other, groups as a whole, each counted before the next is decided on."""
-        for batch in batches(pods):
-            schedulers = {pod.spec.scheduler_name: self.scheduler_of(pod) for pod in batch}
-            yield schedule_pod_group(batch, self.cache, schedulers)
+    def batches(self, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
+        """Pods in their order, those of a group together."""
+        return batches(pods)
+
+    def place(self, batch: Sequence[Pod]) -> list[Decision]:
+        """Place a pod, or a group as a whole; each is counted before the next is decided on.
+
+        A pod that has gates is placed nowhere.
+        """
+        for pod in batch:
+            if gated := self.gated(pod):
+                return [
+                    Decision(each, Outcome.UNSCHEDULABLE, all_nodes=len(self.cache.nodes), reason=gated)
+                    for each in batch
+                ]
+        schedulers = {pod.spec.scheduler_name: self.scheduler_of(pod) for pod in batch}
+        return schedule_pod_group(batch, self.cache, schedulers)
 
     def place_on(self, pod: Pod, node_name: str) -> Decision:
         """Place a pod that names its only node, as a DaemonSet's do, without a look at the others."""
@@ -217,6 +233,19 @@ class Decider:
             )
             self._checking[profile.scheduler_name] = Scheduler(alone, Random(0), in_full=False)
         return self._checking[profile.scheduler_name]
+
+    def evict(self, decision: Decision) -> None:
+        """Have the victims of a decision leave, and count the pod where they were."""
+        self.leave(decision.victims)
+        self.cache.nominate(decision.pod, "")
+        self.cache.assume(decision.pod, decision.nominated)
+
+    def leave(self, pods: Iterable[Pod]) -> None:
+        """Have pods leave their nodes for good, at the cost of their disruption budgets."""
+        for pod in pods:
+            self.remove(pod)
+            if self.cache.budgets:
+                self.cache.budgets = [_charged(each, pod) for each in self.cache.budgets]
 
     # --- a cluster that is otherwise --------------------------------------------------------------------
 
@@ -269,6 +298,16 @@ class Decider:
         if name not in self.cache.nodes:
             raise QuestionError(f"there is no node {name}")
         return self.cache.nodes[name]
+
+
+def _charged(budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
+    """A budget when a pod has been disrupted."""
+    if not covers(budget, pod):
+        return budget
+    allowed = max(budget.status.disruptions_allowed - 1, 0)
+    return msgspec.structs.replace(
+        budget, status=msgspec.structs.replace(budget.status, disruptions_allowed=allowed)
+    )
 
 
 def _without_preemption(plugins: Iterable[Plugin]) -> tuple[Plugin, ...]:

@@ -5,17 +5,23 @@ Whatever comes from a cluster is printed as it is: no markup in it counts, contr
 
 import re
 import sys
+import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 import msgspec
 from rich import box
 from rich.console import Console
 from rich.padding import Padding
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
 from lib.questions.text import printable
+
+PATIENCE = 1.0
+"""Seconds after which a progress bar is shown."""
 
 WIDTH = 200
 """Columns of what goes to a file or a pipe."""
@@ -72,6 +78,20 @@ class Page:
         for row in rows:
             table.add_row(*(Text(printable(each)) for each in row))
         self._console.print(table)
+
+
+def run_through(steps: Iterable[object], total: int, what: str) -> None:
+    """Take so many steps; if that takes longer than a second, a bar on the terminal shows how far it is."""
+    began = time.monotonic()
+    with ExitStack() as stack:
+        progress = task = None
+        for done, _ in enumerate(steps, 1):
+            if progress and task is not None:
+                progress.update(task, completed=done)
+            elif sys.stderr.isatty() and time.monotonic() - began > PATIENCE:
+                console = Console(file=sys.stderr)
+                progress = stack.enter_context(Progress(console=console, transient=True))
+                task = progress.add_task(what, total=total, completed=done)
 
 
 def print_json(answer: dict[str, Any]) -> None:

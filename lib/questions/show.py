@@ -1,13 +1,21 @@
 """How answers look to people."""
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from lib.questions.events import Said, age
 from lib.questions.page import Page
 from lib.questions.text import count, names
+from lib.questions.trial import Trial
 from lib.questions.why import Group, Why
 from lib.scheduling.decision import Decision, Outcome
+
+T = TypeVar("T")
+
+ROWS = 8
+"""Rows of a table, unless all are wanted."""
 
 LINES = 4
 """What is said of the nodes of one reason takes no more lines than this, unless all is wanted."""
@@ -46,6 +54,71 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
     elif not answer.yes and not decision.victims:
         page.gap()
         page.line("No single change, and no two together, was found with which it would fit.")
+
+
+def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
+    """Where new pods would go."""
+    total, placed = len(trial.placed), sum(bool(each.node_name) for each in trial.placed)
+    where = (
+        f"on {count(len(trial.after), 'node')} of {all_nodes:,}"
+        if placed
+        else f"; there are {all_nodes:,} nodes"
+    )
+    page.heading(f"{placed:,} of {count(total, 'pod')} would have a node{', ' if placed else ''}{where}")
+    rows = []
+    for workload, pods in trial.workloads.items():
+        have = [each.node_name for each in pods if each.node_name]
+        text = f"{len(have):,} of {len(pods):,}"
+        rows.append((f"{text}", f"{workload}{f': {_spread(have, wide=page.wide)}' if have else ''}"))
+    page.pairs(rows)
+    if victims := trial.victims:
+        page.gap()
+        page.line(f"{count(len(victims), 'pod')} of lower priority would have to leave:")
+        page.items(
+            f"{names([str(victim) for victim in each.victims], 1000 if page.wide else 5)} for {each.new.pod}"
+            f" on {each.node_name}"
+            for each in _some([each for each in trial.placed if each.victims], page)
+        )
+    for workload, why in trial.why.items():
+        page.gap()
+        missing = [each for each in trial.placed if each.new.workload == workload and not each.node_name]
+        page.heading(f"{workload}: {count(len(missing), 'pod')} without a node; the first is {why.pod}")
+        if why.gated or not why.decision.rejected:
+            page.line(f"{missing[0].message}.")
+        page.pairs(_group_rows(why.groups, wide=page.wide))
+        if why.suggestions:
+            page.line("It would fit")
+            page.items(each.sentence for each in why.suggestions)
+    if trial.after:
+        _show_usage(trial, page)
+
+
+def _show_usage(trial: Trial, page: Page) -> None:
+    """How full the nodes get that got pods, the fullest first."""
+    fullest = sorted(trial.after.items(), key=lambda each: -each[1].fullest)
+    resources = list(
+        dict.fromkeys(name for _, usage in fullest for name in usage.capacity if usage.capacity[name])
+    )
+    got = Counter(each.node_name for each in trial.placed)
+    rows = [
+        [name, str(got[name]), *(usage.text_after(trial.before[name], each) for each in resources)]
+        for name, usage in _some(fullest, page)
+    ]
+    page.table(["node", "new", *resources], rows, right=[1])
+    if len(rows) < len(fullest):
+        page.line(
+            f"and {count(len(fullest) - len(rows), 'node')} that get less full (-o wide shows all)", indent=2
+        )
+
+
+def _spread(nodes: Sequence[str], *, wide: bool) -> str:
+    """On which nodes pods are, and how many on each."""
+    counted = Counter(nodes).most_common()
+    return names([name if many == 1 else f"{many} on {name}" for name, many in counted], 1000 if wide else 6)
+
+
+def _some(things: Sequence[T], page: Page) -> Sequence[T]:
+    return things if page.wide else things[:ROWS]
 
 
 def _headline(answer: Why) -> str:

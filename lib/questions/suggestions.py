@@ -165,7 +165,7 @@ class _Search:
     def _changes_of_node_affinity(self) -> Iterator[Change]:
         affinity = self._pod.spec.affinity.node_affinity
         required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        if not required:
+        if not required or belongs_to_node(self._pod):
             return
         terms = required.node_selector_terms
         for i, term in enumerate(terms):

@@ -94,7 +94,7 @@ def _by_budget(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> t
     for pod in pods:
         violated = False
         for i, budget in enumerate(budgets):
-            if _covers(budget, pod):
+            if covers(budget, pod):
                 left[i] -= 1
                 violated = violated or left[i] < 0
         if violated:
@@ -102,7 +102,7 @@ def _by_budget(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> t
     return protected, [pod for pod in pods if pod not in protected]
 
 
-def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
+def covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Whether a budget counts a pod; one that has been disrupted already is counted no more."""
     return (
         budget.metadata.namespace == pod.metadata.namespace

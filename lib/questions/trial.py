@@ -1,0 +1,173 @@
+"""Where the pods of manifests would go, one after the other, and who would have to leave for them."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from lib.kube.objects import Pod
+from lib.questions.deciding import PLACED, Decider
+from lib.questions.manifests import NewPod, PodMaker, Workload
+from lib.questions.rejections import Details
+from lib.questions.snapshot import Snapshot
+from lib.questions.suggestions import suggest
+from lib.questions.usage import Usage, usage_of
+from lib.questions.why import Why
+from lib.scheduling.decision import Decision
+from lib.scheduling.resources import pod_requests
+
+EXPLAINED = 3
+"""Of so many workloads that don't fit it is said in full why not."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What became of a new pod: its node ("" if none), who left for it, and why it has none."""
+
+    new: NewPod
+    node_name: str
+    victims: tuple[Pod, ...] = ()
+    message: str = ""
+
+
+@dataclass
+class Trial:
+    """The answer. why: of some workloads, why the first pod that has no node has none.
+
+    before, after: how full the nodes are that got pods.
+    """
+
+    placed: list[Placed] = field(default_factory=list)
+    why: dict[Workload, Why] = field(default_factory=dict)
+    before: dict[str, Usage] = field(default_factory=dict)
+    after: dict[str, Usage] = field(default_factory=dict)
+
+    @property
+    def yes(self) -> bool:
+        """Whether all have a node."""
+        return all(each.node_name for each in self.placed)
+
+    @property
+    def victims(self) -> list[Pod]:
+        """All who had to leave."""
+        return [victim for each in self.placed for victim in each.victims]
+
+    @property
+    def workloads(self) -> dict[Workload, list[Placed]]:
+        """The pods of each workload."""
+        found: dict[Workload, list[Placed]] = {}
+        for each in self.placed:
+            found.setdefault(each.new.workload, []).append(each)
+        return found
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "question": "try",
+            "answer": "yes" if self.yes else "no",
+            "workloads": [
+                {
+                    "kind": workload.kind,
+                    "namespace": workload.namespace,
+                    "name": workload.name,
+                    "pods": len(pods),
+                    "placed": sum(bool(each.node_name) for each in pods),
+                    "nodes": dict(Counter(each.node_name for each in pods if each.node_name)),
+                }
+                for workload, pods in self.workloads.items()
+            ],
+            "pods": [
+                {
+                    "pod": str(each.new.pod),
+                    "node": each.node_name or None,
+                    "message": each.message,
+                    "victims": [str(victim) for victim in each.victims],
+                }
+                for each in self.placed
+            ],
+            "nodes": {
+                name: {"before": self.before[name].as_json(), "after": usage.as_json()}
+                for name, usage in self.after.items()
+            },
+            "why": [why.as_json() for why in self.why.values()],
+        }
+
+
+def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider) -> list[NewPod]:
+    """All pods of some workloads, in the order in which they are placed: the highest priority first."""
+    maker = PodMaker(snapshot)
+    found: list[NewPod] = []
+    for workload in workloads:
+        if workload.replicas is None:
+            found += maker.daemon_pods_of(workload, decider.cache.nodes.values())
+        else:
+            found += maker.pods_of(workload)
+    return sorted(found, key=lambda each: -each.pod.spec.priority)
+
+
+class Placing:
+    """Places new pods one after the other, in a cluster that is kept by a decider."""
+
+    def __init__(self, new: Sequence[NewPod], decider: Decider) -> None:
+        self.trial = Trial()
+        self._new, self._decider = new, decider
+        self._by_uid = {each.pod.metadata.uid: each for each in new}
+        self._failed: tuple[Workload, Decision] | None = None  # the last one; nothing was placed since
+
+    def steps(self) -> Iterator[Placed]:
+        """What becomes of each pod, as it is found out; the trial is complete in the end."""
+        for decision in self._decisions():
+            yield self._settle(decision)
+        for name, before in self.trial.before.items():
+            self.trial.after[name] = usage_of(self._decider.node(name), before.resources)
+
+    def _decisions(self) -> Iterator[Decision]:
+        for batch in self._decider.batches([each.pod for each in self._new]):
+            new = self._by_uid[batch[0].metadata.uid]
+            if len(batch) == 1 and new.node_name:
+                yield self._decider.place_on(new.pod, new.node_name)
+            elif len(batch) == 1 and self._failed and self._failed[0] is new.workload:
+                yield replace(self._failed[1], pod=new.pod)  # it is like the last, which found no node
+            else:
+                yield from self._decider.place(batch)
+
+    def _settle(self, decision: Decision) -> Placed:
+        new, trial = self._by_uid[decision.pod.metadata.uid], self.trial
+        node_name = decision.nominated or _node_of(decision)
+        if node_name and node_name not in trial.before:
+            trial.before[node_name] = _before(self._decider, node_name, decision)
+        if decision.nominated:
+            self._decider.evict(decision)
+        self._failed = None if node_name or new.node_name else (new.workload, decision)
+        if not node_name and new.workload not in trial.why and len(trial.why) < EXPLAINED:
+            trial.why[new.workload] = _why(new, self._decider)
+        placed = Placed(new, node_name, decision.victims, "" if node_name else decision.message)
+        trial.placed.append(placed)
+        return placed
+
+
+def _before(decider: Decider, name: str, decision: Decision) -> Usage:
+    """How full a node was before its first new pod, which is counted there already if nobody has to leave."""
+    own = pod_requests(decision.pod)
+    usage = usage_of(decider.node(name), ["cpu", "memory", *own])
+    if decision.nominated:
+        return usage
+    less = {each: used - own.get(each, 0) for each, used in usage.requested.items()}
+    return Usage({**less, "pods": usage.requested["pods"] - 1}, usage.capacity)
+
+
+def _node_of(decision: Decision) -> str:
+    return (decision.node_name or "") if decision.outcome in PLACED else ""
+
+
+def _why(new: NewPod, decider: Decider) -> Why:
+    """Why a pod has no node, as things are now; of the only node that it may go to, if that is one."""
+    pod = new.pod
+    decision = decider.ask(pod)
+    if new.node_name:
+        decision.rejected = {new.node_name: decision.rejected[new.node_name]}
+    details = Details(decision, decider.cache)
+    said_of = {name: details.of(name, each) for name, each in decision.rejected.items()}
+    gated = decider.gated(pod)
+    name = decider.profile_of(pod).scheduler_name
+    return Why(pod, decision, name, "", gated, said_of, suggest(decision, decider))

@@ -1,0 +1,52 @@
+"""How full nodes are."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lib.questions.text import amount
+from lib.scheduling.cache import NodeInfo
+from lib.scheduling.plugins.node_resources_fit import capacity, requested
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What of a node is requested, and what it has, by resource; pods are one of these."""
+
+    requested: Mapping[str, int]
+    capacity: Mapping[str, int]
+
+    @property
+    def resources(self) -> list[str]:
+        """Which resources are looked at, besides pods."""
+        return [name for name in self.capacity if name != "pods"]
+
+    @property
+    def fullest(self) -> float:
+        """The share of the resource that is nearest to its end."""
+        shares = [self.requested[name] / most for name, most in self.capacity.items() if most]
+        return max(shares, default=0.0)
+
+    def text_after(self, before: "Usage", name: str) -> str:
+        """`1500m → 2 of 4`; "" of a resource that the node hasn't."""
+        most = self.capacity.get(name, 0)
+        if not most:
+            return ""
+        then, now = (amount(name, each.requested.get(name, 0)) for each in (before, self))
+        return f"{f'{then} → ' if then != now else ''}{now} of {amount(name, most)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Amounts as the scheduler counts them: cpu in thousandths."""
+        return {
+            name: {"requested": self.requested[name], "allocatable": most}
+            for name, most in self.capacity.items()
+        }
+
+
+def usage_of(node: NodeInfo, names: Iterable[str] = ("cpu", "memory")) -> Usage:
+    """How full a node is of some resources, and of pods."""
+    wanted = list(dict.fromkeys(names))
+    return Usage(
+        {**{name: requested(node, name) for name in wanted}, "pods": len(node.pods)},
+        {**{name: capacity(node, name) for name in wanted}, "pods": capacity(node, "pods")},
+    )

@@ -6,11 +6,15 @@ from typing import Annotated
 
 import typer
 
+from lib.kube.objects import Pod
 from lib.questions.asking import Common, Output, now
+from lib.questions.drain import Draining
 from lib.questions.events import read_events
+from lib.questions.files import save
 from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.page import Page, print_json, run_through
-from lib.questions.show import show_trial, show_why
+from lib.questions.room import Filling
+from lib.questions.show import show_drain, show_room, show_trial, show_why
 from lib.questions.snapshot import look_up_controllers
 from lib.questions.trial import Placing, new_pods
 from lib.questions.why import find_pod, why
@@ -80,5 +84,80 @@ def ask_try(common: Common, filename: Manifests, replicas: Replicas = None) -> b
     return trial.yes
 
 
-ALL: Mapping[str, Callable[..., bool]] = {"why": ask_why, "try": ask_try}
+def ask_room(
+    common: Common,
+    filename: Manifests,
+    most: Annotated[
+        int, typer.Option(min=1, metavar="NUMBER", show_envvar=False, help="Try no more pods than this.")
+    ] = 10_000,
+) -> bool:
+    """How many more of these pods fit, one of each in turn, and what stops the next?
+
+    Nobody has to leave for them. Exit 0: at least one more of each. 3: not even one.
+    """
+    objects = read_manifests(filename, common.namespace)
+    with common.api() as api:
+        snapshot = common.read(api, manifests=True)
+    common.what_if.apply(snapshot)
+    workloads = workloads_in(objects, snapshot)
+    filling = Filling(workloads, snapshot, common.decider(snapshot), most)
+    run_through(filling.steps(), most, "placing pods")
+    common.tell_notes(snapshot)
+    if common.output == Output.JSON:
+        print_json(filling.room.as_json())
+    else:
+        show_room(filling.room, Page(wide=common.output == Output.WIDE))
+    return filling.room.yes
+
+
+def ask_drain(
+    common: Common,
+    node: Annotated[list[str], typer.Argument(metavar="NODE...", help="The nodes to be drained.")],
+) -> bool:
+    """Where would the pods of these nodes go, and which budgets stand in the way?
+
+    Exit 0: all would have a node, and may be evicted. 3: not all.
+    """
+    with common.api() as api:
+        snapshot = common.read(api)
+        if api:
+            look_up_controllers(
+                api, snapshot, [pod for pod in snapshot.of(Pod) if pod.spec.node_name in node]
+            )
+    common.what_if.apply(snapshot)
+    draining = Draining(node, common.decider(snapshot))
+    run_through(draining.steps(), len(draining), "moving pods")
+    common.tell_notes(snapshot)
+    if common.output == Output.JSON:
+        print_json(draining.drain.as_json())
+    else:
+        show_drain(draining.drain, Page(wide=common.output == Output.WIDE))
+    return draining.drain.yes
+
+
+def ask_save(
+    common: Common,
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - is standard output.")],
+) -> bool:
+    """Write the cluster into one file, for --from: nodes, pods, and what decisions need.
+
+    Left out are environment, commands, most annotations, and secrets, which are never read.
+    """
+    with common.api() as api:
+        snapshot = common.read(api, whole=True)
+    common.what_if.apply(snapshot)
+    held = save(snapshot, file)
+    common.tell_notes(snapshot)
+    if str(file) != "-":
+        typer.echo(f"{file}: {held}")
+    return True
+
+
+ALL: Mapping[str, Callable[..., bool]] = {
+    "why": ask_why,
+    "try": ask_try,
+    "room": ask_room,
+    "drain": ask_drain,
+    "save": ask_save,
+}
 """By the name of the verb."""

@@ -6,7 +6,9 @@ The only file here that knows how lib/scheduling keeps a cluster and how it is a
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from random import Random
+from typing import get_args
 
 import msgspec
 
@@ -32,10 +34,14 @@ from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_groups import batches, schedule_pod_group
 from lib.scheduling.preemption import Victims, covers, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.volumes.storage import Storage, StorageObject
 from lib.scheduling.workloads import Workloads
 
 PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 """Outcomes of pods that have a node, if only held for them."""
+
+
+STORAGE_KINDS: tuple[type[StorageObject], ...] = get_args(StorageObject)
 
 
 def cache_of(snapshot: Snapshot) -> Cache:
@@ -47,6 +53,8 @@ def cache_of(snapshot: Snapshot) -> Cache:
         namespaces={each.metadata.name: each.metadata.labels for each in snapshot.of(Namespace)},
         workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
     )
+    storage: list[Iterable[StorageObject]] = [snapshot.of(kind) for kind in STORAGE_KINDS]
+    cache.storage = Storage(chain.from_iterable(storage))
     for pod in pods:
         if not pod.spec.node_name and pod.status.nominated_node_name:
             cache.nominate(pod, pod.status.nominated_node_name)
@@ -186,6 +194,12 @@ class Decider:
         schedulers = {pod.spec.scheduler_name: self.scheduler_of(pod) for pod in batch}
         return schedule_pod_group(batch, self.cache, schedulers)
 
+    def place_alone(self, pod: Pod) -> Decision:
+        """Place a pod if it fits as things are: nobody leaves for it, and no group is waited for."""
+        if gated := self.gated(pod):
+            return Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(self.cache.nodes), reason=gated)
+        return self._checker(pod).schedule_one(pod, self.cache)
+
     def place_on(self, pod: Pod, node_name: str) -> Decision:
         """Place a pod that names its only node, as a DaemonSet's do, without a look at the others."""
         all_nodes = len(self.cache.nodes)
@@ -239,6 +253,11 @@ class Decider:
         self.leave(decision.victims)
         self.cache.nominate(decision.pod, "")
         self.cache.assume(decision.pod, decision.nominated)
+
+    def violated(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The budgets that don't allow a pod to be disrupted now."""
+        budgets = self.cache.budgets or ()
+        return [each for each in budgets if covers(each, pod) and each.status.disruptions_allowed < 1]
 
     def leave(self, pods: Iterable[Pod]) -> None:
         """Have pods leave their nodes for good, at the cost of their disruption budgets."""

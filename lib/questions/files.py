@@ -2,7 +2,7 @@
 
 import gzip
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -12,7 +12,7 @@ from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Pod, decode_hook
 from lib.kube.quantity import Quantity
 from lib.questions.events import Event
 from lib.questions.snapshot import CONTROLLERS, RESOURCES, Snapshot
-from lib.questions.text import QuestionError, count
+from lib.questions.text import QuestionError
 
 KINDS: dict[str, type[Object]] = {
     **{each.kind.__name__: each.kind for each in (*RESOURCES, *CONTROLLERS)},
@@ -23,6 +23,16 @@ _API_VERSIONS = {
     each.kind.__name__: each.api.removeprefix("/apis/").removeprefix("/api/")
     for each in (*RESOURCES, *CONTROLLERS)
 }
+
+KEPT_ANNOTATIONS = (
+    "poller/",
+    "pv.kubernetes.io/",
+    "volume.kubernetes.io/",
+    "volume.beta.kubernetes.io/",
+    "storage.alpha.kubernetes.io/",
+    "storageclass.kubernetes.io/",
+)
+"""Of the annotations those that begin like this are saved; others may hold anything."""
 
 FINISHED = ("Succeeded", "Failed")
 
@@ -98,11 +108,27 @@ def _add(snapshot: Snapshot, kind: str, raw: msgspec.Raw, file: Path) -> None:
 # --- writing ----------------------------------------------------------------------------------------------
 
 
-def write_file(snapshot: Snapshot, out: IO[bytes]) -> str:
+def save(snapshot: Snapshot, file: Path) -> str:
+    """Write a snapshot into a file, gzipped if its name ends in .gz; what it holds, in words.
+
+    It is complete or not there. QuestionError when it can't be written.
+    """
+    try:
+        if str(file) == "-":
+            return write_file(snapshot, sys.stdout.buffer)
+        part = file.with_name(f"{file.name}.part")
+        with gzip.open(part, "wb") if file.suffix == ".gz" else part.open("wb") as out:
+            held = write_file(snapshot, out)
+        part.replace(file)
+    except OSError as error:
+        raise QuestionError(f"{file}: {error.strerror or error}") from error
+    return held
+
+
+def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
     """Write a snapshot as a List, an object a line; what it holds, in words.
 
-    Only what decisions read is in it: no environment, no commands, no images' secrets; of annotations only
-    poller's own.
+    Only what decisions read is in it: no environment, no commands, no secrets' names, few annotations.
     """
     out.write(b'{"kind": "List", "apiVersion": "v1", "items": [\n')
     first = True
@@ -113,7 +139,7 @@ def write_file(snapshot: Snapshot, out: IO[bytes]) -> str:
             out.write(msgspec.json.encode(_slim(each)))
             first = False
         if many := len(snapshot.of(kind)):
-            counts.append(count(many, kind.__name__))
+            counts.append(f"{many:,} {kind.__name__}")
     out.write(b"\n]}\n")
     return ", ".join(counts)
 
@@ -121,7 +147,7 @@ def write_file(snapshot: Snapshot, out: IO[bytes]) -> str:
 def _slim(each: Object) -> dict[str, Any]:
     body: dict[str, Any] = msgspec.to_builtins(each, enc_hook=_quantity)
     annotations = body.get("metadata", {}).pop("annotations", {})
-    if kept := {key: value for key, value in annotations.items() if key.startswith("poller/")}:
+    if kept := {key: value for key, value in annotations.items() if key.startswith(KEPT_ANNOTATIONS)}:
         body["metadata"]["annotations"] = kept
     kind = body.pop("kind")
     return {"kind": kind, "apiVersion": _API_VERSIONS.get(kind, "v1"), **body}
@@ -139,8 +165,3 @@ def quantity_text(value: int) -> str:
         if value % size == 0:
             return f"{value // size}{suffix}"
     return f"{value}n"
-
-
-def kinds_in(objects: Iterable[Object]) -> list[str]:
-    """The kinds of some objects, each once."""
-    return sorted({type(each).__name__ for each in objects})

@@ -5,9 +5,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from lib.questions.drain import Drain, Moved
 from lib.questions.events import Said, age
 from lib.questions.page import Page
-from lib.questions.text import count, names
+from lib.questions.room import Room
+from lib.questions.text import count, listed, names
 from lib.questions.trial import Trial
 from lib.questions.why import Group, Why
 from lib.scheduling.decision import Decision, Outcome
@@ -83,14 +85,80 @@ def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
         page.gap()
         missing = [each for each in trial.placed if each.new.workload == workload and not each.node_name]
         page.heading(f"{workload}: {count(len(missing), 'pod')} without a node; the first is {why.pod}")
-        if why.gated or not why.decision.rejected:
-            page.line(f"{missing[0].message}.")
-        page.pairs(_group_rows(why.groups, wide=page.wide))
-        if why.suggestions:
-            page.line("It would fit")
-            page.items(each.sentence for each in why.suggestions)
+        _show_nowhere(why, page)
     if trial.after:
         _show_usage(trial, page)
+
+
+def show_room(room: Room, page: Page) -> None:
+    """How many more pods fit."""
+    more = " at least" if room.at_least else ""
+    for workload, counts in room.fit.items():
+        page.heading(f"{workload}: {count(counts.total(), 'more pod')}{more} would fit")
+        if counts:
+            page.line(_spread(list(counts.elements()), wide=page.wide), indent=2)
+    for workload, why in room.stopped.items():
+        page.gap()
+        page.heading(f"what stops the next of {workload}")
+        _show_nowhere(why, page)
+
+
+def show_drain(drain: Drain, page: Page) -> None:
+    """Where the pods of nodes would go."""
+    page.heading(_drain_headline(drain))
+    rows = [
+        (str(each.pod), f"from {each.from_node} to {each.to_node or 'nowhere'}{_cost(each)}")
+        for each in drain.moved
+    ]
+    shown = _some(sorted(rows, key=lambda row: "nowhere" not in row[1]), page)
+    page.pairs(shown)
+    if len(shown) < len(rows):
+        page.line(
+            f"and {count(len(rows) - len(shown), 'more pod')} that would have a node (-o wide shows all)",
+            indent=2,
+        )
+    if drain.stay:
+        page.line(
+            f"{count(len(drain.stay), 'pod')} of DaemonSets, or static ones, stay or end with their nodes."
+        )
+    for why in drain.why:
+        page.gap()
+        page.heading(f"why {why.pod} would have no node")
+        _show_nowhere(why, page)
+
+
+def _drain_headline(drain: Drain) -> str:
+    nodes, many = names(drain.nodes), len(drain.moved)
+    if not many:
+        return f"{nodes}: there are no pods to move"
+    problems = []
+    if drain.homeless:
+        problems.append(f"{len(drain.homeless):,} would have no node")
+    if drain.held:
+        problems.append(f"{len(drain.held):,} may not be evicted now, as a budget is used up")
+    found = listed(problems) if problems else "all would have a node"
+    return f"{nodes}: {count(many, 'pod')} to move, {found}"
+
+
+def _cost(moved: Moved) -> str:
+    parts = []
+    if moved.victims:
+        parts.append(f"in the place of {names([str(each) for each in moved.victims])}")
+    if moved.budgets:
+        parts.append(f"budget {names(moved.budgets)} allows no disruption now")
+    if not moved.made_again:
+        parts.append("nothing makes it again")
+    return f"; {'; '.join(parts)}" if parts else ""
+
+
+def _show_nowhere(why: Why, page: Page) -> None:
+    """Why a pod has no node, and what would help."""
+    if why.gated or not why.decision.rejected:
+        page.line(f"{why.gated or why.decision.message}")
+    page.pairs(_group_rows(why.groups, wide=page.wide))
+    if why.suggestions:
+        page.line("It would fit")
+        page.items(each.sentence for each in why.suggestions)
 
 
 def _show_usage(trial: Trial, page: Page) -> None:

@@ -25,6 +25,15 @@ from lib.kube.objects import (
     Toleration,
 )
 from lib.kube.quantity import Quantity
+from lib.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 log = logging.getLogger(__name__)
 
@@ -109,6 +118,10 @@ class Resource:
         return f"{self.api}/namespaces/{namespace}/{self.plural}/{name}"
 
 
+STORAGE_API = "/apis/storage.k8s.io/v1"
+
+VOLUMES = "some of what pods with volumes depend on, so where they fit may be wrong"
+
 RESOURCES = (
     Resource(Node, "/api/v1", "nodes"),
     Resource(Pod, "/api/v1", "pods"),
@@ -116,13 +129,20 @@ RESOURCES = (
     Resource(Service, "/api/v1", "services", "spreading the pods of a service by default"),
     Resource(PodDisruptionBudget, "/apis/policy/v1", "poddisruptionbudgets", "disruption budgets"),
     Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "the sizes of pod groups"),
+    Resource(PersistentVolumeClaim, "/api/v1", "persistentvolumeclaims", VOLUMES),
+    Resource(PersistentVolume, "/api/v1", "persistentvolumes", VOLUMES),
+    Resource(StorageClass, STORAGE_API, "storageclasses", VOLUMES),
+    Resource(CSINode, STORAGE_API, "csinodes", VOLUMES),
+    Resource(CSIDriver, STORAGE_API, "csidrivers", VOLUMES),
+    Resource(CSIStorageCapacity, STORAGE_API, "csistoragecapacities", VOLUMES),
+    Resource(VolumeAttachment, STORAGE_API, "volumeattachments", VOLUMES),
     Resource(
         PriorityClass, "/apis/scheduling.k8s.io/v1", "priorityclasses", "priority classes", manifests=True
     ),
     Resource(RuntimeClass, "/apis/node.k8s.io/v1", "runtimeclasses", "runtime classes", manifests=True),
     Resource(LimitRange, "/api/v1", "limitranges", "the default requests of limit ranges", manifests=True),
 )
-"""What is listed. Volumes' objects are to be added here, and to `deciding.cache_of`."""
+"""What is listed."""
 
 CONTROLLERS = (
     Resource(ReplicaSet, "/apis/apps/v1", "replicasets", "spreading the pods of a ReplicaSet by default"),

@@ -27,6 +27,9 @@ FEWEST_TRIES, MOST_TRIES = 12, 200
 NODES_TRIED = 3
 """On so many nodes it is tried who would have to leave."""
 
+CONDITIONS = "node.kubernetes.io/"
+"""How taints begin that nodes get of themselves: not ready, cordoned, out of memory."""
+
 MOST_LEAVING = 5
 """More pods than this nobody is asked to have leave."""
 
@@ -143,6 +146,7 @@ class _Search:
             (taint.key, taint.value, taint.effect): taint
             for node in self._nodes
             for taint in untolerated_taints(node.taints, self._pod)
+            if not taint.key.startswith(CONDITIONS)  # they say that something is wrong there
         }
         for taint in taints.values():
             toleration = Toleration(taint.key, "Equal", taint.value, taint.effect)

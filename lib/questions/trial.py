@@ -8,11 +8,9 @@ from typing import Any
 from lib.kube.objects import Pod
 from lib.questions.deciding import PLACED, Decider
 from lib.questions.manifests import NewPod, PodMaker, Workload
-from lib.questions.rejections import Details
 from lib.questions.snapshot import Snapshot
-from lib.questions.suggestions import suggest
 from lib.questions.usage import Usage, usage_of
-from lib.questions.why import Why
+from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
 from lib.scheduling.resources import pod_requests
 
@@ -162,12 +160,7 @@ def _node_of(decision: Decision) -> str:
 
 def _why(new: NewPod, decider: Decider) -> Why:
     """Why a pod has no node, as things are now; of the only node that it may go to, if that is one."""
-    pod = new.pod
-    decision = decider.ask(pod)
+    decision = decider.ask(new.pod)
     if new.node_name:
         decision.rejected = {new.node_name: decision.rejected[new.node_name]}
-    details = Details(decision, decider.cache)
-    said_of = {name: details.of(name, each) for name, each in decision.rejected.items()}
-    gated = decider.gated(pod)
-    name = decider.profile_of(pod).scheduler_name
-    return Why(pod, decision, name, "", gated, said_of, suggest(decision, decider))
+    return why_nowhere(new.pod, decision, decider)

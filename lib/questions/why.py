@@ -128,3 +128,11 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
         helpless = decision.outcome == Outcome.UNSCHEDULABLE or bool(gated)
         suggestions = suggest(decision, decider) if helpless and not bound_to else []
     return Why(pod, decision, profile, bound_to, gated, said_of, suggestions, last_said(snapshot, pod))
+
+
+def why_nowhere(pod: Pod, decision: Decision, decider: Decider) -> Why:
+    """Why a decision found no node for a pod, and what would help, as things are now."""
+    details = Details(decision, decider.cache)
+    said_of = {name: details.of(name, each) for name, each in decision.rejected.items()}
+    profile = decider.profile_of(pod).scheduler_name
+    return Why(pod, decision, profile, "", decider.gated(pod), said_of, suggest(decision, decider))

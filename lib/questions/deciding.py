@@ -14,6 +14,7 @@ import msgspec
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import (
+    ControllerRef,
     LabelSelector,
     Namespace,
     Node,
@@ -27,9 +28,10 @@ from lib.kube.objects import (
 )
 from lib.questions.snapshot import Snapshot
 from lib.questions.text import QuestionError
-from lib.scheduling.cache import Cache, NodeInfo
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome, Rejection
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Status
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_groups import batches, schedule_pod_group
 from lib.scheduling.preemption import Victims, covers, less_important, victims_on
@@ -57,7 +59,7 @@ def cache_of(snapshot: Snapshot) -> Cache:
     cache.storage = Storage(chain.from_iterable(storage))
     for pod in pods:
         if not pod.spec.node_name and pod.status.nominated_node_name:
-            cache.nominate(pod, pod.status.nominated_node_name)
+            cache.nominator.add(pod, pod.status.nominated_node_name)
     forbidden = PodDisruptionBudget in snapshot.forbidden
     cache.budgets = None if forbidden else snapshot.of(PodDisruptionBudget)
     cache.group_sizes = {
@@ -66,12 +68,18 @@ def cache_of(snapshot: Snapshot) -> Cache:
     return cache
 
 
-def selectors_of(snapshot: Snapshot) -> dict[str, LabelSelector]:
-    """What each controller selects its pods by, by the controller's uid."""
-    controllers: list[ReplicaSet | StatefulSet] = [*snapshot.of(ReplicaSet), *snapshot.of(StatefulSet)]
-    found = {each.metadata.uid: each.spec.selector for each in controllers if each.spec.selector}
+def selectors_of(snapshot: Snapshot) -> dict[ControllerRef, LabelSelector]:
+    """What each controller selects its pods by."""
+    sets: list[ReplicaSet | StatefulSet] = [*snapshot.of(ReplicaSet), *snapshot.of(StatefulSet)]
+    found = {_ref("apps/v1", each): each.spec.selector for each in sets if each.spec.selector}
     old = snapshot.of(ReplicationController)
-    return found | {each.metadata.uid: LabelSelector(each.spec.selector) for each in old}
+    return found | {_ref("v1", each): LabelSelector(each.spec.selector) for each in old}
+
+
+def _ref(api_version: str, controller: ReplicaSet | StatefulSet | ReplicationController) -> ControllerRef:
+    metadata = controller.metadata
+    kind = type(controller).__name__
+    return ControllerRef(metadata.namespace, api_version, kind, metadata.name, metadata.uid)
 
 
 def without_node(pod: Pod) -> Pod:
@@ -120,7 +128,7 @@ class Decider:
 
     def ask(self, pod: Pod) -> Decision:
         """Where a pod would go: all nodes looked at, all scores noted, and who would have to leave."""
-        nominated = self.cache.nominated_node(pod)
+        nominated = self.cache.nominator.node_of(pod)
         if nominated:  # look at the other nodes, too
             with self._not_nominated(pod):
                 decision = self._ask(pod, self._explainer(pod))
@@ -138,8 +146,7 @@ class Decider:
 
     def rejection(self, pod: Pod, node_name: str) -> Rejection | None:
         """Who is the first to rule one node out for a pod; cheaper than to ask about all nodes."""
-        evaluator = self._checker(pod)._evaluator
-        return evaluator.filter_with_nominated_pods(pod, self.cache, self.cache.nodes[node_name])
+        return self._checker(pod).filter_node(pod, self.cache, node_name)
 
     def gated(self, pod: Pod) -> str:
         """Why a pod must not be queued yet; "" if it may."""
@@ -157,22 +164,22 @@ class Decider:
 
     def _ask(self, pod: Pod, scheduler: Scheduler) -> Decision:
         """Decide, and take it back."""
-        nominated, leaving = self.cache.nominated_node(pod), set(self.cache.leaving)
+        nominated, leaving = self.cache.nominator.node_of(pod), set(self.cache.leaving)
         decision = scheduler.schedule_one(pod, self.cache)
         if decision.outcome in PLACED:
             scheduler.unreserve_and_forget(decision, self.cache)
-        self.cache.nominate(pod, nominated or "")
+        self.cache.nominator.add(pod, nominated or "")
         self.cache.leaving = leaving
         return decision
 
     @contextmanager
     def _not_nominated(self, pod: Pod) -> Iterator[None]:
-        nominated = self.cache.nominated_node(pod)
-        self.cache.nominate(pod, "")
+        nominated = self.cache.nominator.node_of(pod)
+        self.cache.nominator.add(pod, "")
         try:
             yield
         finally:
-            self.cache.nominate(pod, nominated or "")
+            self.cache.nominator.add(pod, nominated or "")
 
     # --- what is decided, and stays so ------------------------------------------------------------------
 
@@ -212,7 +219,7 @@ class Decider:
             answer = victims_on(pod, node_name, self.cache, lambda node: self._status(pod, node))
             if isinstance(answer, Victims):
                 decision.nominated, decision.victims = node_name, answer.pods
-                self.cache.nominate(pod, node_name)
+                self.cache.nominator.add(pod, node_name)
         return decision
 
     def _may_preempt(self, pod: Pod) -> bool:
@@ -251,7 +258,7 @@ class Decider:
     def evict(self, decision: Decision) -> None:
         """Have the victims of a decision leave, and count the pod where they were."""
         self.leave(decision.victims)
-        self.cache.nominate(decision.pod, "")
+        self.cache.nominator.add(decision.pod, "")
         self.cache.assume(decision.pod, decision.nominated)
 
     def violated(self, pod: Pod) -> list[PodDisruptionBudget]:

@@ -16,7 +16,7 @@ from lib.kube.objects import (
     TopologySpreadConstraint,
 )
 from lib.kube.quantity import Quantity
-from lib.scheduling.cache import HostPort, host_ports
+from lib.scheduling.node_info import HostPort, host_ports
 from lib.scheduling.resources import pod_requests
 
 Edit = Callable[[Pod], Pod]

@@ -23,16 +23,20 @@ from lib.kube.objects import (
     NodeSelector,
     NodeSelectorTerm,
     ObjectMeta,
+    OwnerReference,
     Pod,
     ReplicaSet,
+    ReplicationController,
     Requirement,
+    ServiceSpec,
+    StatefulSet,
     decode_hook,
 )
 from lib.kube.selectors import untolerated
 from lib.questions.files import KINDS
 from lib.questions.snapshot import LimitRange, PriorityClass, RuntimeClass, Snapshot
 from lib.questions.text import QuestionError, count, listed
-from lib.scheduling.cache import NodeInfo
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
 
@@ -81,8 +85,17 @@ class Workload:
 
     @property
     def uid(self) -> str:
-        """The uid of what owns its pods."""
+        """The uid of what owns its pods, which is no other's."""
         return f"uid-of-new-{self.kind}-{self.namespace}-{self.name}"
+
+    @property
+    def owner(self) -> OwnerReference | None:
+        """What owns its pods: itself, or what it makes; None of a pod alone."""
+        if self.kind == "Pod":
+            return None
+        kind = _OWNERS.get(self.kind, self.kind)
+        api_version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
+        return OwnerReference(kind, self.name, self.uid, api_version, controller=True)
 
 
 @dataclass(frozen=True)
@@ -157,8 +170,7 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
     for workload in found:
         _note_existing(snapshot, workload)
         if workload.selector:
-            own = ReplicaSet(ControllerSpec(workload.selector), ObjectMeta(uid=workload.uid))
-            snapshot.of(ReplicaSet).append(own)
+            _add_controller(snapshot, workload)
     return found
 
 
@@ -204,6 +216,19 @@ def _replicas(kind: str, spec: Json, where: str) -> int:
     return number
 
 
+def _add_controller(snapshot: Snapshot, workload: Workload) -> None:
+    """Have a snapshot know what owns a workload's pods, as pods of one owner are spread by default."""
+    metadata = ObjectMeta(name=workload.name, namespace=workload.namespace, uid=workload.uid)
+    selector = workload.selector or LabelSelector()
+    if workload.kind == "ReplicationController":
+        old = ReplicationController(ServiceSpec(selector.match_labels), metadata)
+        snapshot.of(ReplicationController).append(old)
+    elif workload.kind == "StatefulSet":
+        snapshot.of(StatefulSet).append(StatefulSet(ControllerSpec(selector), metadata))
+    else:
+        snapshot.of(ReplicaSet).append(ReplicaSet(ControllerSpec(selector), metadata))
+
+
 def _put(snapshot: Snapshot, each: Json) -> None:
     """Add an object, in the place of one of its name."""
     kind = KINDS[each["kind"]]
@@ -219,16 +244,15 @@ def _put(snapshot: Snapshot, each: Json) -> None:
 
 def _note_existing(snapshot: Snapshot, workload: Workload) -> None:
     """Say so if pods of a workload are there already: its new ones come on top."""
-    if workload.kind == "Pod":
+    if workload.owner is None:
         return
     pattern = re.escape(workload.name) + ("-[^-]+" if workload.kind in _OWNERS else "")
-    owner_kind = _OWNERS.get(workload.kind, workload.kind)
     there = [
         pod
         for pod in snapshot.of(Pod)
         if pod.metadata.namespace == workload.namespace
         for owner in pod.metadata.owner_references
-        if owner.controller and owner.kind == owner_kind and re.fullmatch(pattern, owner.name)
+        if owner.controller and owner.kind == workload.owner.kind and re.fullmatch(pattern, owner.name)
     ]
     if there:
         pods = count(len(there), "pod")
@@ -286,11 +310,8 @@ class PodMaker:
             "labels": labels,
             "annotations": _dict(metadata.get("annotations"), where),
         }
-        if workload.kind != "Pod":
-            kind = _OWNERS.get(workload.kind, workload.kind)
-            head["ownerReferences"] = [
-                {"kind": kind, "name": workload.name, "uid": workload.uid, "controller": True}
-            ]
+        if workload.owner:
+            head["ownerReferences"] = [msgspec.to_builtins(workload.owner)]
         return {"kind": "Pod", "metadata": head, "spec": spec}
 
     def _admit(self, spec: Json, workload: Workload) -> None:

@@ -9,10 +9,12 @@ from functools import cached_property
 
 from lib.kube.objects import NodeSelectorTerm, Pod, Requirement, Taint
 from lib.kube.selectors import matches, matches_node, matches_term, tolerates
+from lib.questions import volume_rejections
 from lib.questions.text import amount, labels_text, listed, names, taint_text
 from lib.scheduling.affinity import Term, terms_of
-from lib.scheduling.cache import ANY_ADDRESS, Cache, HostPort, NodeInfo, host_ports
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Rejection
+from lib.scheduling.node_info import ANY_ADDRESS, HostPort, NodeInfo, host_ports
 from lib.scheduling.plugins import inter_pod_affinity, node_affinity
 from lib.scheduling.plugins.node_resources_fit import TOO_MANY_PODS, amount_left, capacity
 from lib.scheduling.plugins.taint_toleration import REPELLING
@@ -30,10 +32,12 @@ class Details:
 
     def of(self, node_name: str, rejection: Rejection) -> list[str]:
         """A line for each thing that stands against a node; none if the reasons say it all."""
-        explain = _EXPLAIN.get(rejection.plugin)
-        if explain is None:
-            return []
-        return list(explain(self, self._cache.nodes[node_name], rejection.status.reasons))
+        node, reasons = self._cache.nodes[node_name], rejection.status.reasons
+        if explain := _EXPLAIN.get(rejection.plugin):
+            return list(explain(self, node, reasons))
+        if of_volumes := _EXPLAIN_VOLUMES.get(rejection.plugin):
+            return list(of_volumes(self._pod, self._cache, node, reasons))
+        return []
 
     # --- the node itself --------------------------------------------------------------------------------
 
@@ -92,7 +96,7 @@ class Details:
                 yield f"{needs}, {free}: {most} has {has}"
 
     def _nominated_on(self, node: NodeInfo) -> str:
-        return pods_text(self._cache.nominated_before(self._pod).get(node.name, []))
+        return pods_text(self._cache.nominator.nominated_before(self._pod).get(node.name, []))
 
     # --- other pods -------------------------------------------------------------------------------------
 
@@ -176,7 +180,14 @@ _EXPLAIN: Mapping[str, Callable[[Details, NodeInfo, tuple[str, ...]], Iterator[s
     "PodTopologySpread": Details._pod_topology_spread,
     "InterPodAffinity": Details._inter_pod_affinity,
 }
-"""By plugin. One that isn't here is quoted with its reasons."""
+"""By plugin. One that is neither here nor among those of volumes is quoted with its reasons."""
+
+_EXPLAIN_VOLUMES: Mapping[str, Callable[[Pod, Cache, NodeInfo, tuple[str, ...]], Iterator[str]]] = {
+    "VolumeBinding": volume_rejections.volume_binding,
+    "VolumeZone": volume_rejections.volume_zone,
+    "VolumeRestrictions": volume_rejections.volume_restrictions,
+    "NodeVolumeLimits": volume_rejections.node_volume_limits,
+}
 
 
 # --- words ------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """A cluster as it was at one moment: all that decisions need of it, read once from its API server."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -10,11 +10,11 @@ import msgspec
 from lib.kube.api import Api
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
 from lib.kube.objects import (
+    ControllerRef,
     Namespace,
     Node,
     Object,
     ObjectMeta,
-    OwnerReference,
     Pod,
     PodDisruptionBudget,
     PodGroup,
@@ -24,6 +24,7 @@ from lib.kube.objects import (
     StatefulSet,
     Toleration,
 )
+from lib.kube.paths import path_of
 from lib.kube.quantity import Quantity
 from lib.kube.storage import (
     CSIDriver,
@@ -34,6 +35,7 @@ from lib.kube.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from lib.scheduling.workloads import controller_of
 
 log = logging.getLogger(__name__)
 
@@ -112,10 +114,6 @@ class Resource:
     def path(self) -> str:
         """The path that lists all of them."""
         return f"{self.api}/{self.plural}"
-
-    def path_of(self, namespace: str, name: str) -> str:
-        """The path of one of them."""
-        return f"{self.api}/namespaces/{namespace}/{self.plural}/{name}"
 
 
 STORAGE_API = "/apis/storage.k8s.io/v1"
@@ -203,31 +201,23 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
 
 def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> None:
     """Add the controllers of some pods to a snapshot: what a pod belongs to decides how it is spread."""
-    for owner, namespace in _controllers_of(pods):
+    for owner in {found for pod in pods if (found := controller_of(pod))}:
         resource = _resource_of(owner)
         if resource is None or resource.kind in snapshot.forbidden:
             continue
+        path = path_of(resource.plural, owner.namespace, owner.name, api=resource.api)
         try:
-            snapshot.of(resource.kind).append(api.get(resource.path_of(namespace, owner.name), resource.kind))
+            snapshot.of(resource.kind).append(api.get(path, resource.kind))
         except (NotFoundError, AnswerError) as error:
             log.debug("%s", error)
         except ForbiddenError as error:
             _forgo(snapshot, resource, error)
 
 
-def _controllers_of(pods: Iterable[Pod]) -> Collection[tuple[OwnerReference, str]]:
-    found = {
-        owner.uid: (owner, pod.metadata.namespace)
-        for pod in pods
-        for owner in pod.metadata.owner_references
-        if owner.controller
-    }
-    return found.values()
-
-
-def _resource_of(owner: OwnerReference) -> Resource | None:
+def _resource_of(owner: ControllerRef) -> Resource | None:
     for resource in CONTROLLERS:
-        if owner.kind == resource.kind.__name__ and resource.api.endswith(f"/{owner.api_version}"):
+        version = resource.api.removeprefix("/apis/").removeprefix("/api/")
+        if (owner.kind, owner.api_version) == (resource.kind.__name__, version):
             return resource
     return None
 

@@ -12,9 +12,9 @@ from lib.questions.rejections import pods_text, port_text, requirement_text, unt
 from lib.questions.text import count, exact_amount, is_bytes, labels_text, listed, names, taint_text, verb
 from lib.questions.what_if import belongs_to_node, copies, shapes, uncordoned
 from lib.scheduling.affinity import terms_of
-from lib.scheduling.cache import NodeInfo, host_ports
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.interface import Code
+from lib.scheduling.node_info import NodeInfo, host_ports
 from lib.scheduling.plugins.node_resources_fit import amount_left, pods_left
 from lib.scheduling.resources import pod_requests
 

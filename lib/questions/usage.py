@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lib.questions.text import amount
-from lib.scheduling.cache import NodeInfo
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_resources_fit import capacity, requested
 
 

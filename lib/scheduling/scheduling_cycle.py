@@ -91,7 +91,7 @@ class Scheduler:
             return
 
         def filter_node(name: str) -> Status | None:
-            rejection = self._feasibility.filter_with_nominated_pods(decision.pod, cache, cache.nodes[name])
+            rejection = self.filter_node(decision.pod, cache, name)
             return rejection.status if rejection else None
 
         result = self._framework.run_post_filter(decision, cache, filter_node)
@@ -99,6 +99,10 @@ class Scheduler:
             decision.nominated, decision.victims = result.node_name, result.victims
             cache.nominator.add(decision.pod, result.node_name)  # its room is reserved from now on
             cache.leaving.update(victim.metadata.uid for victim in result.victims)
+
+    def filter_node(self, pod: Pod, cache: Cache, node_name: str) -> Rejection | None:
+        """The first rejection of one node by the filters, as the cache is now; None if the node fits."""
+        return self._feasibility.filter_with_nominated_pods(pod, cache, cache.nodes[node_name])
 
     def _pick(self, totals: Sequence[int]) -> int:
         """The index of the highest total; one of them at random if there are several."""

@@ -40,7 +40,7 @@ def place(poller: Poller) -> None:
                 finish(poller, poller.binding_cycle.completed())
         finally:  # a signal may end the scheduling: what was sent is settled, what is bound has its event
             finish(poller, poller.binding_cycle.drain())
-            poller.recorder.flush(poller.queue.uids())  # curl -d ... /events
+            finish(poller, poller.recorder.flush(poller.queue.uids()))  # curl -d ... /events
 
 
 def finish(poller: Poller, completed: Iterable[Completed]) -> None:
@@ -51,6 +51,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             case Result.BOUND:
                 poller.report.bound(decision)
                 poller.recorder.scheduled(decision)
+                poller.unconfirmed.add(decision, now, settled=True)
                 poller.queue.drop(uid)
             case Result.NOT_WRITTEN:
                 poller.queue.drop(uid)
@@ -73,8 +74,14 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
                 poller.report.not_bound(decision, each.error)
                 poller.free_room(decision)
                 poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
+            case Result.UNSETTLED:  # likewise; it may be on its node, and keeps its room until then
+                poller.report.not_bound(decision, each.error)
+                poller.unconfirmed.add(decision, now, settled=False)
+                poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
             case Result.NOT_SENT:  # it stays active, and goes first at the next tick
                 poller.free_room(decision)
+            case Result.NOT_RECORDED:  # by the time that it can be written, it may not hold any more
+                poller.queue.requeue(uid, (), decision.message, now)
 
 
 def loop(poller: Poller) -> None:

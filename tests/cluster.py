@@ -19,6 +19,8 @@ from scripts.servers.real import assets
 
 Json = dict[str, Any]
 
+POLLER = ROOT / "poller.py"
+
 ONE_SERVER = "real" if assets() else "embedded"
 """Where a test is run that need not be run on both."""
 
@@ -101,13 +103,15 @@ class Cluster:
         )
 
     @contextmanager
-    def running_poller(self, *arguments: str, proxy: str = "", **environment: str) -> Iterator[RunningPoller]:
-        """Run poller.py's loop for as long as the block takes."""
+    def running_poller(
+        self, *arguments: str, proxy: str = "", script: Path = POLLER, **environment: str
+    ) -> Iterator[RunningPoller]:
+        """Run poller.py's loop for as long as the block takes; or a script that runs it."""
         log = self.folder / f"poller-{time.monotonic_ns()}.log"
         with (
             log.open("w") as output,
             subprocess.Popen(
-                self._command(proxy, "--interval=0.1", *arguments),
+                self._command(proxy, "--interval=0.1", *arguments, script=script),
                 env={**os.environ, **environment},
                 stderr=output,
                 text=True,
@@ -118,9 +122,9 @@ class Cluster:
             finally:
                 process.kill()
 
-    def _command(self, proxy: str, *arguments: str) -> list[str]:
+    def _command(self, proxy: str, *arguments: str, script: Path = POLLER) -> list[str]:
         where = [] if "--start-proxy" in arguments else [f"--proxy={proxy or self.proxy}"]
-        return [sys.executable, str(ROOT / "poller.py"), *where, *arguments]
+        return [sys.executable, str(script), *where, *arguments]
 
     # --- what is in the cluster -------------------------------------------------------------------------
 

@@ -108,9 +108,17 @@ class InFlight(Generic[About]):
         self._by_number: dict[int, tuple[PendingResponse[Any], About]] = {}
         self._readable = select.poll()
 
+    def __len__(self) -> int:
+        return len(self._by_number)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no more may be sent now."""
+        return len(self) >= self._most
+
     def make_room(self) -> None:
         """Wait until one more may be sent."""
-        while len(self._by_number) >= self._most:
+        while self.is_full:
             self.poll()
 
     def send(self, begin: Callable[[], PendingResponse[Any]], about: About) -> None:

@@ -129,11 +129,8 @@ class Writer:
 
     def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> BindResult:
         """What has become of a pod in the meantime."""
-        try:
-            now = self._api.get(_path(pod), Pod)
-        except NotFoundError:
-            return BindResult.GONE
-        if now.metadata.uid != pod.metadata.uid:
+        now = self.look_up(pod)
+        if not now:
             return BindResult.GONE
         if now.spec.node_name:
             ours = may_be_ours and now.spec.node_name == node_name
@@ -141,6 +138,14 @@ class Writer:
         if now.metadata.deletion_timestamp:
             return BindResult.DELETING
         return BindResult.GATED if now.spec.scheduling_gates else BindResult.STILL_PENDING
+
+    def look_up(self, pod: Pod) -> Pod | None:
+        """A pod as it is now; None if it is gone. ApiError when that can't be found out."""
+        try:
+            now = self._api.get(_path(pod), Pod)
+        except NotFoundError:
+            return None
+        return now if now.metadata.uid == pod.metadata.uid else None
 
     def begin_scheduled(self, pod: Pod, message: str, now: datetime) -> PendingResponse[Event]:
         """Have the event written that `kubectl describe pod` shows of a bound pod, and don't wait."""

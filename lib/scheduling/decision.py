@@ -45,7 +45,8 @@ class Decision:
     the runner-up only.
     reason: why the pod as a whole was rejected, or what went wrong; rejecting: the plugin that did it.
     afterword: what PostFilter plugins said.
-    nominated: the node that will have room when the victims have left it. state: what plugins kept.
+    nominated: the node that will have room when the victims have left it; nominated_before: where room was
+    made for the pod before this attempt. state: what plugins kept.
     began, ended: when this attempt did, its binding included; binding: how long it took until that was heard
     to be written; all in seconds. attempt: which one of this pod it is. queued: when the pod was.
     """
@@ -67,6 +68,7 @@ class Decision:
     ended: float = 0.0
     binding: float = 0.0
     attempt: int = 1
+    nominated_before: str = ""
     queued: float = 0.0
 
     @property

@@ -1,6 +1,7 @@
 """What is around the loop: the parts it is made of, waiting for an API server that is away, exit statuses."""
 
 import gc
+import logging
 import os
 import signal
 import sys
@@ -8,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
+from math import inf
 from random import Random
 
 from msgspec.structs import replace
@@ -36,12 +38,15 @@ from lib.service.lookups import look_up
 from lib.service.options import Options
 from lib.service.policy_watch import watching
 from lib.service.profiles import profiles_for
-from lib.service.recorder import Recorder
+from lib.service.recorder import MAX_FLUSH_SECONDS, Recorder
 from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.telemetry.log import set_up_logging
 from lib.service.telemetry.observer import ListenError, observing
 from lib.service.telemetry.report import Report
+from lib.service.unconfirmed import UnconfirmedBinding, UnconfirmedBindings
 from lib.service.write_gate import WriteGate
+
+log = logging.getLogger("poller")
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once; NO_START also of others, when the address to listen at is taken, say."""
@@ -74,6 +79,8 @@ class Poller:
     binding_cycle: BindingCycle
     recorder: Recorder
     report: Report
+    unconfirmed: UnconfirmedBindings
+    writer: Writer
     gate: WriteGate
     shutdown: Shutdown
     leads: Callable[[], bool]
@@ -134,20 +141,48 @@ class Poller:
         bound = self.cache.assumed - self.queue.uids()  # by us, as far as we know, and not seen there yet
         for change in delta.changes:
             pod = unassigned_pod(change)
-            if not pod:
-                yield change
-                continue
             is_gone = change.kind == Kind.DELETED
-            room = self._room_of(pod) if is_gone else None
-            if not is_gone and pod.metadata.uid in bound and not (delta.complete or self.options.dry_run):
+            room = self._room_of(pod) if pod and is_gone else None
+            if pod and is_gone and pod.metadata.uid in self.queue.uids():
+                self._forget_unsettled(pod)
+            self.unconfirmed.apply(change)
+            if (
+                pod
+                and not is_gone
+                and pod.metadata.uid in bound
+                and not (delta.complete or self.options.dry_run)
+            ):
                 continue  # a stale event, from before our binding
             yield change
-            if room:
+            if pod and room:
                 yield _deletion(pod, room)
         if delta.complete and not self.options.dry_run:
             for pod, node_name in self.cache.assumed_pods(bound):
                 yield _deletion(pod, node_name)  # it isn't there: it was deleted in the meantime
+        for binding in self.unconfirmed.overdue(time.monotonic()):
+            yield from self._look_up(binding)
         self.report.looked(self.queue, self.cache)
+
+    def _look_up(self, binding: UnconfirmedBinding) -> Iterator[AnyChange]:
+        """What has become of a pod that should have been seen on its node, and wasn't."""
+        decision, pod, uid = binding.decision, binding.decision.pod, binding.decision.pod.metadata.uid
+        try:
+            now = self.writer.look_up(pod)
+        except ApiError as error:  # it is looked up again after as long
+            self.report.warning(f"{pod} can't be looked up: {error}")
+            return
+        self.unconfirmed.pop(uid)
+        if now and now.spec.node_name:
+            yield Change(Kind.ADDED, now)
+            return
+        if now or not binding.settled:
+            self.free_room(decision)
+        else:
+            yield _deletion(pod, decision.node_name or "")
+        if now and uid not in self.queue.uids():
+            what = f"{pod} was said to be bound to {decision.node_name}, but it isn't: it is tried again"
+            self.report.warning(what)
+            yield Change(Kind.ADDED, now)
 
     def _room_of(self, pod: Pod) -> str | None:
         """The node on which room is kept for a pod that has gone from those without a node."""
@@ -156,14 +191,29 @@ class Poller:
             return self.cache.node_of(pod)
         return self.cache.nominator.node_of(pod)
 
+    def _forget_unsettled(self, pod: Pod) -> None:
+        """Undo a binding that may have been written, of a pod that is decided on again or has gone."""
+        if pod.metadata.uid not in self.cache.assumed or pod.metadata.uid in self.waiting_pods:
+            return
+        binding = self.unconfirmed.pop(pod.metadata.uid)
+        if binding:
+            self.scheduler_of(pod).unreserve_and_forget(binding.decision, self.cache)
+        else:
+            self.cache.forget(pod)
+
     def free_room(self, decision: Decision) -> None:
         """Undo a decision: unreserve and forget, and wake the pods that its room could help."""
         self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
         self.wake_for_room_of(decision)
 
     def wake_for_room_of(self, decision: Decision) -> None:
-        """Wake the pods that could use the room that a decision no longer takes."""
+        """Wake the pods that could use the room that a decision no longer takes.
+
+        Room that others have made for this pod stays nominated.
+        """
         assert decision.node_name
+        if decision.nominated_before:
+            self.cache.nominator.add(decision.pod, decision.nominated_before)
         self.queue.apply(_deletion(decision.pod, decision.node_name), time.monotonic())
 
     # --- decisions --------------------------------------------------------------------------------------
@@ -198,10 +248,25 @@ class Poller:
     def schedule(self, pods: list[Pod]) -> list[Decision]:
         """Decide for a pod, or for a group; each decision counts before the next is made."""
         with self.shutdown.interruptible():
-            decisions = schedule_pod_group(pods, self.cache, self.schedulers)
-            for decision in decisions:
+            for pod in pods:
+                self._forget_unsettled(pod)
+            nominated = [self.cache.nominator.node_of(pod) for pod in pods]
+            try:
+                decisions = schedule_pod_group(pods, self.cache, self.schedulers)
+            except Exception as error:
+                decisions = self._failed(pods, error)
+            for decision, node_name in zip(decisions, nominated, strict=True):
+                decision.nominated_before = node_name or ""
                 self._decided(decision)
             return decisions
+
+    def _failed(self, pods: list[Pod], error: Exception) -> list[Decision]:
+        """What a batch comes to that failed in an unforeseen way: it costs these pods alone."""
+        log.debug("%s could not be decided on", " and ".join(map(str, pods)), exc_info=error)
+        for pod in pods:
+            self.cache.forget(pod)
+        what = f"deciding failed: {type(error).__name__}: {error}"
+        return [Decision(pod, Outcome.ERROR, all_nodes=len(self.cache.nodes), reason=what) for pod in pods]
 
     def recheck_permit(self) -> list[Decision]:
         """The decisions that no Permit plugin makes wait any longer."""
@@ -277,8 +342,18 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
                 annotate=options.annotate,
                 dry_run=dry_run,
             ),
-            Recorder(writer, cache, report, gate, workers=workers, dry_run=dry_run),
+            Recorder(
+                writer,
+                cache,
+                report,
+                gate,
+                workers=workers,
+                max_seconds=inf if options.once else MAX_FLUSH_SECONDS,
+                dry_run=dry_run,
+            ),
             report,
+            UnconfirmedBindings(),
+            writer,
             gate,
             shutdown,
             leads,
@@ -298,7 +373,10 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
     with Shutdown() as shutdown, redirect_stdout(printed):
         try:
             with watching(options.profiles.policies), assembled(options, report, shutdown) as poller:
-                loop(poller)
+                try:
+                    loop(poller)
+                finally:
+                    poller.recorder.close()
                 status = SOME_NOT_PLACED if poller.unplaced else ALL_PLACED
         except (ApiError, ListenError) as error:
             report.trouble(error)

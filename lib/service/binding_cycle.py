@@ -3,6 +3,7 @@
 Source: pkg/scheduler/schedule_one.go, bindingCycle
 """
 
+import logging
 import time
 from collections import deque
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,8 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.write_gate import MAX_THREADS, WriteGate
+
+log = logging.getLogger(__name__)
 
 ANNOTATION = "poller/decision"
 """Where a pod says why it is on its node."""
@@ -45,8 +48,12 @@ class Result(Enum):
     """Someone else bound or changed the pod, or deleted it."""
     FAILED = auto()
     """The binding was not written."""
+    UNSETTLED = auto()
+    """Nobody can say whether the binding was written."""
     NOT_SENT = auto()
     """There was nobody to send the binding to, or poller is about to end."""
+    NOT_RECORDED = auto()
+    """The pod was not placed, and there was nobody to write that to (`Recorder.flush`)."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +153,10 @@ class BindingCycle:
             elif result := self._run_bind_plugins(decision):
                 self._completed.append(self._concluded(Completed(decision, result)))
             else:
-                self._in_flight.send(partial(self._begin_binding, decision), decision)
+                try:
+                    self._in_flight.send(partial(self._begin_binding, decision), decision)
+                except Exception as error:
+                    self._completed.append(_broke(decision, error))
 
     def _run_bind_plugins(self, decision: Decision) -> Result | None:
         """Ask the PreBind and Bind plugins and the extenders; None if the binding is left to poller."""
@@ -172,14 +182,16 @@ class BindingCycle:
         """Write a binding after its first try has failed."""
         assert decision.node_name
         if self._gate.closed:
-            return _failed(decision, failed)
+            return _not_sent(decision, failed)
         try:
             result = self._writer.bind(decision.pod, decision.node_name, self._annotations(decision), failed)
         except (UnreachableError, NotLeadingError) as error:
             self._gate.error = error
-            return _failed(decision, error)
+            return _not_sent(decision, error)
         except ApiError as error:
-            return Completed(decision, Result.FAILED, error=error)
+            return _failed(decision, error)
+        except Exception as error:
+            return _broke(decision, error)
         finally:
             _take_time(decision)
         if result == BindResult.BOUND:
@@ -205,10 +217,18 @@ class BindingCycle:
 
 
 def _failed(decision: Decision, error: ApiError) -> Completed:
-    """What came of a binding that is not tried again now. If it may be there all the same, it failed."""
-    if error.unsettled:
-        return Completed(decision, Result.FAILED, error=error)
-    return Completed(decision, Result.NOT_SENT)
+    return Completed(decision, Result.UNSETTLED if error.unsettled else Result.FAILED, error=error)
+
+
+def _not_sent(decision: Decision, error: ApiError) -> Completed:
+    """What came of a binding that is not tried again now."""
+    return _failed(decision, error) if error.unsettled else Completed(decision, Result.NOT_SENT)
+
+
+def _broke(decision: Decision, error: Exception) -> Completed:
+    """What came of a binding that failed in an unforeseen way: it costs this pod alone."""
+    log.debug("%s: binding failed", decision.pod, exc_info=error)
+    return _failed(decision, ApiError(f"{type(error).__name__}: {error}"))
 
 
 def _take_time(decision: Decision) -> None:

@@ -3,13 +3,14 @@
 Source: pkg/scheduler/schedule_one.go, handleSchedulingFailure; client-go's tools/record
 """
 
+import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property, partial
-from typing import TypeVar
+from math import inf
 
 from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError
 from lib.kube.in_flight import InFlight, PendingResponse
@@ -17,14 +18,15 @@ from lib.kube.objects import Event, Pod
 from lib.kube.writer import Writer
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.service.binding_cycle import Completed, Result
 from lib.service.telemetry.report import Report
 from lib.service.write_gate import MAX_THREADS, WriteGate
 
 CONDITION_REASONS = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerError"}
 """Reasons of a pod's condition PodScheduled."""
 
-Given = TypeVar("Given")
-Found = TypeVar("Found")
+MAX_FLUSH_SECONDS = 2.0
+"""A tick of a loop waits no longer for these writes: no binding is held up by them."""
 
 
 @dataclass
@@ -34,6 +36,19 @@ class PendingWrite:
     pod: Pod
     what: str
     write: Callable[[], None]
+
+
+@dataclass
+class FailureRecords:
+    """What is to be written of a pod that was not placed, in this order.
+
+    failures: what could not be written, and why. outdated: it holds no longer, and is not to be written.
+    """
+
+    decision: Decision
+    writes: list[PendingWrite]
+    failures: list[tuple[PendingWrite, ApiError]] = field(default_factory=list)
+    outdated: bool = False
 
 
 @dataclass
@@ -49,7 +64,8 @@ class ScheduledEvent:
 class Recorder:
     """Keeps what is to be written of pods, and writes it at `flush`.
 
-    workers: how many writes are in flight at most. dry_run: write nothing.
+    workers: how many writes are in flight at most. max_seconds: how long a flush may take. dry_run: write
+    nothing.
     """
 
     def __init__(
@@ -60,16 +76,21 @@ class Recorder:
         gate: WriteGate,
         *,
         workers: int,
+        max_seconds: float,
         dry_run: bool,
     ) -> None:
         self._writer = writer
         self._cache = cache
         self._report = report
         self._gate = gate
-        self._workers = workers
+        self._workers = min(workers, MAX_THREADS)
+        self._max_seconds = max_seconds
         self._dry_run = dry_run
         self._events: deque[ScheduledEvent] = deque()
-        self._pending: list[list[PendingWrite]] = []  # by pod
+        self._in_flight = InFlight(workers, self._answered)
+        self._retried: list[tuple[ScheduledEvent, Future[ApiError | None]]] = []
+        self._failed: dict[str, FailureRecords] = {}  # by the pod's uid
+        self._writing: dict[str, tuple[FailureRecords, Future[None]]] = {}  # by the pod's uid
 
     # --- what is to be written --------------------------------------------------------------------------
 
@@ -83,62 +104,95 @@ class Recorder:
             return
         now, pod, message, writer = _now(), decision.pod, decision.message, self._writer
         reason = CONDITION_REASONS[decision.outcome]
-        pending = [
-            PendingWrite(pod, "condition", partial(writer.mark_unscheduled, pod, reason, message, now)),
-            PendingWrite(pod, "event", partial(writer.record_failed, pod, message, now)),
-        ]
+        writes = [PendingWrite(pod, "condition", partial(writer.mark_unscheduled, pod, reason, message, now))]
         if where := decision.nominated:
-            pending.append(PendingWrite(pod, "nomination", partial(writer.nominate, pod, where)))
-            pending += [
+            writes.append(PendingWrite(pod, "nomination", partial(writer.nominate, pod, where)))
+            writes += [
                 PendingWrite(victim, "preemption", partial(writer.evict, victim, pod, where, now))
                 for victim in decision.victims
             ]
-        self._pending.append(pending)
+        writes.append(PendingWrite(pod, "event", partial(writer.record_failed, pod, message, now)))
+        self._failed[pod.metadata.uid] = FailureRecords(decision, writes)
 
     # --- writing it -------------------------------------------------------------------------------------
 
-    def flush(self, unassigned: Collection[str]) -> None:
-        """Write what is to be written; what can't be, as nobody is there, is kept for the next time.
+    def flush(self, unassigned: Collection[str]) -> list[Completed]:
+        """Write what is to be written, and wait for it, but not too long: the next flush goes on with it.
 
-        unassigned: the uids of the pods in the queue; what was written of others is forgotten.
-        During shutdown only events of bound pods are written; the next run does the rest.
+        unassigned: the uids of the pods in the queue. What was to be written of others holds no longer, and
+        is not written. Returned are the pods of which something wasn't written as nobody was there: they are
+        to be decided on again. Events of bound pods are kept and written later: they hold for ever.
+        During shutdown only these events are written; the next run does the rest.
         """
-        self._writer.forget_all_but(unassigned)
         if self._gate.impatient:
-            return
-        self._write_events()
-        try:
-            for failures in self._at_once(self._write_in_turn, self._pending):
-                for record, error in failures:
-                    self._cache.leaving.discard(record.pod.metadata.uid)  # nobody has told it to leave
-                    self._report.failed(record.pod, record.what, error)
-        finally:
-            self._pending = [records for records in self._pending if records]
+            return []
+        until = time.monotonic() + self._max_seconds
+        self._writer.forget_all_but(unassigned)
+        self._start_failed(unassigned)
+        self._write_events(until)
+        wait([writing for _, writing in self._writing.values()], _seconds_until(until))
+        return list(self._written())
 
-    def _write_events(self) -> None:
+    def close(self) -> None:
+        """Write the events of bound pods that are still due, however long that takes."""
+        if not (self._gate.error or self._gate.impatient):
+            self._write_events(inf)
+
+    # --- events of bound pods ---------------------------------------------------------------------------
+
+    def _write_events(self, until: float) -> None:
         """Write the events of bound pods, the way bindings are written."""
-        tried_again: list[tuple[ScheduledEvent, Future[ApiError | None]]] = []
-
-        def go_on(event: ScheduledEvent, error: ApiError | None) -> None:
-            if error and self._gives_up(error):
-                self._report.failed(event.pod, "event", error)
-            elif error:
-                tried_again.append((event, self._pool.submit(self._write_event, event, error)))
-
-        in_flight = InFlight(self._workers, go_on)
-        for _ in range(len(self._events)):  # those only: threads put back what can't be written now
-            in_flight.make_room()
-            if self._gate.error or self._gate.impatient:
+        if self._gate.stopping:
+            until = inf  # there is no next tick
+        for _ in range(len(self._events)):  # those only: what can't be written now is put back
+            while self._in_flight.is_full and time.monotonic() < until:
+                self._in_flight.poll(until)
+            if self._in_flight.is_full or self._gate.error or self._gate.impatient:
                 break
             event = self._events.popleft()
             if event.failed:
-                go_on(event, event.failed)
+                self._answered(event, event.failed)
             else:
-                in_flight.send(partial(self._begin_event, event), event)
-        in_flight.drain()
-        for event, tried in tried_again:
-            if error := tried.result():
-                self._report.failed(event.pod, "event", error)
+                self._in_flight.send(partial(self._begin_event, event), event)
+        while self._in_flight and time.monotonic() < until:
+            self._in_flight.poll(until)
+        done, _ = wait([retried for _, retried in self._retried], _seconds_until(until))
+        for event, retried in self._retried:
+            if retried in done and (error := retried.result()):
+                self._not_written(event, error)
+        self._retried = [each for each in self._retried if each[1] not in done]
+
+    def _begin_event(self, event: ScheduledEvent) -> PendingResponse[Event]:
+        return self._writer.begin_scheduled(event.pod, event.message, event.when)
+
+    def _answered(self, event: ScheduledEvent, error: ApiError | None) -> None:
+        """A first try was answered. If it failed, a thread goes on: there are waits between tries."""
+        if error and self._gives_up(error):
+            self._report.failed(event.pod, "event", error)
+        elif error:
+            self._retried.append((event, self._event_threads.submit(self._retry, event, error)))
+
+    def _retry(self, event: ScheduledEvent, failed: ApiError) -> ApiError | None:
+        """Write an event after a first try has failed; the last error."""
+        if self._gate.error or self._gate.impatient:
+            return failed
+        try:
+            self._writer.record_scheduled(event.pod, event.message, event.when, failed)
+        except ApiError as error:
+            return error
+        return None
+
+    def _not_written(self, event: ScheduledEvent, error: ApiError) -> None:
+        """Keep an event if nobody was there to take it."""
+        gave_up = self._gate.error is not None
+        if isinstance(error, UnreachableError | NotLeadingError):
+            self._gate.error = error
+        elif not gave_up:
+            self._gives_up(error)
+            self._report.failed(event.pod, "event", error)
+            return
+        event.failed = error if error.unsettled else None
+        self._events.append(event)
 
     def _gives_up(self, error: ApiError) -> bool:
         """Write no more if poller was told to end and nothing answers: the others would take as long."""
@@ -147,45 +201,64 @@ class Recorder:
             self._gate.error = error
         return in_vain
 
-    def _begin_event(self, event: ScheduledEvent) -> PendingResponse[Event]:
-        return self._writer.begin_scheduled(event.pod, event.message, event.when)
+    # --- pods that were not placed ----------------------------------------------------------------------
 
-    def _write_event(self, event: ScheduledEvent, failed: ApiError) -> ApiError | None:
-        """Write a bound pod's event after a first try has failed; the last error, unless it is kept."""
-        try:
-            if not (self._gate.error or self._gate.impatient):
-                self._writer.record_scheduled(event.pod, event.message, event.when, failed)
-                return None
-        except (UnreachableError, NotLeadingError) as error:
-            self._gate.error = failed = error
-        except ApiError as error:
-            self._gives_up(error)
-            return error
-        event.failed = failed if failed.unsettled else None
-        self._events.append(event)
-        return None
+    def _start_failed(self, unassigned: Collection[str]) -> None:
+        """Have threads write what is still true; of one pod, one thread at a time."""
+        for uid, records in list(self._failed.items()):
+            if uid in self._writing:
+                self._writing[uid][0].outdated = True
+                continue
+            del self._failed[uid]
+            if uid in unassigned:
+                self._writing[uid] = records, self._threads.submit(self._write_in_turn, records)
+            else:
+                self._forget_victims(records.writes)
+        for uid, (records, _) in self._writing.items():
+            records.outdated |= uid not in unassigned
 
-    def _write_in_turn(self, records: list[PendingWrite]) -> list[tuple[PendingWrite, ApiError]]:
-        """Write one pod's records, and take those that are done off the list; which failed, and why."""
-        failures = []
-        while records and not self._gate.closed:
+    def _write_in_turn(self, records: FailureRecords) -> None:
+        """Write one pod's records, and take those that are done off the list."""
+        while records.writes and not (records.outdated or self._gate.closed):
             try:
-                records[0].write()
+                records.writes[0].write()
             except (UnreachableError, NotLeadingError) as error:
                 self._gate.error = error
                 break
             except ApiError as error:
-                failures.append((records[0], error))
-            records.pop(0)
-        return failures
+                records.failures.append((records.writes[0], error))
+            records.writes.pop(0)
 
-    def _at_once(self, work: Callable[[Given], Found], items: Sequence[Given]) -> Iterator[Found]:
-        """What comes of each piece of work, in order; several are done at a time."""
-        return self._pool.map(work, items) if len(items) > 1 and self._workers > 1 else map(work, items)
+    def _written(self) -> Iterator[Completed]:
+        """Settle what the threads have done; the pods of which something is missing that still holds."""
+        for uid, (records, writing) in list(self._writing.items()):
+            if not writing.done():
+                continue
+            writing.result()
+            del self._writing[uid]
+            for record, error in records.failures:
+                self._report.failed(record.pod, record.what, error)
+            self._forget_victims([record for record, _ in records.failures] + records.writes)
+            if records.writes and not (records.outdated or self._gate.stopping):
+                yield Completed(records.decision, Result.NOT_RECORDED)
+
+    def _forget_victims(self, unwritten: list[PendingWrite]) -> None:
+        """Nobody has told these pods to leave."""
+        self._cache.leaving.difference_update(
+            each.pod.metadata.uid for each in unwritten if each.what == "preemption"
+        )
 
     @cached_property
-    def _pool(self) -> ThreadPoolExecutor:
-        return ThreadPoolExecutor(min(self._workers, MAX_THREADS))
+    def _threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._workers)
+
+    @cached_property
+    def _event_threads(self) -> ThreadPoolExecutor:
+        return ThreadPoolExecutor(self._workers)
+
+
+def _seconds_until(when: float) -> float | None:
+    return None if when == inf else max(0.0, when - time.monotonic())
 
 
 def _now() -> datetime:

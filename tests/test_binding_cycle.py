@@ -1,0 +1,128 @@
+"""What becomes of a pod whose binding fails, isn't heard of, or was only said to be made."""
+
+import time
+from itertools import count
+from pathlib import Path
+
+import pytest
+from cluster import POLLER, Cluster, eventually
+from faults import ALWAYS, Answer, Exchange, Fault, answer, faulty
+
+ON_ONE_SERVER = True
+
+SAID = '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
+REFUSED = '{"kind":"Status","status":"Failure","message":"no"}'
+
+SOON = f"""\
+import runpy, sys
+sys.path.insert(0, {str(POLLER.parent)!r})
+import lib.service.unconfirmed
+lib.service.unconfirmed.CONFIRM_SECONDS = 2.0
+runpy.run_path({str(POLLER)!r}, run_name="__main__")
+"""
+"""poller.py, but it looks up after two seconds what it would look up after a minute."""
+
+
+@pytest.fixture
+def soon(tmp_path: Path) -> Path:
+    script = tmp_path / "soon.py"
+    script.write_text(SOON)
+    return script
+
+
+@pytest.fixture
+def one_place(cluster: Cluster) -> Cluster:
+    """A cluster with room for one pod, and a pod web that waits."""
+    cluster.add_node("n1", pods="1")
+    cluster.add_pod("web")
+    return cluster
+
+
+@pytest.mark.parametrize("how", [(), ("--watch",)], ids=["polling", "watching"])
+def test_a_binding_that_was_only_said_to_be_made_is_made_in_the_end(
+    one_place: Cluster, soon: Path, how: tuple[str, ...]
+) -> None:
+    with (
+        faulty(one_place.proxy, Fault("POST", "/binding$", answer(201, SAID))) as between,
+        one_place.running_poller(*how, proxy=between.url, script=soon) as poller,
+    ):
+        poller.says("default/web is bound to n1", within=30)
+        poller.says("default/web was said to be bound to n1, but it isn't: it is tried again", within=30)
+        eventually(lambda: one_place.placement()["web"] == "n1", within=30)
+
+
+def test_a_binding_that_may_have_been_made_keeps_its_room_until_it_is_looked_up(
+    one_place: Cluster, soon: Path
+) -> None:
+    with (
+        faulty(one_place.proxy, Fault("POST", "/web/binding$", answer(500, "who knows"), ALWAYS)) as between,
+        one_place.running_poller(
+            "--pod-initial-backoff=600", "--pod-max-backoff=600", proxy=between.url, script=soon
+        ) as poller,
+    ):
+        poller.says("default/web: binding failed", within=30)
+        one_place.add_pod("other")
+        poller.says("default/other fits nowhere", within=30)
+        more = (f"more-{i}" for i in count())
+
+        def another_is_bound() -> bool:
+            one_place.add_pod(next(more))
+            time.sleep(0.5)
+            return any(one_place.placement().values())
+
+        eventually(another_is_bound, within=60)
+        assert one_place.placement()["web"] is None
+
+
+def test_room_that_is_free_again_wakes_who_was_rejected_for_want_of_it(priorities: Cluster) -> None:
+    priorities.add_node("n1", pods="1")
+    priorities.add_pod("vip", priorityClassName="high")
+    priorities.add_pod("next", priorityClassName="low")
+
+    def deleted_meanwhile(exchange: Exchange) -> Answer:
+        path = "/api/v1/namespaces/default/pods/vip"
+        priorities.api.delete(path, params={"gracePeriodSeconds": "0"})
+        return exchange.forward()
+
+    with (
+        faulty(priorities.proxy, Fault("POST", "/vip/binding$", deleted_meanwhile)) as between,
+        priorities.running_poller(proxy=between.url) as poller,
+    ):
+        poller.says("default/next fits nowhere", within=30)
+        poller.says("default/next is bound to n1", within=30)
+
+
+def test_a_preemptor_whose_binding_fails_keeps_the_room_that_was_made_for_it(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1")
+    priorities.add_pod("old", requests={"cpu": "1"}, nodeName="n1", priorityClassName="low")
+    priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+    gone = {"gracePeriodSeconds": "0"}
+    with (
+        faulty(priorities.proxy, Fault("POST", "/vip/binding$", answer(422, REFUSED), ALWAYS)) as between,
+        priorities.running_poller("--pod-initial-backoff=3", proxy=between.url) as poller,
+    ):
+        poller.says("default/vip takes the place of default/old on n1", within=30)
+        priorities.api.delete("/api/v1/namespaces/default/pods/old", params=gone)
+        poller.says("default/vip: binding failed", within=30)
+        priorities.add_pod("eager", requests={"cpu": "1"}, priorityClassName="middle")
+        poller.says("default/eager fits nowhere", within=30)
+    assert priorities.placement()["eager"] is None
+
+
+def test_a_group_that_fails_in_an_unforeseen_way_costs_its_own_pods_only(cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    odd = {"labels": {"poller/group": "odd"}, "annotations": {"poller/group-size": "9" * 5000}}
+    cluster.add_pod("odd", metadata=odd)
+    cluster.add_pod("web")
+    done = cluster.poller()
+    assert done.returncode == 3, done.stderr
+    assert cluster.placement() == {"odd": None, "web": "n1"}
+    assert "Traceback" not in done.stderr
+
+
+def test_a_dry_run_forgets_pods_that_are_deleted(one_place: Cluster) -> None:
+    with one_place.running_poller("--dry-run") as poller:
+        poller.says("default/web would be bound to n1", within=30)
+        one_place.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
+        one_place.add_pod("next")
+        poller.says("default/next would be bound to n1", within=30)

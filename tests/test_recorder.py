@@ -1,0 +1,52 @@
+"""Events, conditions and evictions: they hold up no binding, and nothing is written that holds no longer."""
+
+from contextlib import ExitStack
+
+from cluster import Cluster, eventually
+from faults import ALWAYS, Exchange, Fault, delay, faulty
+
+from scripts.servers.kubectl import kubectl_proxy
+
+ON_ONE_SERVER = True
+
+
+def test_events_that_are_never_answered_hold_up_no_binding(cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    for i in range(31):
+        cluster.add_pod(f"web-{i}")
+    with (
+        faulty(cluster.proxy, Fault("POST", "/events$", delay(600), ALWAYS)) as between,
+        cluster.running_poller("--bind-workers=8", proxy=between.url) as poller,
+    ):
+        poller.says("default/web-30 is bound to n1", within=30)
+        cluster.add_pod("late")
+        poller.says("default/late is bound to n1", within=30)
+
+
+def test_nobody_is_evicted_for_a_pod_that_was_deleted_while_the_proxy_was_away(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1", pods="10")
+    priorities.add_pod("old", requests={"cpu": "900m"}, nodeName="n1", priorityClassName="low")
+    priorities.add_pod("vip", requests={"cpu": "900m"}, priorityClassName="high")
+    socket = priorities.folder / "evicting.sock"
+    with ExitStack() as stack:
+
+        def hang_up(_: Exchange) -> None:
+            stack.close()  # before the first of the writes about vip
+
+        with (
+            faulty(priorities.proxy, Fault("PATCH", "/pods/vip/status$", hang_up)) as between,
+            priorities.running_poller(
+                proxy=stack.enter_context(kubectl_proxy(between.url, unix_socket=socket))
+            ) as poller,
+        ):
+            poller.says("default/vip takes the place of default/old on n1", within=30)
+            poller.says("nothing answers at unix://", within=30)
+            priorities.api.delete("/api/v1/namespaces/default/pods/vip", params={"gracePeriodSeconds": "0"})
+            with kubectl_proxy(priorities.server, priorities.kubeconfig, socket):
+                for name in ("next", "last"):  # what is kept for later is written by the end of a tick
+                    priorities.add_pod(name, requests={"cpu": "1m"})
+                    poller.says(f"default/{name} is bound to n1", within=60)
+                eventually(lambda: len(priorities.events("Scheduled")) == 2, within=30)
+    old = priorities.pod("old")
+    assert "deletionTimestamp" not in old["metadata"]
+    assert priorities.events("Preempted") == []

@@ -4,6 +4,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,9 +31,10 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import BackoffSettings, SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.service.option_types import Address, listen_address
+from lib.service.option_types import listen_address
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
+from lib.service.telemetry.observer import Address
 from scripts.servers.process import ROOT
 
 ON_ONE_SERVER = True
@@ -40,6 +42,7 @@ ON_ONE_SERVER = True
 KUBE_SCHEDULER = Path(__file__).parent / "data" / "kube-scheduler-metrics-1.36.txt"
 
 BLOCKS_IN_FILTER = """
+import threading
 import time
 
 def filter(pod, node):
@@ -333,6 +336,20 @@ def test_a_loop_that_rests_is_alive() -> None:
     assert health.alive() == {"loop": "it hasn't moved for 241 s"}
     health.moves()
     assert health.alive() == {"loop": ""}
+
+
+def test_requests_that_only_write_are_no_progress_of_the_loop() -> None:
+    health = Health()
+    metrics = Metrics(health)
+    health.heard = stuck = time.monotonic() - 1000
+    metrics.answered("POST", "proxy", None, seconds=10)
+    metrics.retried()
+    reading = threading.Thread(target=metrics.answered, args=("GET", "proxy", 200, 0.1))
+    reading.start()
+    reading.join()
+    assert health.heard == stuck
+    metrics.answered("GET", "proxy", 200, seconds=0.1)
+    assert health.heard > stuck
 
 
 # --- where ----------------------------------------------------------------------------------------------

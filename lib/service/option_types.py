@@ -2,21 +2,14 @@
 
 import re
 from threading import TIMEOUT_MAX
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import typer
 
 from lib.kube.objects import is_object_name
+from lib.service.telemetry.observer import Address
 
 LOOPBACK = "127.0.0.1"
-
-
-class Address(NamedTuple):
-    """Where to listen; port 0 is any that is free."""
-
-    host: str
-    port: int
 
 
 def proxy_address(text: str | None) -> str | None:

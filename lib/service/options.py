@@ -16,10 +16,11 @@ from lib.scheduling.queue import BackoffSettings
 from lib.service import option_types
 from lib.service.check_config import show
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
-from lib.service.option_types import Address
 from lib.service.policies import Policy, PolicyError, load_policies
 from lib.service.profiles import Asked, PolicyName, profiles_for
 from lib.service.telemetry.explain import Explain, as_json, as_table
+from lib.service.telemetry.log import LogFormat
+from lib.service.telemetry.observer import Address
 
 DEFAULT_PROXY = "http://127.0.0.1:8001"
 """Where `kubectl proxy` listens unless told otherwise."""
@@ -34,13 +35,6 @@ class ExplainName(StrEnum):
     """How decisions can be shown."""
 
     TABLE = "table"
-    JSON = "json"
-
-
-class LogFormat(StrEnum):
-    """How log lines look."""
-
-    TEXT = "text"
     JSON = "json"
 
 

@@ -9,9 +9,10 @@ from lib.kube.in_flight import LONGEST_ANSWER
 LONGEST_SILENCE = 2 * (LONGEST_ANSWER + LONGEST_WAIT)
 """Seconds without a sign of life after which the loop is taken for dead.
 
-Each request, each extension point of a pod's cycle and each binding is such a sign. A loop that is well waits
-for one at the most as long as a server asks to be left alone, and then as long as an answer may trickle in.
-It is given twice that, as machines may be slow.
+Progress of the loop is such a sign: each read of the cluster, each extension point of a pod's cycle, each
+binding that was settled. Requests that only go on, such as events that nobody answers, are none. A loop that
+is well waits for a sign at most as long as a server asks to be left alone, and then as long as an answer may
+trickle in. It is given twice that, as machines may be slow.
 """
 
 

@@ -16,10 +16,9 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import make_wsgi_app
 
-from lib.service.option_types import Address
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
-from lib.service.telemetry.observer import ListenError
+from lib.service.telemetry.observer import Address, ListenError
 
 log = logging.getLogger("poller")
 

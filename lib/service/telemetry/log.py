@@ -6,15 +6,23 @@ import sys
 import threading
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any, TextIO
 
 import msgspec
 
 from lib.kube.objects import Pod
 from lib.scheduling.decision import Decision, Outcome
-from lib.service.options import LogFormat
 
 log = logging.getLogger("poller")
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
+    JSON = "json"
+
 
 FIELDS = ("pod", "node", "attempt", "duration", "scheduler")
 """What a line may be about, and says so in JSON."""

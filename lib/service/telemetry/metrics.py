@@ -3,6 +3,7 @@
 Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/restclient/metrics.go
 """
 
+import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -161,14 +162,14 @@ class Metrics(Observer):
     # --- requests ---------------------------------------------------------------------------------------
 
     def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
-        """Count a request."""
-        self._health.moves()
+        """Count a request. One that reads is progress of the loop, if it is the loop that made it."""
+        if method == "GET" and threading.current_thread() is threading.main_thread():
+            self._health.moves()
         self._requests.labels(code or "<error>", method, host).inc()
         self._request_seconds.labels(method, host).observe(seconds)
 
     def retried(self) -> None:
         """Count a request that is made once more."""
-        self._health.moves()
         self._retries.inc()
 
     # --- pods -------------------------------------------------------------------------------------------

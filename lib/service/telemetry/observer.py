@@ -1,13 +1,20 @@
 """Hears what poller does, for metrics, for health, and for how long things take."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from lib.kube.in_flight import RequestObserver
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.runtime import Record
 from lib.scheduling.queue import SchedulingQueue
-from lib.service.option_types import Address
+
+
+class Address(NamedTuple):
+    """Where to listen; port 0 is any that is free."""
+
+    host: str
+    port: int
 
 
 class ListenError(Exception):

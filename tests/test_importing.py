@@ -1,0 +1,31 @@
+"""What importing poller's library does: nothing, but for defining things."""
+
+import subprocess
+import sys
+
+from scripts.servers.process import ROOT
+
+STATE = """
+import gc, importlib, logging, pkgutil, signal, sys, threading, warnings
+import httpx, httptools, msgspec, prometheus_client, rich, tenacity, typer, yaml  # what others do is theirs
+
+def state():
+    return (
+        gc.get_threshold(), gc.isenabled(), logging.root.level, list(logging.root.handlers), logging._srcfile,
+        logging.logThreads, sys.excepthook, threading.excepthook, sys.getrecursionlimit(), sys.stdout,
+        warnings.showwarning, threading.active_count(), [signal.getsignal(each) for each in (2, 10, 15)],
+    )
+
+before = state()
+import lib
+for each in pkgutil.walk_packages(lib.__path__, "lib."):
+    importlib.import_module(each.name)
+assert state() == before, (before, state())
+print(len([name for name in sys.modules if name.startswith("lib.")]))
+"""
+
+
+def test_importing_changes_nothing_in_the_interpreter() -> None:
+    done = subprocess.run([sys.executable, "-c", STATE], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 50

@@ -206,7 +206,7 @@ def test_a_pod_group_that_cannot_be_read_holds_up_no_other_pod(cluster: Running,
     cluster.add_pod("b")
     with faulty(cluster.proxy, Fault("GET", "/podgroups/g", answered, ALWAYS)) as between:
         done = cluster.poller(proxy=between.url)
-    assert "default/a fits nowhere: PodGroup g can't be read: GET /apis/scheduling" in done.stderr
+    assert "default/a: PodGroup default/g can't be looked up: GET /apis/scheduling" in done.stderr
     assert cluster.placement() == {"a": None, "b": "n1"}
 
 

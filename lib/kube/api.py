@@ -8,6 +8,7 @@ import socket
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from copy import copy
 from functools import partial
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -34,8 +35,18 @@ from lib.kube.decoding import (
     decode_page,
     decode_raw_page,
 )
-from lib.kube.errors import AnswerError, ApiError, GoneError, NotLeadingError, UnreachableError, refusal
+from lib.kube.errors import (
+    LONGEST_WAIT,
+    AnswerError,
+    ApiError,
+    GoneError,
+    NotLeadingError,
+    TooLargeError,
+    UnreachableError,
+    refusal,
+)
 from lib.kube.in_flight import (
+    LONGEST_ANSWER,
     TIMEOUT,
     Attempt,
     PendingResponse,
@@ -54,6 +65,12 @@ Item = TypeVar("Item")
 
 PAGE = 1000
 """Objects asked for at a time: neither side holds a whole cluster at once."""
+
+MAX_PAGES = 1000
+"""Pages of a list: more objects than any cluster has."""
+
+MAX_LINE = 32 << 20
+"""Bytes of a line of a watch: etcd holds no object of more than 1.5 MiB."""
 
 ACCEPT = (b"Accept", b"application/json"), (b"Accept-Encoding", b"gzip")
 
@@ -115,12 +132,20 @@ class Api:
             self._server, self._prefix = httpx.URL(address), url.path.rstrip("/")
         self._headers = (b"Host", self._server.netloc), *ACCEPT
         self._stopping = stopping
+        self._attempts, self._longest_pause, self._longest_answer = 5, LONGEST_WAIT, LONGEST_ANSWER
 
     def __enter__(self) -> "Api":
         return self
 
     def __exit__(self, *_: object) -> None:
         self._http.close()
+
+    def hurried(self) -> "Api":
+        """The same connections, for reads that others wait for: given up after two tries and some seconds."""
+        other = copy(self)
+        other._attempts, other._longest_pause, other._longest_answer = 2, 0.5, 3.0
+        other._timeout = httpx.Timeout(3.0)
+        return other
 
     def retrying(self, worth_it: Callable[[ApiError], bool] = lambda error: error.transient) -> Retrying:
         """The policy of every request: try again after 0.1, 0.2, 0.4, 0.8 s, or when the server says.
@@ -130,11 +155,18 @@ class Api:
         return Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, ApiError) and worth_it(error)),
             wait=_retry_after_or_backoff,
-            stop=stop_after_attempt(5) | stop_after_delay(30) | stop_when_event_set(self._stopping),
+            stop=self._gives_up,
             sleep=sleep_using_event(self._stopping),
             before_sleep=self._note_retry,
             reraise=True,
         )
+
+    def _gives_up(self, state: RetryCallState) -> bool:
+        """Whether there were tries enough, or the server asks for a longer pause than we would make."""
+        stop = stop_after_attempt(self._attempts) | stop_after_delay(30) | stop_when_event_set(self._stopping)
+        error = state.outcome and state.outcome.exception()
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        return bool(stop(state)) or (asked or 0) > self._longest_pause
 
     def _note_retry(self, state: RetryCallState) -> None:
         self._observer.retried()
@@ -176,9 +208,17 @@ class Api:
 
     def _all_pages(self, path: str, selectors: Mapping[str, str], decode: _Decode[Item]) -> Listing[Item]:
         listing: Listing[Item] = Listing()
-        query = {**selectors, "limit": str(PAGE)}
-        while True:
-            body = self.retrying()(self._send, "GET", path, params=query)
+        limit = PAGE
+        query = {**selectors, "limit": str(limit)}
+        for _ in range(MAX_PAGES):
+            try:
+                body = self.retrying()(self._send, "GET", path, params=query)
+            except TooLargeError:
+                if limit == 1:
+                    raise
+                limit = max(1, limit // 10)
+                query["limit"] = str(limit)
+                continue
             page = decode(body, listing.malformed)
             listing.items += page.items or []
             listing.resource_version = page.metadata.resource_version
@@ -187,6 +227,7 @@ class Api:
             if query.get("continue") == page.metadata.continue_:
                 raise AnswerError(f"GET {path}: the list never ends: each page names the same next one")
             query["continue"] = page.metadata.continue_
+        raise AnswerError(f"GET {path}: the list never ends: after {MAX_PAGES} pages there are more")
 
     def watch(self, path: str, kind: type[T], resource_version: str, **selectors: str) -> "Watch[T]":
         """What happens to the objects at a path after a version. GoneError when that is too long ago."""
@@ -206,7 +247,7 @@ class Api:
             attempt.code = answer.status_code
             if not answer.is_success:
                 with closing(answer):
-                    raise refusal(where, "WATCH", path, answer, read_all(answer, where))
+                    raise refusal(where, "WATCH", path, answer, read_all(answer, where, self._longest_answer))
         log.debug("%s from version %s", where, query["resourceVersion"])
         # The server has answered in time; from here on it speaks only when something happens.
         answer.request.extensions["timeout"]["read"] = LONGEST_QUIET_WATCH
@@ -284,7 +325,7 @@ class Api:
             sent = self._dispatch(method, path, params, content, kind)
             yield sent
             with closing(sent.receive()) as answer:
-                body = read_all(answer, attempt.where)
+                body = read_all(answer, attempt.where, self._longest_answer)
             attempt.code = answer.status_code
         log.debug("%s %s, %d bytes", attempt.where, answer.status_code, len(body))
         if not answer.is_success:
@@ -358,6 +399,8 @@ class Watch(Generic[T]):
                 for chunk in body_of(self._answer):
                     *lines, rest = (rest + chunk).split(b"\n")
                     yield from lines
+                    if len(rest) > MAX_LINE:
+                        raise TooLargeError(f"{self._where}: a line is longer than {MAX_LINE >> 20} MiB")
         except httpx.HTTPError as error:
             raise to_api_error(error, self._where, LONGEST_QUIET_WATCH) from error
 

@@ -24,6 +24,19 @@ class ApiError(Exception):
     """Seconds that the server asks to be left alone for."""
 
 
+class InvalidNameError(ApiError):
+    """No object can have this name, and no request is made for it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no object can be called {name[:80]!r}: that is no part of a path")
+
+
+class TooLargeError(ApiError):
+    """An answer, or a line of a watch, is larger than anything that the API server should send."""
+
+    unsettled = True
+
+
 class UnreachableError(ApiError):
     """No connection: nothing listens there."""
 

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 
 import httpx
 
-from lib.kube.errors import AnswerError, ApiError, LostAnswerError, NotLeadingError
+from lib.kube.errors import AnswerError, ApiError, LostAnswerError, NotLeadingError, TooLargeError
 from lib.kube.transport import SentRequest
 
 About = TypeVar("About")
@@ -19,6 +19,9 @@ TIMEOUT = httpx.Timeout(10, connect=3)
 
 LONGEST_ANSWER = 60.0
 """Seconds for the whole of an answer."""
+
+MAX_BODY = 256 << 20
+"""Bytes of an answer, unpacked: a page of a list has a thousand objects, each of 1.5 MiB at the most."""
 
 
 class RequestObserver:
@@ -161,15 +164,21 @@ class InFlight(Generic[About]):
             self.poll()
 
 
-def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:
+def read_all(
+    answer: httpx.Response, where: str, within: float = LONGEST_ANSWER, max_body: int = MAX_BODY
+) -> bytes:
     """The body, if it comes in time: a server that sends a byte now and then would else keep us for ever.
 
-    within: seconds. LostAnswerError when it doesn't.
+    within: seconds. max_body: bytes, unpacked. LostAnswerError when the body isn't complete in time,
+    TooLargeError when it is larger.
     """
     until = time.monotonic() + within
-    chunks = []
+    chunks, size = [], 0
     for chunk in body_of(answer):
         chunks.append(chunk)
+        size += len(chunk)
+        if size > max_body:
+            raise TooLargeError(f"{where}: the answer is larger than {max_body >> 20} MiB")
         if time.monotonic() > until:
             raise LostAnswerError(f"{where}: the answer isn't complete after {within:g} s")
     return b"".join(chunks)
@@ -178,6 +187,9 @@ def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER)
 def body_of(answer: httpx.Response) -> Iterator[bytes]:
     """The body as it comes, piece by piece, unpacked."""
     # httpx's way through its decoders takes a fifth of a small request's time, and those aren't packed.
-    if any(name.lower() == b"content-encoding" for name, _ in answer.headers.raw):
-        return answer.iter_bytes()
-    return iter(cast(httpx.SyncByteStream, answer.stream))
+    packed = [value for name, value in answer.headers.raw if name.lower() == b"content-encoding"]
+    if not packed:
+        return iter(cast(httpx.SyncByteStream, answer.stream))
+    if packed != [b"gzip"]:  # a few bytes that are packed several times could fill the memory at once
+        raise httpx.DecodingError(f"gzip was asked for, {b', '.join(packed)!r} came back")
+    return answer.iter_bytes()

@@ -13,7 +13,7 @@ from typing import Any
 
 from lib.kube.api import Api, Watch
 from lib.kube.decoding import Listing
-from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
 from lib.kube.listers import Listers
 from lib.kube.objects import Node, Pod, Service
 from lib.kube.paths import NODES, PODS, paths_of
@@ -26,8 +26,8 @@ LONGEST_DOZE = 0.5
 """Seconds to wait at a stretch: a signal that comes when the wait is about to begin, as another thread runs,
 is handled when it ends."""
 
-FORBIDDEN_PAUSE = 5.0
-"""Seconds until services that may not be watched are tried again: the right may be granted at any time."""
+WATCH_PAUSE = 5.0
+"""Seconds until services that can't be watched are tried again: the right may be granted at any time."""
 
 
 class WatchingListers(Listers):
@@ -44,25 +44,34 @@ class WatchingListers(Listers):
         ]
         self._why_listed = ""
 
-    def services(self, namespaces: Iterable[str]) -> Listing[Service]:
+    def services(self, namespaces: Iterable[str]) -> dict[str, Listing[Service] | ApiError]:
         """The services of some namespaces as they were seen last; listed, where they can't be watched."""
+        wanted = set(namespaces)
+        if not wanted:
+            return {}
         try:
             for each in self._reflectors:
                 if each.pause == 0:
                     each.resume(each.list)
-        except ForbiddenError as error:  # to watch all of them; to list some may be allowed
-            each.retry_in(FORBIDDEN_PAUSE)
+        except UnreachableError:
+            raise
+        except ApiError as error:  # to watch all of them; to list some may work
+            each.retry_in(WATCH_PAUSE)
             if str(error) != self._why_listed:
                 self._why_listed = str(error)
                 log.warning("services are listed whenever they matter, as they can't be watched: %s", error)
         if any(each.pause is not None for each in self._reflectors):
-            return super().services(namespaces)
-        wanted = set(namespaces)
-        found: Listing[Service] = Listing()
+            return super().services(wanted)
+        found: dict[str, Listing[Service] | ApiError] = {}
+        listings = {namespace: Listing[Service]() for namespace in wanted}
         for each in self._reflectors:
             ((store, _),) = each.stores
-            found.items += [service for service in store if service.metadata.namespace in wanted]
-            found.malformed |= each.unreadable
+            for service in store:
+                if service.metadata.namespace in listings:
+                    listings[service.metadata.namespace].items.append(service)
+            for listing in listings.values():
+                listing.malformed |= each.unreadable
+        found.update(listings)
         return found
 
 

@@ -1,11 +1,13 @@
 """Looks up what pods need besides nodes and pods: namespaces, services, budgets, controllers, PodGroups."""
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
-from lib.kube.errors import ForbiddenError, NotFoundError
+from lib.kube.errors import ApiError, ForbiddenError, InvalidNameError, NotFoundError, UnreachableError
 from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
@@ -17,7 +19,7 @@ from lib.kube.objects import (
     Service,
     StatefulSet,
 )
-from lib.kube.paths import NAMESPACES, path_of, paths_of
+from lib.kube.paths import NAMESPACES, path_of, paths_of, segment
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +36,35 @@ MAX_SELECTORS = 10_000
 """Selectors of controllers that are kept. The one that was looked up first is the first to be dropped."""
 
 
+MAX_FAILED = 10_000
+"""Failed lookups that are remembered."""
+
+MAX_SECONDS = 5.0
+"""After so many seconds, no further lookup of a kind is begun in a tick."""
+
+Key = TypeVar("Key", bound=Hashable)
+Found = TypeVar("Found")
+
+
+class PutOffError(ApiError):
+    """Something isn't looked up now: there was no time left for it."""
+
+
 class Listers:
     """Looks up what pods need. An answer is as new as the question, but for the selectors of controllers.
+
+    What can't be looked up raises an ApiError, or is one among the answers: it concerns those pods that need
+    it, and the others go on. Only UnreachableError is always raised: then nothing can be looked up.
 
     namespaces: those that are served; all, if none are named. Rights in these are enough.
     """
 
     def __init__(self, api: Api, namespaces: Sequence[str] = ()) -> None:
-        self._api = api
+        self._api = api.hurried()
         self._namespaces = namespaces
         self._forbidden: set[str] = set()  # paths that may not be read
         self._selectors: dict[ControllerRef, LabelSelector | None] = {}
+        self._failed: dict[Hashable, None] = {}  # what could not be looked up the last time
 
     def budgets(self) -> Listing[PodDisruptionBudget]:
         """The disruption budgets of the pods that may have to leave."""
@@ -62,7 +82,7 @@ class Listers:
         return Listing([each for each in found if each])
 
     def _namespace(self, name: str) -> Namespace | None:
-        path = f"{NAMESPACES}/{name}"
+        path = f"{NAMESPACES}/{segment(name)}"
         try:
             return None if path in self._forbidden else self._api.get(path, Namespace)
         except NotFoundError:
@@ -78,32 +98,54 @@ class Listers:
         self._forbidden.add(path)
         log.warning("%s: %s", without, error)
 
-    def services(self, namespaces: Iterable[str]) -> Listing[Service]:
+    def services(self, namespaces: Iterable[str]) -> dict[str, Listing[Service] | ApiError]:
         """The services of some namespaces, as the API server has them in memory, up to date or nearly so.
 
-        To be sure that it is up to date, a server waits for up to 0.1 s where the last service was written
-        long ago.
+        To be sure that they are up to date, a server waits for up to 0.1 s where the last service was
+        written long ago.
         """
-        wanted = sorted(set(namespaces))
-        if not wanted:
-            return Listing()
-        return self._api.list_each(paths_of("services", wanted), Service, resourceVersion="0")
+        return self._each(namespaces, self._services)
 
-    def min_member(self, namespace: str, name: str) -> int | None:
-        """How many pods a PodGroup needs; None if there is no such group, or its CRD isn't installed."""
-        path = path_of("podgroups", namespace, name, api="/apis/scheduling.x-k8s.io/v1alpha1")
+    def _services(self, namespace: str) -> Listing[Service]:
+        return self._api.list(path_of("services", namespace), Service, resourceVersion="0")
+
+    def min_members(self, groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int | ApiError | None]:
+        """How many pods PodGroups need, each known by its namespace and name.
+
+        None if there is no such group, or its CRD isn't installed.
+        """
+        return self._each(groups, self._min_member)
+
+    def _min_member(self, group: tuple[str, str]) -> int | None:
         try:
+            path = path_of("podgroups", *group, api="/apis/scheduling.x-k8s.io/v1alpha1")
             return self._api.get(path, PodGroup).spec.min_member
-        except NotFoundError:
+        except (NotFoundError, InvalidNameError):
             return None
 
-    def selector_of(self, controller: ControllerRef) -> LabelSelector | None:
-        """What a controller selects its pods by; asked for once, as it can't be changed."""
+    def selectors_of(
+        self, controllers: Iterable[ControllerRef]
+    ) -> dict[ControllerRef, LabelSelector | ApiError | None]:
+        """What controllers select their pods by, None for nothing; asked for once, as it can't be changed."""
+        forbidden: dict[tuple[str, ...], ForbiddenError] = {}
+
+        def look_up(controller: ControllerRef) -> LabelSelector | None:
+            of_its_kind = controller[:3]
+            if error := forbidden.get(of_its_kind):  # there may be thousands more: one refusal is enough
+                raise error
+            try:
+                return self._selector_of(controller)
+            except ForbiddenError as error:
+                forbidden[of_its_kind] = error
+                raise
+
+        return self._each(controllers, look_up)
+
+    def _selector_of(self, controller: ControllerRef) -> LabelSelector | None:
         if controller not in self._selectors:
-            found = self._find_selector(controller)
-            while len(self._selectors) >= MAX_SELECTORS:
+            self._selectors[controller] = self._find_selector(controller)
+            if len(self._selectors) > MAX_SELECTORS:
                 del self._selectors[next(iter(self._selectors))]
-            self._selectors[controller] = found
         return self._selectors[controller]
 
     def _find_selector(self, controller: ControllerRef) -> LabelSelector | None:
@@ -112,8 +154,32 @@ class Listers:
         api, resource, kind = CONTROLLERS[controller.api_version, controller.kind]
         try:
             found = self._api.get(path_of(resource, controller.namespace, controller.name, api=api), kind)
-        except NotFoundError:
+        except (NotFoundError, InvalidNameError):
             return None
         if isinstance(found, ReplicationController):
             return LabelSelector(found.spec.selector)
         return found.spec.selector
+
+    def _each(self, keys: Iterable[Key], look_up: Callable[[Key], Found]) -> dict[Key, Found | ApiError]:
+        """What each lookup finds, or how it failed.
+
+        As time is short, what failed the last time comes last: it may fail slowly, and hold up others.
+        """
+        answers: dict[Key, Found | ApiError] = {}
+        until = time.monotonic() + MAX_SECONDS
+        for key in sorted(keys, key=self._failed.__contains__):
+            try:
+                if time.monotonic() > until:
+                    raise PutOffError("other lookups have taken too long")
+                answers[key] = look_up(key)
+                self._failed.pop(key, None)
+            except UnreachableError:
+                raise
+            except PutOffError as error:
+                answers[key] = error
+            except ApiError as error:
+                answers[key] = error
+                self._failed[key] = None
+                if len(self._failed) > MAX_FAILED:
+                    del self._failed[next(iter(self._failed))]
+        return answers

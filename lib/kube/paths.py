@@ -1,8 +1,17 @@
-"""Where things are in the API: the paths of requests."""
+"""Where things are in the API: the paths of requests.
+
+A name that comes from the API is checked before it becomes part of a path: pods say whom they belong to in
+their own words, and `../../secrets/x` would lead elsewhere.
+"""
 
 from collections.abc import Iterable
 
+from lib.kube.errors import InvalidNameError
+
 PODS, NODES, NAMESPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
+
+MAX_NAME = 253
+"""Characters of the longest name that an object can have: a DNS subdomain's."""
 
 
 def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> list[str]:
@@ -11,6 +20,26 @@ def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> 
 
 
 def path_of(resource: str, namespace: str, name: str = "", *, api: str = "/api/v1") -> str:
-    """Where a namespace's objects of one resource are, or the one of this name."""
-    path = f"{api}/namespaces/{namespace}/{resource}"
-    return f"{path}/{name}" if name else path
+    """Where a namespace's objects of one resource are, or the one of this name.
+
+    InvalidNameError for names that no object can have.
+    """
+    path = f"{api}/namespaces/{segment(namespace)}/{resource}"
+    return f"{path}/{segment(name)}" if name else path
+
+
+def segment(name: str) -> str:
+    """The name, which may be one segment of a path; InvalidNameError if it may not.
+
+    Source: k8s.io/apimachinery, pkg/api/validation/path/name.go, IsValidPathSegmentName
+    """
+    if name in ("", ".", "..") or "/" in name or "%" in name:
+        raise InvalidNameError(name)
+    if len(name) > MAX_NAME or not name.isprintable():
+        raise InvalidNameError(name)
+    return name
+
+
+def field_value(text: str) -> str:
+    """A value as a field selector has it. Source: k8s.io/apimachinery, pkg/fields/selector.go, EscapeValue"""
+    return text.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")

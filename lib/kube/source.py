@@ -13,7 +13,7 @@ from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError, NotFoundError
 from lib.kube.listers import Listers
 from lib.kube.objects import Namespace, Node, ObjectMeta, Pod
-from lib.kube.paths import NAMESPACES, NODES, PODS, paths_of
+from lib.kube.paths import NAMESPACES, NODES, PODS, paths_of, segment
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +115,7 @@ class ClusterSource(ABC):
         while self._unverified:
             name = self._unverified[-1]
             try:
-                self._api.get(f"{NAMESPACES}/{name}", Namespace)
+                self._api.get(f"{NAMESPACES}/{segment(name)}", Namespace)
             except NotFoundError:
                 log.warning("there is no namespace %s, which --namespace names", name)
             except ForbiddenError as error:

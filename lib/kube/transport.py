@@ -16,6 +16,9 @@ import httpx
 CHUNK = 1 << 16
 """Bytes to read at a time."""
 
+MAX_HEAD = 1 << 20
+"""Bytes that an answer may have before its body."""
+
 SOON, FOREVER = 0.001, 1e6
 """Seconds to wait for what should be there, and where there is no limit."""
 
@@ -165,6 +168,7 @@ class _Connection:
         self.status, self.reason = 0, b""
         self.headers: list[tuple[bytes, bytes]] = []
         self.is_complete = self.may_be_kept = self._has_head = self._ends_with_connection = False
+        self._head_size = 0
         self._content: list[bytes] = []
         target = request.extensions.get("target", request.url.raw_path)
         lines = [
@@ -214,6 +218,10 @@ class _Connection:
                 raise httpx.RemoteProtocolError("closed before the answer was complete")
             self.is_complete = True
             return
+        if not self._has_head:
+            self._head_size += len(read)
+            if self._head_size > MAX_HEAD:
+                raise httpx.RemoteProtocolError("the answer's headers never end")
         try:
             self._parser.feed_data(read)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:

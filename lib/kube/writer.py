@@ -15,7 +15,7 @@ from lib.kube.api import Api
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.in_flight import PendingResponse
 from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
-from lib.kube.paths import path_of, paths_of
+from lib.kube.paths import field_value, path_of, paths_of
 
 log = logging.getLogger(__name__)
 
@@ -250,7 +250,7 @@ class Writer:
 
     def _find_event(self, pod: Pod, reason: str) -> Event | None:
         """The latest event with this reason that this scheduler wrote about a pod."""
-        selector = f"involvedObject.uid={pod.metadata.uid},reason={reason}"
+        selector = f"involvedObject.uid={field_value(pod.metadata.uid)},reason={reason}"
         return self._latest_by_pod([_events_path(pod)], selector).get(pod.metadata.uid)
 
     def _latest_by_pod(self, paths: Iterable[str], selector: str) -> dict[str, Event]:

@@ -48,9 +48,11 @@ class Cache:
         self.with_affinity: dict[str, NodeInfo] = {}  # those with pods that say where others are to be
         self.namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
-        self.group_sizes: dict[tuple[str, str], int | str] = {}  # of PodGroups, or why they aren't known
+        self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
         self.storage = Storage()  # claims, volumes and such
-        self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be seen
+        self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they may not be seen
+        self.budgets_error = ""  # why they could not be looked up, if they could not
+        self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be decided on now
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
         self.leaving: set[str] = set()  # uids of pods that are told to leave, and not yet seen to
         self.nominator = Nominator()

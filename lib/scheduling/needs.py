@@ -1,6 +1,7 @@
 """What must be looked up before some pods can be placed, besides nodes and pods."""
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lib.kube.objects import ControllerRef, Pod
@@ -14,34 +15,40 @@ from lib.scheduling.workloads import controller_of
 
 @dataclass(frozen=True)
 class Needs:
-    """What some pods need.
+    """What some pods need, each with the pods that need it.
 
-    namespaces: the labels of all namespaces. budgets: the disruption budgets. services: the namespaces whose
-    services matter. controllers: those whose selectors matter. pod_groups: those whose sizes matter.
+    namespaces: the labels of all namespaces. budgets: whether the disruption budgets may matter. services:
+    by namespace, those whose services matter. controllers: those whose selectors matter. pod_groups: those
+    whose sizes matter.
     """
 
-    namespaces: bool
+    namespaces: Sequence[Pod]
     budgets: bool
-    services: frozenset[str]
-    controllers: frozenset[ControllerRef]
-    pod_groups: frozenset[Group]
+    services: Mapping[str, Sequence[Pod]]
+    controllers: Mapping[ControllerRef, Sequence[Pod]]
+    pod_groups: Mapping[Group, Sequence[Pod]]
 
 
 def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> Needs:
     """What these pods need; nothing that could be left out. profiles: of all schedulers that they name."""
     spreading = {each.scheduler_name for each in profiles if _spreads_by_default(each)}
-    spread = [
-        pod
-        for pod in pods
-        if pod.spec.scheduler_name in spreading and not pod.spec.topology_spread_constraints
-    ]
-    groups = (group_of(pod) for pod in pods)
+    services, controllers = defaultdict[str, list[Pod]](list), defaultdict[ControllerRef, list[Pod]](list)
+    for pod in pods:
+        if pod.spec.scheduler_name in spreading and not pod.spec.topology_spread_constraints:
+            services[pod.metadata.namespace].append(pod)
+            if controller := controller_of(pod):
+                controllers[controller].append(pod)
+    everyone = cache.looks_at_namespaces  # pods that have a node look at the namespace of any other
+    pod_groups = defaultdict[Group, list[Pod]](list)
+    for pod in pods:
+        if (group := group_of(pod)) and group.label == POD_GROUP:
+            pod_groups[group].append(pod)
     return Needs(
-        namespaces=cache.looks_at_namespaces or any(terms_of(pod).look_at_namespaces for pod in pods),
+        namespaces=[pod for pod in pods if everyone or terms_of(pod).look_at_namespaces],
         budgets=_may_preempt(pods, cache),
-        services=frozenset(pod.metadata.namespace for pod in spread),
-        controllers=frozenset(found for pod in spread if (found := controller_of(pod))),
-        pod_groups=frozenset(group for group in groups if group and group.label == POD_GROUP),
+        services=services,
+        controllers=controllers,
+        pod_groups=pod_groups,
     )
 
 

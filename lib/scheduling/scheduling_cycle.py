@@ -52,17 +52,24 @@ class Scheduler:
         """Decide where a pod goes, and assume it there: the next decision must not use the same room.
 
         A plugin that raises an error fails this cycle only. The decision's outcome is `error` then, and its
-        reason says where in the plugin's source that was.
+        reason says where in the plugin's source that was. So does something that the pod needs and that
+        can't be looked up.
         """
         decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(cache.nodes))
         with self._framework.point(SCHEDULING_CYCLE) as cycle:
             decision.began = cycle.began
-            try:
-                self._schedule(decision, cache)
-            except FAILURES as error:
-                self._fail(decision, cache, error)
+            if why_not := cache.lookup_errors.get(pod.metadata.uid):
+                decision.outcome, decision.reason = Outcome.ERROR, why_not
+            else:
+                self._try_to_schedule(decision, cache)
         decision.ended = self._framework.clock()
         return decision
+
+    def _try_to_schedule(self, decision: Decision, cache: Cache) -> None:
+        try:
+            self._schedule(decision, cache)
+        except FAILURES as error:
+            self._fail(decision, cache, error)
 
     def _schedule(self, decision: Decision, cache: Cache) -> None:
         """All extension points up to Permit, in order."""

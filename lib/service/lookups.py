@@ -1,53 +1,102 @@
 """Looks up what pods need, and makes it part of the cache."""
 
-from lib.kube.errors import AnswerError, ForbiddenError
+from collections.abc import Iterable
+
+from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
 from lib.kube.listers import Listers
-from lib.kube.objects import ControllerRef, LabelSelector, PodDisruptionBudget
+from lib.kube.objects import ControllerRef, LabelSelector, Pod, Service
 from lib.scheduling.cache import Cache
 from lib.scheduling.needs import Needs
-from lib.scheduling.pod_groups import Group
 from lib.scheduling.workloads import Workloads
 from lib.service.telemetry.report import Report
 
+SPREADING = "spreading pods that belong together"
+
 
 def look_up(needs: Needs, listers: Listers, cache: Cache, report: Report) -> None:
-    """Look up what pods need, and no more; what is found becomes part of the cache."""
+    """Look up what pods need, and no more; what is found becomes part of the cache.
+
+    So does why something can't be looked up: the pods that need it wait, and others don't. What poller has no
+    right to see is done without. UnreachableError when the API server isn't there.
+    """
+    cache.lookup_errors = {}
     if needs.namespaces:
-        found = report.readable(listers.namespaces())
-        cache.namespaces = {each.metadata.name: each.metadata.labels for each in found}
+        _look_up_namespaces(needs, listers, cache, report)
     if needs.budgets:
-        cache.budgets = _budgets(listers, report)
-    cache.workloads = _workloads(needs, listers, report)
-    sizes = {(each.namespace, each.name): _min_member(listers, each) for each in needs.pod_groups}
-    cache.group_sizes = {group: size for group, size in sizes.items() if size is not None}
+        _look_up_budgets(listers, cache, report)
+    cache.workloads = Workloads(
+        _services(needs, listers, cache, report), _selectors(needs, listers, cache, report)
+    )
+    _look_up_group_sizes(needs, listers, cache)
 
 
-def _budgets(listers: Listers, report: Report) -> list[PodDisruptionBudget] | None:
-    """The disruption budgets; None if they may not be seen, and so could not be held."""
+def _look_up_namespaces(needs: Needs, listers: Listers, cache: Cache, report: Report) -> None:
     try:
-        return report.readable(listers.budgets())
+        found = report.readable(listers.namespaces())
+    except UnreachableError:
+        raise
+    except ApiError as error:
+        _hold_back(needs.namespaces, _why_not("namespaces", error), cache)
+    else:
+        cache.namespaces = {each.metadata.name: each.metadata.labels for each in found}
+
+
+def _look_up_budgets(listers: Listers, cache: Cache, report: Report) -> None:
+    cache.budgets_error = ""
+    try:
+        cache.budgets = report.readable(listers.budgets())
+    except UnreachableError:
+        raise
     except ForbiddenError as error:
         report.without("preemption", error)
-        return None
+        cache.budgets = None
+    except ApiError as error:
+        cache.budgets_error = _why_not("disruption budgets", error)
 
 
-def _min_member(listers: Listers, group: Group) -> int | str | None:
-    """How many pods a PodGroup needs, or why that isn't known: that is to hold up no pod of another."""
-    try:
-        return listers.min_member(group.namespace, group.name)
-    except (ForbiddenError, AnswerError) as error:
-        return f"PodGroup {group.name} can't be read: {error}"
+def _services(needs: Needs, listers: Listers, cache: Cache, report: Report) -> list[Service]:
+    services: list[Service] = []
+    for namespace, found in listers.services(needs.services).items():
+        if isinstance(found, ForbiddenError):
+            report.without(SPREADING, found)
+        elif isinstance(found, ApiError):
+            reason = _why_not(f"services of namespace {namespace}", found)
+            _hold_back(needs.services[namespace], reason, cache)
+        else:
+            services += report.readable(found)
+    return services
 
 
-def _workloads(needs: Needs, listers: Listers, report: Report) -> Workloads:
-    """The services and controllers of pods; none, if whoever kubectl proxy speaks for may not see them."""
+def _selectors(
+    needs: Needs, listers: Listers, cache: Cache, report: Report
+) -> dict[ControllerRef, LabelSelector]:
     selectors: dict[ControllerRef, LabelSelector] = {}
-    try:
-        services = report.readable(listers.services(needs.services))
-        for each in needs.controllers:
-            if selector := listers.selector_of(each):
-                selectors[each] = selector
-    except ForbiddenError as error:
-        report.without("spreading pods that belong together", error)
-        return Workloads()
-    return Workloads(services, selectors)
+    for controller, found in listers.selectors_of(needs.controllers).items():
+        if isinstance(found, ForbiddenError):
+            report.without(SPREADING, found)
+        elif isinstance(found, ApiError):
+            reason = _why_not(f"{controller.kind} {controller.namespace}/{controller.name}", found)
+            _hold_back(needs.controllers[controller], reason, cache)
+        elif found:
+            selectors[controller] = found
+    return selectors
+
+
+def _look_up_group_sizes(needs: Needs, listers: Listers, cache: Cache) -> None:
+    pods = {(each.namespace, each.name): members for each, members in needs.pod_groups.items()}
+    cache.group_sizes = {}
+    for (namespace, name), found in listers.min_members(pods).items():
+        if isinstance(found, ApiError):
+            _hold_back(pods[namespace, name], _why_not(f"PodGroup {namespace}/{name}", found), cache)
+        elif found is not None:
+            cache.group_sizes[namespace, name] = found
+
+
+def _why_not(what: str, error: ApiError) -> str:
+    return f"{what} can't be looked up: {error}"
+
+
+def _hold_back(pods: Iterable[Pod], reason: str, cache: Cache) -> None:
+    """Have pods wait, as what they need isn't known."""
+    for pod in pods:
+        cache.lookup_errors.setdefault(pod.metadata.uid, reason)

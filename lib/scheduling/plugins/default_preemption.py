@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework.interface import Code, CycleState, PostFilterResult, Status, unschedulable
+from lib.scheduling.framework.interface import (
+    Code,
+    CycleState,
+    PluginError,
+    PostFilterResult,
+    Status,
+    unschedulable,
+)
 from lib.scheduling.preemption import Victims, WhyNot, less_important, pick_one, victims_on
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -46,6 +53,8 @@ class DefaultPreemption:
             return unschedulable(NEVER)
         if cache.budgets is None:
             return unschedulable(UNSEEN)
+        if cache.budgets_error:
+            raise PluginError(f'running PostFilter plugin "{self.name}": {cache.budgets_error}')
         if _victims_are_leaving(pod, cache, rejected):
             return unschedulable(ON_THEIR_WAY)
 

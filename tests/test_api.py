@@ -1,10 +1,12 @@
 """The API client's own rules: which rule is missing, what is worth another try, what may have happened."""
 
+import gzip
 import json
 import threading
+from itertools import count, repeat
 
 import pytest
-from faults import ALWAYS, Effect, Fault, answer, faulty, lose_answer, refuse
+from faults import ALWAYS, Answer, Effect, Exchange, Fault, Stream, answer, faulty, lose_answer, refuse
 
 from lib.kube import errors
 from lib.kube.api import Api
@@ -148,3 +150,90 @@ def test_an_empty_list_may_be_null() -> None:
         Api(server.url, threading.Event()) as client,
     ):
         assert client.list("/api/v1/nodes", Node).items == []
+
+
+# --- answers without an end -----------------------------------------------------------------------------
+
+
+def test_a_list_whose_tokens_always_differ_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lib.kube.api.MAX_PAGES", 5)
+    tokens = count()
+
+    def next_page(exchange: Exchange) -> Answer | Stream | None:
+        return page("a", f"token-{next(tokens)}")(exchange)
+
+    with (
+        faulty(NOBODY, Fault("GET", "nodes", next_page, ALWAYS)) as server,
+        Api(server.url, threading.Event()) as client,
+        pytest.raises(errors.AnswerError, match="the list never ends: after 5 pages there are more"),
+    ):
+        client.list("/api/v1/nodes", Node)
+
+
+def test_a_page_that_is_too_large_is_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lib.kube.in_flight.MAX_BODY", 1000)
+    faults = [
+        Fault("GET", r"limit=1000$", page("a" * 100)),
+        Fault("GET", r"limit=100$", page("a", "next")),
+        Fault("GET", r"limit=100&continue=next$", page("b")),
+    ]
+    with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
+        listing = client.list("/api/v1/nodes", Node)
+    assert [each.metadata.name for each in listing.items] == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "error", "said"),
+    [
+        ({}, errors.TooLargeError, "larger than 1 MiB"),
+        ({"Content-Encoding": "gzip"}, errors.TooLargeError, "larger than 1 MiB"),
+        ({"Content-Encoding": "gzip, gzip"}, errors.AnswerError, "can't be unpacked"),
+        ({"Content-Encoding": "br"}, errors.AnswerError, "can't be unpacked"),
+    ],
+    ids=["plain", "packed", "packed twice", "packed otherwise"],
+)
+def test_an_object_has_a_size_limit(
+    monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], error: type[ApiError], said: str
+) -> None:
+    monkeypatch.setattr("lib.kube.in_flight.MAX_BODY", 1 << 20)
+    body = b"x" * (2 << 20)
+    if headers:
+        body = gzip.compress(body)
+        assert len(body) < 1 << 20
+    made = Answer(200, tuple(headers.items()), body, len(body))
+    with (
+        faulty(NOBODY, Fault("GET", POD, lambda _: made, ALWAYS)) as server,
+        Api(server.url, threading.Event()) as client,
+        pytest.raises(error, match=said),
+    ):
+        client.get(POD, Pod)
+
+
+def test_a_line_of_a_watch_has_a_size_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lib.kube.api.MAX_LINE", 1 << 20)
+    endless = Stream(200, (), repeat(b"x" * (1 << 16)))
+    with (
+        faulty(NOBODY, Fault("GET", "pods", lambda _: endless)) as server,
+        Api(server.url, threading.Event()) as client,
+    ):
+        watch = client.watch("/api/v1/pods", Pod, "1")
+        with pytest.raises(errors.TooLargeError, match="a line is longer than 1 MiB"):
+            list(watch)
+
+
+def test_a_read_that_others_wait_for_is_given_up_soon() -> None:
+    later = answer(429, status("later"), {"Retry-After": "60"})
+    with (
+        faulty(NOBODY, Fault("GET", POD, later, ALWAYS)) as server,
+        Api(server.url, threading.Event()) as client,
+    ):
+        with pytest.raises(errors.OverloadedError):
+            client.hurried().get(POD, Pod)
+        assert len(server.requests) == 1
+    with (
+        faulty(NOBODY, Fault("GET", POD, answer(503), ALWAYS)) as server,
+        Api(server.url, threading.Event()) as client,
+    ):
+        with pytest.raises(errors.ServerError):
+            client.hurried().get(POD, Pod)
+        assert len(server.requests) == 2

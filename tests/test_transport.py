@@ -192,3 +192,9 @@ def test_over_tls() -> None:
         ca.configure_trust(ours)
         with closing(KeepAliveTransport(to_host(*address, ours))) as transport:
             assert [get(transport).content for _ in range(2)] == [b"hello"] * 2
+
+
+def test_headers_have_an_end() -> None:
+    endless = b"HTTP/1.1 200 OK\r\n" + b"X-More: and more\r\n" * (1 << 17)
+    with serving([endless]) as (_, transport), pytest.raises(httpx.RemoteProtocolError, match="never end"):
+        get(transport)

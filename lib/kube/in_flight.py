@@ -164,21 +164,19 @@ class InFlight(Generic[About]):
             self.poll()
 
 
-def read_all(
-    answer: httpx.Response, where: str, within: float = LONGEST_ANSWER, max_body: int = MAX_BODY
-) -> bytes:
+def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:
     """The body, if it comes in time: a server that sends a byte now and then would else keep us for ever.
 
-    within: seconds. max_body: bytes, unpacked. LostAnswerError when the body isn't complete in time,
-    TooLargeError when it is larger.
+    within: seconds. LostAnswerError when the body isn't complete in time, TooLargeError when it is larger
+    than any should be.
     """
     until = time.monotonic() + within
     chunks, size = [], 0
     for chunk in body_of(answer):
         chunks.append(chunk)
         size += len(chunk)
-        if size > max_body:
-            raise TooLargeError(f"{where}: the answer is larger than {max_body >> 20} MiB")
+        if size > MAX_BODY:
+            raise TooLargeError(f"{where}: the answer is larger than {MAX_BODY >> 20} MiB")
         if time.monotonic() > until:
             raise LostAnswerError(f"{where}: the answer isn't complete after {within:g} s")
     return b"".join(chunks)

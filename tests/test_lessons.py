@@ -4,6 +4,7 @@ LESSONS_REWRITE=1 scripts/test tests/test_lessons.py writes what is shown now in
 """
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_a_page_shows_what_its_commands_show(lesson: Lesson, lab: Lab, bash: Bas
     for step in lesson.steps:
         for block in step.blocks:
             seen.append((block, bash.run(block.commands)))
-            if block.shows is not None and (found := difference(block, seen[-1][1])):
+            if found := difference(block, seen[-1][1]):
                 wrong.append(f"{step.title}:\n{block.commands}{found}")
         if not step.check:
             continue
@@ -73,3 +74,27 @@ def test_a_page_shows_what_its_commands_show(lesson: Lesson, lab: Lab, bash: Bas
     if os.environ.get("LESSONS_REWRITE"):
         rewrite(lesson, seen)
     assert not wrong, "\n\n".join(wrong)
+
+
+PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.path.stem)
+def test_a_page_quotes_what_is_in_the_source(lesson: Lesson) -> None:
+    source = {line.strip() for line in (ROOT / "poller.py").read_text().splitlines()}
+    quoted = [line.strip() for quote in PYTHON.findall(lesson.source) for line in quote.splitlines()]
+    assert [line for line in quoted if line and line not in source] == []
+
+
+@pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.path.stem)
+def test_a_page_fits_a_terminal_of_80_columns(lesson: Lesson) -> None:
+    blocks = [block.commands for step in lesson.steps for block in step.blocks]
+    lines = [line for block in blocks for line in block.splitlines()]
+    prose = re.sub(r"(?ms)^```.*?^```$", "", lesson.source).splitlines()
+    assert [line for line in lines if len(line) > WIDEST] + [line for line in prose if len(line) > 80] == []
+
+
+def test_every_task_is_asked_for_once_and_has_hints() -> None:
+    steps = [step for lesson in lessons() for step in lesson.steps if step.check]
+    assert sorted(step.check for step in steps) == sorted(CHECKS)
+    assert [step.title for step in steps if len(step.hints) < 2 or not step.solution] == []

@@ -149,6 +149,8 @@ def prepare(lab: Lab, step: Step, environment: dict[str, str]) -> None:
     before = step.lesson.steps[: step.number - 1]
     with console.status("making the cluster as it was when this step began …" if before else "cleaning up …"):
         lab.reset()
+        for log in FOLDER.glob("*.log"):  # of an earlier try
+            log.unlink()
         with Bash(environment, ROOT) as bash:
             for each in before:
                 for commands in [*(block.commands for block in each.blocks), each.solution]:
@@ -167,8 +169,10 @@ def show(step: Step) -> None:
     else:
         with console.capture() as capture:
             console.print(text)
-        # -F: not if it fits; -X: the page stays on the screen; -R: colours.
-        subprocess.run(["less", "-FRX", "-Psspace\\: more, q\\: to the shell "], input=capture.get().encode())
+        # -F, -E: it ends by itself at the end of the page; -X: the page stays on the screen; -R: colours.
+        subprocess.run(
+            ["less", "-EFRX", "-Psspace\\: more, q\\: to the shell "], input=capture.get().encode()
+        )
     console.print()
     console.print(footer)
 

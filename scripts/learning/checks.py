@@ -101,6 +101,24 @@ def is_ready(pod: Json) -> bool:
     return condition(pod, "Ready") == "True"
 
 
+# --- 4: the same loop in Python -----------------------------------------------------------------------------
+
+
+@task
+def more_is_placed_by_poller(lab: Lab) -> str:
+    """The pods of more.yaml run, and poller has placed them."""
+    pods = [lab.pod("picky"), lab.pod("large"), *lab.pods("app=sleep")]
+    require(len(pods) == 5, f"the Deployment sleep has {len(pods) - 2} pods, not 3")
+    waiting = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
+    require(not waiting, f"without a node: {', '.join(waiting)}")
+    others = [pod["metadata"]["name"] for pod in pods if not decision_of(pod)]
+    require(not others, f"not placed by poller: {', '.join(others)}")
+    require(all(map(is_ready, pods)), "they have nodes, but not all of them run yet")
+    told = {event["involvedObject"]["name"] for event in lab.events("Scheduled")}
+    require({pod["metadata"]["name"] for pod in pods} <= told, "not all of them have an event yet")
+    return "all five run, and each has an event that says who placed it."
+
+
 # --- 5: filters -------------------------------------------------------------------------------------------
 
 

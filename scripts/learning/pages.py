@@ -2,7 +2,8 @@
 
 A page is plain Markdown, to be read anywhere. `## ` begins a step. A block of `sh` holds commands, and a
 block of `text` right behind it what they show. There `...` on a line of its own stands for any lines; with
-the word `any-node` behind `text` the names of nodes may be others, with `any-order` the order of lines. A
+the word `any-node` behind `text` the names of nodes may be others, with `any-order` the order of lines, and
+with `example` all of it. A
 comment `<!-- check: NAME -->` makes a step a task, which a function in checks.py looks after; its hints are
 `<details>` with the summary Hint, and the one with the summary Solution holds commands that solve it.
 """

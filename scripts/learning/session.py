@@ -13,7 +13,7 @@ from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import KUBECTL
 from scripts.servers.process import ROOT, serving
 
-FOLDER = ROOT / ".lab"
+FOLDER = Path(os.environ.get("LAB_FOLDER") or ROOT / ".lab")
 """Where students' files are, and how far they have come. Pages call it `.lab`."""
 
 NODES_NEEDED = 3

@@ -1,0 +1,38 @@
+"""Markdown in a terminal, as rich shows it, but with little room taken by commands and what they show."""
+
+from typing import ClassVar
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.syntax import Syntax
+from rich.text import Text
+
+
+class _Block(CodeBlock):
+    """Commands in colour; what they show is dim."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        content = str(self.text).rstrip()
+        if self.lexer_name == "text":
+            yield Text("\n".join(f"    {line}" for line in content.splitlines()), style="dim")
+        else:
+            yield Syntax(content, self.lexer_name, theme="ansi_dark", word_wrap=True, padding=(0, 2))
+
+
+class _Heading(Heading):
+    """To the left, and bold."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        self.text.justify = "left"
+        self.text.stylize("bold reverse" if self.tag == "h1" else "bold underline")
+        yield self.text
+
+
+class Page(Markdown):
+    """A part of a lesson."""
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "fence": _Block,
+        "heading_open": _Heading,
+    }

@@ -11,6 +11,7 @@ from objects import node, pod, read
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.resources import amounts, pod_requests
@@ -136,3 +137,20 @@ def test_the_highest_priority_goes_first_and_among_equals_the_oldest() -> None:
 def test_some_pods_are_passed_over(body: Any, why: str | None) -> None:
     queue = SchedulingQueue({"": PROFILE})
     assert queue.skip_reason(read(Pod, {"metadata": {}, **body})) == why
+
+
+@pytest.mark.parametrize(
+    ("message", "event"),
+    [
+        ("x" * 1024, "x" * 1024),
+        ("x" * 1025, "x" * 1020 + " ..."),
+        ("ä" * 600, "ä" * 510 + " ..."),  # two bytes each
+        ("x" + "ä" * 600, "x" + "ä" * 509 + " ..."),  # never half a character
+    ],
+    ids=["fits", "too long", "bytes count", "whole characters"],
+)
+def test_an_events_message_is_cut_as_kube_scheduler_cuts_it(message: str, event: str) -> None:
+    """Source: pkg/scheduler/schedule_one.go, truncateMessage."""
+    decision = Decision(pod(), Outcome.ERROR, reason=message)
+    assert decision.event_message == event
+    assert len(event.encode()) <= 1024

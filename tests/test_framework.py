@@ -1,5 +1,6 @@
 """The extension points: when each is asked, what its answers do, and what becomes of one that fails."""
 
+import sys
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -13,6 +14,7 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.feasibility import feasible_nodes_to_find
 from lib.scheduling.framework.interface import (
     SKIP,
+    Code,
     FilterPlugin,
     PermitPlugin,
     Profile,
@@ -402,3 +404,42 @@ def test_the_random_profile_filters_alike_but_scores_by_chance() -> None:
     picture = Cache([node("n1", unschedulable=True)], [])
     decision = Scheduler(profile, Random(1)).schedule_one(pod(), picture)
     assert decision.message == "0/1 nodes are available: 1 node(s) were unschedulable."
+
+
+# --- answers that are none ------------------------------------------------------------------------------
+
+
+class UnprintableError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def fails() -> Status:
+    raise UnprintableError
+
+
+def leaves_half_a_character() -> Status:
+    raise ValueError("\ud800")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (lambda: unschedulable(5), "5 is given as a reason, but isn't text"),  # type: ignore[arg-type]
+        (lambda: unschedulable("no \ud800"), "'no \\ud800' is given as a reason, but isn't text"),
+        (lambda: Status(Code.UNSCHEDULABLE, None), "needs a Code and a tuple of reasons"),  # type: ignore[arg-type]
+        (lambda: Status("no"), "needs a Code and a tuple of reasons"),  # type: ignore[arg-type]
+        (fails, "UnprintableError"),
+        (leaves_half_a_character, "ValueError: \\ud800"),
+        (lambda: sys.exit("enough"), "SystemExit: enough"),
+    ],
+)
+@pytest.mark.parametrize("point", ["pre_filter", "filter", "reserve", "permit"])
+def test_an_answer_that_is_none_fails_its_pod_only(point: str, answer: Any, why: str) -> None:
+    kind = type("Strange", (), {"name": "Strange", point: lambda *_: answer()})
+    decider = Scheduler(Profile("my-scheduler", (kind(),), {}), Random(1))
+    decision = decider.schedule_one(pod(), cluster("n1"))
+    assert decision.outcome == Outcome.ERROR
+    assert decision.message.startswith("plugin Strange failed")
+    assert decision.message.endswith(why)
+    assert decision.message.encode()

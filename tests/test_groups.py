@@ -1,6 +1,8 @@
 """Groups: all of a group has a place in one tick, or none has."""
 
+from datetime import UTC, datetime
 from random import Random
+from reprlib import repr as short
 from typing import Any
 
 import pytest
@@ -11,10 +13,11 @@ from objects import node, pod
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
+from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.pod_groups import batches, schedule_pod_group
+from lib.scheduling.pod_groups import Group, batches, schedule_pod_group
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 
@@ -74,13 +77,50 @@ def test_a_group_is_of_one_namespace_and_label() -> None:
     assert decision.message == "waiting for 2 more of 3"
 
 
-@pytest.mark.parametrize("size", ["", "none", "0", "-1", "3.0", None])
+@pytest.mark.parametrize("size", ["", "none", "0", "-1", "3.0", "9" * 5000, "٣", None])
 def test_a_size_that_is_none_is_said_so(size: str | None) -> None:
     (decision,) = decide([member("a", size=size)], room_for(9))
-    assert (
-        decision.message
-        == f"annotation poller/group-size must say how many pods group g has, not {size or ''!r}"
-    )
+    said = f"annotation poller/group-size must say how many pods group g has, not {short(size or '')}"
+    assert decision.message == said
+
+
+def test_members_that_are_being_deleted_or_preempted_do_not_count() -> None:
+    ends, stays, preempted = (member(name, size="4", nodeName="n1") for name in ("ends", "stays", "evicted"))
+    ends.metadata.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
+    cluster = room_for(9, ends, stays, preempted)
+    cluster.leaving.add(preempted.metadata.uid)
+    (decision,) = decide([member("new", size="4")], cluster)
+    assert decision.message == "waiting for 2 more of 4"
+
+
+def test_members_are_counted_as_they_come_and_go() -> None:
+    placed = member("a", nodeName="n1")
+    group = Group("default", "g", "poller/group")
+    cluster = room_for(9, placed)
+    assert cluster.count_members(group) == 1
+    cluster.apply(Change(Kind.MODIFIED, member("a", nodeName="n1"), placed))
+    cluster.assume(member("b"), "n1")
+    assert cluster.count_members(group) == 2
+    cluster.forget(member("b"))
+    cluster.apply(Change(Kind.DELETED, placed))
+    assert cluster.count_members(group) == 0
+
+
+def important(name: str, cpu: str) -> Pod:
+    made = member(name, size="2", priority=10)
+    made.spec.containers[0].resources.requests["cpu"] = Quantity.parse(cpu)
+    return made
+
+
+@pytest.mark.parametrize(("second", "evicted"), [("9", set()), ("1", {"victim"})])
+def test_pods_are_evicted_only_for_a_group_that_fits_then(second: str, evicted: set[str]) -> None:
+    schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler"), Random(1))}
+    cluster = room_for(4, pod("victim", {"cpu": "4"}, nodeName="n1"))
+    decisions = schedule_pod_group([important("a", "3"), important("b", second)], cluster, schedulers)
+    assert {each.outcome for each in decisions} == {Outcome.UNSCHEDULABLE}
+    assert {victim.metadata.name for each in decisions for victim in each.victims} == evicted
+    assert cluster.leaving == {f"uid-of-{name}" for name in evicted}
+    assert bool(cluster.nominator.node_of(decisions[0].pod)) == bool(evicted)
 
 
 def test_sizes_that_differ_are_said_so() -> None:
@@ -111,6 +151,29 @@ def test_when_one_is_tried_all_are() -> None:
     assert queue.ready(now=0.1) == []
     queue.apply(Change(Kind.ADDED, member("b")), now=0.2)
     assert sorted(each.metadata.name for each in queue.ready(now=0.2)) == ["a", "b"]
+
+
+def test_a_group_that_is_not_all_there_is_tried_again_when_one_comes_or_goes() -> None:
+    queue = SchedulingQueue({"my-scheduler": default_profile("my-scheduler")})
+    first, second, elsewhere = member("a"), member("b"), member("c", nodeName="n1")
+    stranger = pod("x", nodeName="n1")
+
+    def wait() -> None:
+        for each in (first, second):
+            queue.apply(Change(Kind.ADDED, each), now=0)
+            queue.requeue(each.metadata.uid, {"PodGroup"}, "waiting for 1 more of 3", now=0)
+
+    for change in (Change(Kind.ADDED, stranger), Change(Kind.DELETED, stranger), Change(Kind.ADDED, node())):
+        wait()
+        queue.apply(change, now=20)
+        assert queue.ready(now=20) == [], change
+    for change in (Change(Kind.ADDED, elsewhere), Change(Kind.DELETED, elsewhere)):
+        wait()
+        queue.apply(change, now=20)
+        assert queue.ready(now=20) == [first, second], change
+    wait()
+    queue.apply(Change(Kind.DELETED, second, second), now=20)  # it may have been what was in the way
+    assert queue.ready(now=20) == [first]
 
 
 # --- end to end -----------------------------------------------------------------------------------------

@@ -21,7 +21,8 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Profile
+from lib.scheduling.framework.interface import Profile, Status, wait
+from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
@@ -545,6 +546,89 @@ def test_the_search_goes_on_until_no_budget_is_violated() -> None:
     cluster = picture([*protected, on("last", a("x", 5, "4"))], [NO_DB_MAY_GO])
     decision = decide(new(), cluster)
     assert (decision.nominated, names(decision.victims)) == ("last", {"x"})
+
+
+def test_after_a_failed_binding_a_pod_is_nominated_as_before() -> None:
+    pod, rival = new("4"), new("1", 5, "rival")
+    cluster = picture([on("n1")], nominated=[(pod, "n1")])
+    scheduler = Scheduler(default_profile("my-scheduler"), Random(1))
+    decision = scheduler.schedule_one(pod, cluster)
+    assert (decision.node_name, cluster.nominator.node_of(pod)) == ("n1", None)
+    scheduler.unreserve_and_forget(decision, cluster)
+    assert cluster.nominator.node_of(pod) == "n1"
+    assert decide(rival, cluster).node_name is None
+
+
+def test_what_is_heard_late_of_an_assumed_pod_does_not_nominate_it_again() -> None:
+    pod = new("4")
+    cluster = picture([on("n1")], nominated=[(pod, "n1")])
+    assert decide(pod, cluster).node_name == "n1"
+    late = new("4")
+    late.status.nominated_node_name = "n1"
+    cluster.apply(Change(Kind.MODIFIED, late, pod))
+    assert cluster.nominator.node_of(pod) is None
+
+
+def test_less_important_pods_lose_their_nomination_where_a_pod_preempts() -> None:
+    """Source: framework/preemption/preemption.go, getLowerPriorityNominatedPods."""
+    low, equal, elsewhere = new("4", 5, "low"), new("1", 10, "equal"), new("4", 5, "elsewhere")
+    nominated = [(low, "n1"), (equal, "n1"), (elsewhere, "n2")]
+    cluster = picture([on("n1", a("x", 1, "4")), on("n2", a("y", 20, "4"))], nominated=nominated)
+    decision = decide(new("3"), cluster)
+    assert (decision.nominated, names(decision.lost_nomination)) == ("n1", {"low"})
+    assert [cluster.nominator.node_of(each) for each in (low, equal, elsewhere)] == [None, "n1", "n2"]
+
+
+def test_a_pod_that_permit_holds_is_rejected_and_not_deleted() -> None:
+    """Source: framework/preemption/executor.go: the victim's WaitingPod is rejected."""
+
+    class Holds:
+        name = "Holds"
+
+        def permit(self, state: Any, pod: Pod, node_name: str, waited: float) -> Status | None:
+            return wait("not yet") if pod.metadata.name == "held" else None
+
+    scheduler = Scheduler(default_profile("my-scheduler", Holds()), Random(1))
+    held, running = new("2", 1, "held", schedulerName="my-scheduler"), a("runs", 1, "2")
+    cluster, permit = picture([on("n1", running)]), WaitingPods({"my-scheduler": scheduler})
+    kept = scheduler.schedule_one(held, cluster)
+    assert kept.outcome == Outcome.WAITING
+    permit.hold(kept, now=0)
+
+    pod = new("4")
+    decision = scheduler.schedule_one(pod, cluster)
+    assert (names(decision.victims), names(decision.preempted_held)) == ({"runs"}, {"held"})
+    assert permit.recheck_permit(cluster, {"uid-of-held"}, now=1) == [kept]
+    assert (kept.outcome, kept.message, kept.node_name) == (Outcome.UNSCHEDULABLE, "preempted", "n1")
+    assert kept.rejected_by == {"DefaultPreemption"}
+    assert not cluster.held
+    assert cluster.leaving == {"uid-of-runs"}
+    cluster.apply(Change(Kind.DELETED, running))
+    assert scheduler.schedule_one(pod, cluster).node_name == "n1"
+
+
+class FailsWhileTrying:
+    """Fails for a node where nobody runs: while preemption tries that."""
+
+    name = "FailsWhileTrying"
+
+    def filter(self, state: Any, pod: Pod, node: Any) -> Status | None:
+        if not any(each.metadata.name == "x" for each in node.pods):
+            raise RuntimeError("empty")
+        return None
+
+
+def test_nothing_is_left_behind_by_a_try_that_fails_or_succeeds() -> None:
+    cluster = picture([on("n1", a("x", 1, "4", port=80))], nominated=[(new("0", 20, "kept", port=81), "n1")])
+    node = cluster.nodes["n1"]
+    before = [each.copy() for each in (node.requested, node.non_zero_requested, node.ports)]
+    profile = default_profile("my-scheduler", FailsWhileTrying())
+    decision = Scheduler(profile, Random(1)).schedule_one(new("4"), cluster)
+    assert decision.outcome == Outcome.ERROR
+    assert [node.requested, node.non_zero_requested, node.ports] == before
+    assert (names(node.pods), cluster.leaving, cluster.removed) == ({"x"}, set(), {})
+    assert decide(new("1"), cluster).node_name is None
+    assert [node.requested, node.non_zero_requested, node.ports] == before
 
 
 # --- how many nodes are tried -----------------------------------------------------------------------------

@@ -1,12 +1,14 @@
 """The queue's rules, on a clock of the tests' own."""
 
+import sys
 from typing import Any
 
 import pytest
 from objects import node, pod
 
 from lib.kube.changes import AnyChange, Change, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import Pod, PodCondition
+from lib.scheduling.framework.interface import Status, unschedulable
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import BackoffSettings, SchedulingQueue
 
@@ -242,3 +244,75 @@ def test_the_oldest_is_shown_with_its_reason() -> None:
         1,
         "no room",
     )
+
+
+# --- plugins that misbehave, and changes that change nothing ---------------------------------------------
+
+
+class Exits:
+    """A plugin as someone may write it who thinks of a script."""
+
+    name = "Exits"
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        if pod.metadata.name == "number":
+            return unschedulable(5)  # type: ignore[arg-type]
+        return sys.exit("not today") if pod.metadata.name == "exits" else None
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        asked.append(pod.metadata.name)
+        sys.exit("no idea")
+
+
+asked: list[str] = []
+
+
+def queue_with_exits() -> SchedulingQueue:
+    profile = default_profile("my-scheduler", Exits())
+    return SchedulingQueue({"my-scheduler": profile})
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("exits", "plugin Exits failed: SystemExit: not today"),
+        ("number", "plugin Exits failed: BadAnswerError: 5 is given as a reason, but isn't text"),
+    ],
+)
+def test_a_plugin_that_fails_in_pre_enqueue_keeps_its_pod_out(name: str, why: str) -> None:
+    pods = queue_with_exits()
+    assert pods.apply(added(waiting(name)), now=0) == why
+    assert (len(pods), pods.gated()) == (0, 1)
+    assert pods.apply(added(waiting("web")), now=0) is None
+    assert ready(pods, 0) == ["web"]
+
+
+def test_a_plugin_that_fails_in_its_hint_has_its_pod_tried() -> None:
+    pods = queue_with_exits()
+    pods.apply(added(waiting("web")), now=0)
+    pods.requeue(UID, {"Exits"}, "no", now=0)
+    pods.apply(added(node()), now=20)
+    assert ready(pods, 20) == ["web"]
+
+
+def test_pre_enqueue_runs_once_for_a_change() -> None:
+    runs: list[str] = []
+    count = type("Counts", (), {"name": "Counts", "pre_enqueue": lambda _, pod: runs.append(str(pod))})
+    pods = SchedulingQueue({"my-scheduler": default_profile("my-scheduler", count())})
+    pods.apply(added(waiting("web")), now=0)
+    pods.apply(modified(waiting("web"), waiting("web")), now=0)
+    assert runs == ["default/web"] * 2
+
+
+def test_a_change_of_nothing_that_a_decision_depends_on_asks_no_plugin() -> None:
+    pods = queue_with_exits()
+    pods.apply(added(waiting("web")), now=0)
+    pods.requeue(UID, {"Exits"}, "no", now=0)
+    ran, runs_well = placed("db"), placed("db")
+    runs_well.status.conditions = [PodCondition("Ready", "True")]
+    asked.clear()
+    pods.apply(modified(node(), node()), now=20)  # a heartbeat
+    pods.apply(modified(ran, runs_well), now=20)
+    assert (asked, ready(pods, 20)) == ([], [])
+    pods.apply(modified(ran, placed("db", {"cpu": "500m"})), now=20)
+    assert (asked, ready(pods, 20)) == (["web"], ["web"])

@@ -13,8 +13,9 @@ from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.objects import LabelSelector, Node, Pod, PodDisruptionBudget
 from lib.kube.selectors import selects
 from lib.scheduling.affinity import Namespaces
-from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.nominator import Nominator, pod_key
+from lib.scheduling.pod_groups import Group, group_of
 from lib.scheduling.removed_pods import RemovedPods
 from lib.scheduling.volumes.storage import Storage
 from lib.scheduling.workloads import Workloads
@@ -54,10 +55,13 @@ class Cache:
         self.budgets_error = ""  # why they could not be looked up, if they could not
         self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be decided on now
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
-        self.leaving: set[str] = set()  # uids of pods that are told to leave, and not yet seen to
+        self.leaving: set[str] = set()  # uids of pods that are being preempted, not yet seen to be deleted
+        self.held: set[str] = set()  # uids of assumed pods that a Permit plugin holds
         self.nominator = Nominator()
         self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
         self._assigned: dict[str, tuple[Pod, str]] = {}  # by uid: pods that have a node, and its name
+        self._members: Counter[Group] = Counter()  # of them, those of a group that aren't being deleted
+        self._nominated_before: dict[str, str] = {}  # by uid: where assumed pods were nominated to
         self._priorities: Counter[int] = Counter()  # of those pods
         self.version = 0  # grows when a node comes, goes, or is described otherwise
         self.journal: list[str] = []  # since then: nodes whose pods have changed, one after the other
@@ -84,7 +88,7 @@ class Cache:
     def _apply_to_node(self, node: Node, *, gone: bool) -> None:
         name = node.metadata.name
         before = self.nodes.get(name)
-        if before and not gone and _described(before.node) == _described(node):
+        if before and not gone and described(before.node) == described(node):
             before.node = node  # a heartbeat, or something else that nobody here looks at
             return
         self._nodes_changed()
@@ -104,6 +108,8 @@ class Cache:
             self.__dict__.pop(known, None)
 
     def _apply_to_unassigned(self, pod: Pod, change: AnyChange) -> None:
+        if pod_key(pod) in self.assumed and change.kind != Kind.DELETED:
+            return  # it counts on its node already
         now = pod.status.nominated_node_name
         was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
         if change.kind == Kind.DELETED:
@@ -116,17 +122,25 @@ class Cache:
         self.nominator.delete(pod)
         self._assigned[pod_key(pod)] = pod, node_name
         self._priorities[pod.spec.priority] += 1
+        if group := _present_in(pod):
+            self._members[group] += 1
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
 
     def _take_away(self, pod: Pod) -> None:
         self.assumed.discard(pod_key(pod))
+        self.held.discard(pod_key(pod))
+        self._nominated_before.pop(pod_key(pod), None)
         if pod_key(pod) not in self._assigned:
             return
         old, node_name = self._assigned.pop(pod_key(pod))
         self._priorities[old.spec.priority] -= 1
         if not self._priorities[old.spec.priority]:
             del self._priorities[old.spec.priority]
+        if group := _present_in(old):
+            self._members[group] -= 1
+            if not self._members[group]:
+                del self._members[group]
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
 
@@ -190,12 +204,20 @@ class Cache:
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Add a pod to a node before the API server confirms it, so that the next decision counts it."""
+        nominated = self.nominator.node_of(pod)
         self._put(pod, node_name)
         self.assumed.add(pod_key(pod))
+        if nominated:
+            self._nominated_before[pod_key(pod)] = nominated
 
     def may_evict(self, pod: Pod) -> bool:
         """Whether poller may evict a pod: only in the namespaces that it serves."""
         return not self._served or pod.metadata.namespace in self._served
+
+    def count_members(self, group: Group) -> int:
+        """How many pods of a group have a node; those that are being deleted or preempted don't count."""
+        preempted = (self._assigned[uid][0] for uid in self.leaving if uid in self._assigned)
+        return self._members[group] - sum(_present_in(pod) == group for pod in preempted)
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod is being preempted: it has been evicted, or is about to be."""
@@ -211,18 +233,21 @@ class Cache:
     def without(self, pods: Iterable[Pod]) -> Iterator[RemovedPods]:
         """The cache without some pods, to try what would be. They are back when the block ends."""
         away = RemovedPods(self)
-        for pod in pods:
-            away.take(pod)
         try:
+            for pod in pods:
+                away.take(pod)
             yield away
         finally:
             for pod in away.taken:
                 away.give_back(pod)
 
     def forget(self, pod: Pod) -> None:
-        """Remove an assumed pod."""
+        """Remove an assumed pod. If it was nominated to a node before, it is again."""
         if pod_key(pod) in self.assumed:
+            nominated = self._nominated_before.get(pod_key(pod), "")
+            self.leaving.discard(pod_key(pod))
             self._take_away(pod)
+            self.nominator.add(pod, nominated)
 
     def node_of(self, pod: Pod) -> str:
         """The name of the node that a pod is on."""
@@ -276,6 +301,6 @@ class MatchingPodCounts:
         )
 
 
-def _described(node: Node) -> tuple[object, ...]:
-    """All of a node that decisions depend on."""
-    return node.spec, node.status, node.metadata.labels, node.metadata.annotations
+def _present_in(pod: Pod) -> Group | None:
+    """The group that a pod counts in as present."""
+    return None if pod.metadata.deletion_timestamp else group_of(pod)

@@ -13,6 +13,9 @@ from lib.scheduling.framework.interface import CycleState, Status
 NO_NODES = "no nodes"
 """Stands where a plugin's name would."""
 
+MAX_NOTE_BYTES, CUT = 1024, " ..."
+"""The longest note of an event (validation.NoteLengthLimit), and what ends one that was cut."""
+
 
 class Outcome(StrEnum):
     """How a pod's cycle ended."""
@@ -43,10 +46,12 @@ class Decision:
     they were looked at. rejected: by node, who and why. scores: of each feasible node, by plugin, weighted;
     empty where one node alone was feasible. Where a pick is not to be explained in full, these hold that and
     the runner-up only.
-    reason: why the pod as a whole was rejected, or what went wrong; rejecting: the plugin that did it.
-    afterword: what PostFilter plugins said.
-    nominated: the node that will have room when the victims have left it; nominated_before: where room was
-    made for the pod before this attempt. state: what plugins kept.
+    reason: why the pod as a whole was rejected, or what went wrong; rejecting_plugin: the plugin that did it.
+    post_filter_message: what PostFilter plugins said.
+    nominated: the node that will have room when the victims have left it. victims: the pods to be evicted.
+    preempted_held: victims that a Permit plugin holds: they are rejected, not evicted. lost_nomination: less
+    important pods that were nominated to that node and are no more. nominated_before: where room was made
+    for the pod before this attempt. state: what plugins kept.
     began, ended: when this attempt did, its binding included; binding: how long it took until that was heard
     to be written; all in seconds. attempt: which one of this pod it is. queued: when the pod was.
     """
@@ -63,6 +68,8 @@ class Decision:
     post_filter_message: str = ""
     nominated: str = ""
     victims: tuple[Pod, ...] = ()
+    preempted_held: tuple[Pod, ...] = ()
+    lost_nomination: tuple[Pod, ...] = ()
     state: CycleState = field(default_factory=dict, repr=False)
     began: float = 0.0
     ended: float = 0.0
@@ -97,6 +104,17 @@ class Decision:
         if self.outcome == Outcome.UNSCHEDULABLE and not self.node_name:
             return self._why_nowhere()
         return self.reason
+
+    @property
+    def event_message(self) -> str:
+        """The message, cut to the 1,024 bytes that the note of an event may have.
+
+        Source: truncateMessage in pkg/scheduler/schedule_one.go
+        """
+        encoded = self.message.encode()
+        if len(encoded) <= MAX_NOTE_BYTES:
+            return self.message
+        return encoded[: MAX_NOTE_BYTES - len(CUT)].decode(errors="ignore") + CUT
 
     def _why_nowhere(self) -> str:
         """Count the reasons (framework/types.go, FitError.Error)."""

@@ -5,6 +5,7 @@ Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one
 
 from collections import deque
 from collections.abc import Mapping, Sequence, Set
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
@@ -189,13 +190,11 @@ class Feasibility:
         in both cases (framework/runtime/framework.go, RunFilterPluginsWithNominatedPods).
         """
         nominated = cache.nominator.nominated_before(pod).get(node.name, [])
-        for other in nominated:
-            node.add(other)
-        try:
-            rejection = self._filter_one(pod, cache, node)
-        finally:
+        with ExitStack() as added:
             for other in nominated:
-                node.remove(other)
+                node.add(other)
+                added.callback(node.remove, other)
+            rejection = self._filter_one(pod, cache, node)
         return self._filter_one(pod, cache, node) if nominated and not rejection else rejection
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:

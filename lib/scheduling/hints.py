@@ -1,10 +1,32 @@
-"""What a change is about, for plugins that say whether it could help a pod."""
+"""What a change is about, for plugins whose queueing hints say whether it could help a pod.
+
+Counterpart in kube-scheduler: extractPodEvents and extractNodeEvents in pkg/scheduler/framework/events.go
+"""
 
 from functools import lru_cache
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
-from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_info import NodeInfo, described
+from lib.scheduling.resources import pod_requests
+
+
+def changes_anything(change: AnyChange) -> bool:
+    """Whether a change of a node, or of a pod that has one, is of anything that a decision depends on."""
+    if change.kind != Kind.MODIFIED or change.before is None:
+        return True
+    return bool(_read_by_plugins(change.before) != _read_by_plugins(change.object))
+
+
+def _read_by_plugins(changed: object) -> object:
+    if isinstance(changed, Node):
+        return described(changed)
+    if isinstance(changed, Pod):
+        metadata = changed.metadata
+        requests, finished = pod_requests(changed), changed.status.phase in ("Succeeded", "Failed")
+        about = metadata.labels, metadata.annotations, metadata.deletion_timestamp
+        return changed.spec, about, requests, finished
+    return changed
 
 
 def new_node(change: AnyChange) -> NodeInfo | None:

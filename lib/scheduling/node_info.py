@@ -65,8 +65,12 @@ class NodeInfo:
         ):
             for name, amount in requests.items():
                 total[name] = total.get(name, 0) + sign * amount
+                if not total[name]:
+                    del total[name]
         for port in host_ports(pod):
             self.ports[port] += sign
+            if not self.ports[port]:
+                del self.ports[port]
         if self._on_change:
             self._on_change(self)
 
@@ -80,3 +84,8 @@ def host_ports(pod: Pod) -> list[HostPort]:
         for port in container.ports
         if port.host_port > 0
     ]
+
+
+def described(node: Node) -> tuple[object, ...]:
+    """All of a node that decisions depend on."""
+    return node.spec, node.status, node.metadata.labels, node.metadata.annotations

@@ -34,6 +34,11 @@ class Nominator:
                 found.setdefault(node_name, []).append(other)
         return found
 
+    def less_important(self, pod: Pod, node_name: str) -> list[Pod]:
+        """The pods nominated to a node whose priority is lower than this pod's."""
+        nominated = self._nominated.values()
+        return [each for each, on in nominated if on == node_name and each.spec.priority < pod.spec.priority]
+
 
 def pod_key(pod: Pod) -> str:
     """What pods are told apart by: the uid, or their name where they have none."""

@@ -1,25 +1,40 @@
-"""Groups of pods that are placed all or none, in one tick.
+"""Groups of pods: all pods of a group are placed in one tick, or none is.
 
-A pod says which group it is of by a label, and how many they are by an annotation; or by the label of the
-coscheduling plugin, whose PodGroup says how many are needed (sigs.k8s.io/scheduler-plugins, coscheduling).
+A label names a pod's group, and an annotation says how many pods the group has. Or the label is that of the
+coscheduling plugin, and a PodGroup says how many pods are needed.
+
+Counterpart: pkg/coscheduling in sigs.k8s.io/scheduler-plugins
 """
+
+from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from reprlib import repr as short
+from typing import TYPE_CHECKING
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.scheduling_cycle import Scheduler
+
+if TYPE_CHECKING:
+    from lib.scheduling.cache import Cache
+    from lib.scheduling.scheduling_cycle import Scheduler
 
 GROUP, SIZE = "poller/group", "poller/group-size"
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 REJECTING = "PodGroup"
+"""Stands where a plugin's name would, if a pod waits for other pods of its group."""
+
+UNKNOWN_SIZE = "PodGroupSize"
+"""Stands where a plugin's name would, if a group's size isn't known."""
+
+MAX_DIGITS = 9
+"""A size with more digits isn't read: no cluster has that many pods."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """A group's namespace, its name, and by which label it is told."""
+    """A group: its namespace, its name, and the label that names it."""
 
     namespace: str
     name: str
@@ -27,7 +42,7 @@ class Group:
 
 
 def group_of(pod: Pod) -> Group | None:
-    """The group that a pod belongs to."""
+    """The group of a pod; None if it is in none."""
     for label in (GROUP, POD_GROUP):
         if name := pod.metadata.labels.get(label):
             return Group(pod.metadata.namespace, name, label)
@@ -35,7 +50,7 @@ def group_of(pod: Pod) -> Group | None:
 
 
 def batches(pods: Iterable[Pod]) -> Iterator[list[Pod]]:
-    """Pods in their order, with all of a group where its first member is."""
+    """The pods in order, one by one, but all pods of a group together, at the place of the first."""
     together: dict[object, list[Pod]] = {}
     for pod in pods:
         together.setdefault(group_of(pod) or pod.metadata.uid, []).append(pod)
@@ -45,21 +60,29 @@ def batches(pods: Iterable[Pod]) -> Iterator[list[Pod]]:
 def schedule_pod_group(
     pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]
 ) -> list[Decision]:
-    """Decide for a batch: for a pod alone as ever; for a group, so that all of it has a place or none."""
+    """Schedule one of `batches`: a single pod, or a group, of which all pods get a node or none does.
+
+    If one pod of a group doesn't fit, the others are unreserved. Pods are evicted for a group only where
+    that makes room for all of it.
+    """
     group = group_of(pods[0])
     needed = _needed(pods, group, cache) if group else None
     if group is None or needed is None:
         return _decide_each(pods, cache, schedulers)
     if isinstance(needed, str):
-        return [_rejected(pod, cache, needed) for pod in pods]
-    present = len(pods) + _placed(group, cache)
+        return [_rejected(pod, cache, needed, UNKNOWN_SIZE) for pod in pods]
+    present = len(pods) + cache.count_members(group)
     if present < needed:
-        return [_rejected(pod, cache, f"waiting for {needed - present} more of {needed}") for pod in pods]
+        missing = f"waiting for {needed - present} more of {needed}"
+        return [_rejected(pod, cache, missing, REJECTING) for pod in pods]
 
     decisions = _decide_each(pods, cache, schedulers)
     failed = [each for each in decisions if each.outcome not in (Outcome.SCHEDULED, Outcome.WAITING)]
     if not failed:
         return decisions
+    if not all(each.nominated for each in failed):
+        for decision in failed:
+            schedulers[decision.pod.spec.scheduler_name].undo_preemption(decision, cache)
     why = f"group {group.name} needs {failed[0].pod}: {failed[0].message}"
     for decision in decisions:
         if decision not in failed:
@@ -77,25 +100,21 @@ def _decide_each(pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Sch
 
 
 def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:
-    """How many a group needs, or what is wrong with what it says; None if it isn't said at all."""
+    """How many pods a group needs, or why that isn't known; None if there is no PodGroup."""
     if group.label == POD_GROUP:
         return cache.group_sizes.get((group.namespace, group.name))
     sizes = {pod.metadata.annotations.get(SIZE, "") for pod in pods}
     if len(sizes) > 1:
-        return f"annotation {SIZE} differs within group {group.name}: {', '.join(sorted(sizes))}"
+        different = ", ".join(size if len(size) <= MAX_DIGITS else short(size) for size in sorted(sizes))
+        return f"annotation {SIZE} differs within group {group.name}: {different}"
     (size,) = sizes
-    if not size.isascii() or not size.isdecimal() or int(size) < 1:
-        return f"annotation {SIZE} must say how many pods group {group.name} has, not {size!r}"
+    if not (size.isascii() and size.isdecimal() and len(size) <= MAX_DIGITS and int(size)):
+        return f"annotation {SIZE} must say how many pods group {group.name} has, not {short(size)}"
     return int(size)
 
 
-def _placed(group: Group, cache: Cache) -> int:
-    """How many of a group have a node already."""
-    return sum(group_of(pod) == group for node in cache.nodes.values() for pod in node.pods)
-
-
-def _rejected(pod: Pod, cache: Cache, reason: str) -> Decision:
+def _rejected(pod: Pod, cache: Cache, reason: str, rejecting: str) -> Decision:
     all_nodes = len(cache.nodes)
     return Decision(
-        pod, Outcome.UNSCHEDULABLE, all_nodes=all_nodes, reason=reason, rejecting_plugin=REJECTING
+        pod, Outcome.UNSCHEDULABLE, all_nodes=all_nodes, reason=reason, rejecting_plugin=rejecting
     )

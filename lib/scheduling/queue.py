@@ -25,7 +25,8 @@ from lib.scheduling.framework.interface import (
     checked,
 )
 from lib.scheduling.framework.runtime import FAILURES, describe
-from lib.scheduling.pod_groups import group_of
+from lib.scheduling.hints import changes_anything, placed_pod
+from lib.scheduling.pod_groups import REJECTING, group_of
 
 log = logging.getLogger(__name__)
 
@@ -145,6 +146,8 @@ class SchedulingQueue:
         if kind == Kind.DELETED or skip_reason is not None:
             was_gated = uid in self._gated
             self.drop(uid)
+            if queued:
+                self._wake_group(queued.pod, now, event)
             if plugin:
                 self._gated[uid] = plugin, pod.spec.scheduler_name
                 if not was_gated:
@@ -161,18 +164,34 @@ class SchedulingQueue:
         return skip_reason
 
     def _wake(self, change: AnyChange, now: float) -> None:
-        """Move the unschedulable pods that a change could help."""
+        """Move the unschedulable pods that a change could help.
+
+        A node's heartbeat, for example, changes nothing that a decision depends on: it moves none.
+        """
+        if not changes_anything(change):
+            return
         what = "AssignedPod" if isinstance(change.object, Pod) else type(change.object).__name__
         for queued in self._pods.values():
             if queued.where == Where.UNSCHEDULABLE and self._may_help(change, queued):
                 self._move(queued, now, what + EVENTS[change.kind])
+
+    def _wake_group(self, gone: Pod, now: float, event: str) -> None:
+        """Move the unschedulable pods of the group of a pod that has gone: it may have been in their way."""
+        if group := group_of(gone):
+            for queued in self._pods.values():
+                if queued.where == Where.UNSCHEDULABLE and group_of(queued.pod) == group:
+                    self._move(queued, now, event)
 
     def _may_help(self, change: AnyChange, queued: QueuedPod) -> bool:
         """Ask the plugins that rejected a pod. For a plugin without hints, every change may help."""
         hints = self._hints[queued.pod.spec.scheduler_name]
         for name in queued.rejected_by:
             try:
-                if name not in hints or hints[name].queueing_hint(queued.pod, change):
+                if name == REJECTING:  # more of its group may be there now; what rejected those wakes all
+                    pod = placed_pod(change)
+                    if pod and group_of(pod) == group_of(queued.pod):
+                        return True
+                elif name not in hints or hints[name].queueing_hint(queued.pod, change):
                     return True
             except FAILURES:  # it is treated as a plugin without hints
                 about = {"pod": str(queued.pod)}

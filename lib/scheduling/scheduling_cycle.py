@@ -12,11 +12,15 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome, Rejection
 from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import Feasibility, FeasibleNodes
-from lib.scheduling.framework.interface import Code, Profile, Status, unschedulable
+from lib.scheduling.framework.interface import Code, PostFilterResult, Profile, Status, unschedulable
 from lib.scheduling.framework.runtime import FAILURES, SCHEDULING_CYCLE, Clock, Framework, Record
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.result_cache import ResultCache
 from lib.scheduling.scoring import Scores, Scoring
+
+PREEMPTED = Rejection(DefaultPreemption.name, unschedulable("preempted"))
+"""Why a pod that a Permit plugin held is rejected when a more important pod takes its room."""
 
 
 class Scheduler:
@@ -103,9 +107,35 @@ class Scheduler:
 
         result = self._framework.run_post_filter(decision, cache, filter_node)
         if result:
-            decision.nominated, decision.victims = result.node_name, result.victims
-            cache.nominator.add(decision.pod, result.node_name)  # its room is reserved from now on
-            cache.leaving.update(victim.metadata.uid for victim in result.victims)
+            self._nominate(decision, cache, result)
+
+    def _nominate(self, decision: Decision, cache: Cache, result: PostFilterResult) -> None:
+        """Keep the room that victims leave for the pod (preemption.go, prepareCandidate).
+
+        A victim that a Permit plugin holds isn't evicted: it isn't bound, so it is rejected. Less important
+        pods that are nominated to the node lose their nomination.
+        """
+        victims, held = result.victims, cache.held
+        decision.nominated = result.node_name
+        decision.victims = tuple(each for each in victims if each.metadata.uid not in held)
+        decision.preempted_held = tuple(each for each in victims if each.metadata.uid in held)
+        decision.lost_nomination = tuple(cache.nominator.less_important(decision.pod, result.node_name))
+        for other in decision.lost_nomination:
+            cache.nominator.delete(other)
+        cache.nominator.add(decision.pod, result.node_name)
+        cache.leaving.update(victim.metadata.uid for victim in victims)
+
+    def undo_preemption(self, decision: Decision, cache: Cache) -> None:
+        """Evict nobody for a decision that nominated its pod to a node: not all of its group has room."""
+        if decision.nominated:
+            cache.nominator.delete(decision.pod)
+            cache.leaving.difference_update(
+                each.metadata.uid for each in (*decision.victims, *decision.preempted_held)
+            )
+            for other in decision.lost_nomination:
+                cache.nominator.add(other, decision.nominated)
+        decision.nominated, decision.victims = "", ()
+        decision.preempted_held, decision.lost_nomination = (), ()
 
     def filter_node(self, pod: Pod, cache: Cache, node_name: str) -> Rejection | None:
         """The first rejection of one node by the filters, as the cache is now; None if the node fits."""
@@ -121,15 +151,22 @@ class Scheduler:
     def _permit(self, decision: Decision, cache: Cache, waited: float) -> None:
         rejection = self._framework.run_permit(decision, waited)
         decision.outcome, decision.reason = Outcome.SCHEDULED, ""
+        cache.held.discard(decision.pod.metadata.uid)
         if rejection and rejection.status.code == Code.WAIT:
             decision.outcome, decision.reason = Outcome.WAITING, ", ".join(rejection.status.reasons)
+            cache.held.add(decision.pod.metadata.uid)
         elif rejection:
             self._reject(decision, cache, rejection)
 
     def recheck_permit(self, decision: Decision, cache: Cache, waited: float) -> None:
-        """Ask Permit again about a pod that it holds. waited: for how many seconds it has been held."""
+        """Ask Permit again about a pod that it holds. waited: for how many seconds it has been held.
+
+        A pod that has been preempted meanwhile is rejected.
+        """
         try:
-            if decision.node_name in cache.nodes:
+            if decision.pod.metadata.uid in cache.leaving:
+                self._reject(decision, cache, PREEMPTED)
+            elif decision.node_name in cache.nodes:
                 self._permit(decision, cache, waited)
             else:
                 gone = unschedulable(f"node {decision.node_name} has gone")

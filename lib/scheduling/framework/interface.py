@@ -85,10 +85,26 @@ class PluginError(Exception):
 
 
 def checked(answer: Status | None) -> Status | None:
-    """A plugin's answer, if it is one. BadAnswerError when it is anything else."""
-    if answer is None or isinstance(answer, Status):
-        return answer
-    raise BadAnswerError(f"{short(answer)} is neither None nor a Status")
+    """The answer of a plugin. BadAnswerError if it is neither None nor a Status with a code and reasons."""
+    if answer is None:
+        return None
+    if not isinstance(answer, Status):
+        raise BadAnswerError(f"{short(answer)} is neither None nor a Status")
+    if not isinstance(answer.code, Code) or not isinstance(answer.reasons, tuple | list):
+        raise BadAnswerError(f"{short(answer)} needs a Code and a tuple of reasons")
+    for reason in answer.reasons:
+        if not isinstance(reason, str) or not (reason.isascii() or _is_text(reason)):
+            raise BadAnswerError(f"{short(reason)} is given as a reason, but isn't text")
+    return answer
+
+
+def _is_text(reason: str) -> bool:
+    """Whether UTF-8 can encode a string: a string of Python may hold half of a surrogate pair."""
+    try:
+        reason.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 @runtime_checkable

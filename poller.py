@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 
+import lib.startup  # noqa: F401  # first: where poller can't run, it says what to do
 from lib.questions.verbs import add_verbs
 from lib.service.app import Poller, main
 from lib.service.binding_cycle import Completed, Result
@@ -46,42 +47,42 @@ def place(poller: Poller) -> None:
 def finish(poller: Poller, completed: Iterable[Completed]) -> None:
     """What becomes of a pod, for each result of its binding cycle."""
     for each in completed:
-        decision, uid, now = each.decision, each.decision.pod.metadata.uid, time.monotonic()
-        match each.result:
-            case Result.BOUND:
-                poller.report.bound(decision)
-                poller.recorder.scheduled(decision)
-                poller.unconfirmed.add(decision, now, settled=True)
-                poller.queue.drop(uid)
-            case Result.NOT_WRITTEN:
-                poller.queue.drop(uid)
-            case Result.WAITING:  # its node is held; Permit is asked again at the next tick
-                poller.waiting_pods.hold(decision, now)
-                poller.queue.hold_for_permit(uid, decision.message)
-            case Result.UNSCHEDULABLE:  # tried again when something happens that could help it
-                poller.recorder.failed_scheduling(decision)
-                poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
-            case Result.REJECTED:
-                poller.report.rejected(decision)
-                poller.recorder.failed_scheduling(decision)
-                poller.wake_for_room_of(decision)
-                poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
-            case Result.TAKEN:
-                poller.report.taken(decision, each.why)
-                poller.free_room(decision)
-                poller.queue.drop(uid)
-            case Result.FAILED:  # tried again after a backoff
-                poller.report.not_bound(decision, each.error)
-                poller.free_room(decision)
-                poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
-            case Result.UNSETTLED:  # likewise; it may be on its node, and keeps its room until then
-                poller.report.not_bound(decision, each.error)
-                poller.unconfirmed.add(decision, now, settled=False)
-                poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
-            case Result.NOT_SENT:  # it stays active, and goes first at the next tick
-                poller.free_room(decision)
-            case Result.NOT_RECORDED:  # by the time that it can be written, it may not hold any more
-                poller.queue.requeue(uid, (), decision.message, now)
+        decision, result, now = each.decision, each.result, time.monotonic()
+        uid = decision.pod.metadata.uid
+        if result == Result.BOUND:
+            poller.report.bound(decision)
+            poller.recorder.scheduled(decision)
+            poller.unconfirmed.add(decision, now, settled=True)
+            poller.queue.drop(uid)
+        elif result == Result.NOT_WRITTEN:
+            poller.queue.drop(uid)
+        elif result == Result.WAITING:  # its node is held; Permit is asked again at the next tick
+            poller.waiting_pods.hold(decision, now)
+            poller.queue.hold_for_permit(uid, decision.message)
+        elif result == Result.UNSCHEDULABLE:  # tried again when something happens that could help it
+            poller.recorder.failed_scheduling(decision)
+            poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
+        elif result == Result.REJECTED:
+            poller.report.rejected(decision)
+            poller.recorder.failed_scheduling(decision)
+            poller.wake_for_room_of(decision)
+            poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
+        elif result == Result.TAKEN:
+            poller.report.taken(decision, each.why)
+            poller.free_room(decision)
+            poller.queue.drop(uid)
+        elif result == Result.FAILED:  # tried again after a backoff
+            poller.report.not_bound(decision, each.error)
+            poller.free_room(decision)
+            poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
+        elif result == Result.UNSETTLED:  # likewise; it may be on its node, and keeps its room until then
+            poller.report.not_bound(decision, each.error)
+            poller.unconfirmed.add(decision, now, settled=False)
+            poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
+        elif result == Result.NOT_SENT:  # it stays active, and goes first at the next tick
+            poller.free_room(decision)
+        elif result == Result.NOT_RECORDED:  # by the time that it can be written, it may not hold any more
+            poller.queue.requeue(uid, (), decision.message, now)
 
 
 def loop(poller: Poller) -> None:

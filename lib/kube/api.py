@@ -26,6 +26,7 @@ from tenacity import (
 )
 from tenacity.nap import sleep_using_event
 
+from lib import __version__
 from lib.kube.decoding import (
     Listing,
     Page,
@@ -73,6 +74,8 @@ MAX_LINE = 32 << 20
 """Bytes of a line of a watch: etcd holds no object of more than 1.5 MiB."""
 
 ACCEPT = (b"Accept", b"application/json"), (b"Accept-Encoding", b"gzip")
+
+USER_AGENT = b"User-Agent", f"poller/{__version__}".encode()
 
 LONGEST_WATCH = 300
 """Seconds after which the API server is asked to end a watch, which is then opened again."""
@@ -130,7 +133,7 @@ class Api:
             port = url.port or (443 if secure else 80)
             self._http = KeepAliveTransport(to_host(url.hostname or "", port, tls))
             self._server, self._prefix = httpx.URL(address), url.path.rstrip("/")
-        self._headers = (b"Host", self._server.netloc), *ACCEPT
+        self._headers = (b"Host", self._server.netloc), USER_AGENT, *ACCEPT
         self._stopping = stopping
         self._attempts, self._longest_pause, self._longest_answer = 5, LONGEST_WAIT, LONGEST_ANSWER
 

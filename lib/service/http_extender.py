@@ -7,6 +7,7 @@ from functools import lru_cache
 import httpx
 import msgspec
 
+from lib import __version__
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
 from lib.kube.in_flight import read_all
@@ -78,7 +79,7 @@ class HttpWire:
     def send(self, url: str, body: bytes) -> bytes:
         """POST some JSON; the JSON that is answered."""
         where = f"extender {url}"
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", "User-Agent": f"poller/{__version__}"}
         try:
             with self._http.stream(
                 "POST", url, content=body, headers=headers, extensions=self._extensions

@@ -1,4 +1,4 @@
-"""The stand-in volume controller: it binds claims, makes volumes after a while, and fails when it is told to."""
+"""The stand-in volume controller: it binds claims, makes volumes after a while, and fails when told to."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -19,6 +19,7 @@ from prometheus_client import (
     disable_created_metrics,
 )
 
+from lib import __version__
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.runtime import ERROR, SCHEDULING_CYCLE, SUCCESS, Record
@@ -150,6 +151,8 @@ class Metrics(Observer):
         )
 
     def _make_our_own(self) -> None:
+        build = Gauge("poller_build_info", "1, with poller's version.", ["version"], registry=self.registry)
+        build.labels(__version__).set(1)
         self._ticks = Counter("poller_ticks_total", "Ticks of the loop.", ["result"], registry=self.registry)
         self._tick_seconds = Histogram(
             "poller_tick_duration_seconds",

@@ -1,0 +1,263 @@
+"""The command line as it is given: each option stands here, and nowhere else.
+
+Each may also come from the environment: `--bind-workers` from POLLER_BIND_WORKERS.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from lib import __version__
+from lib.kube.lease import LeaderElection
+from lib.scheduling.queue import BackoffSettings
+from lib.service import option_types
+from lib.service.profiles import PolicyName
+from lib.service.telemetry.log import LogFormat
+from lib.service.telemetry.observer import Address
+
+DEFAULT_PROXY = "http://127.0.0.1:8001"
+"""Where `kubectl proxy` listens by default."""
+
+CLUSTER, PODS, LOOP = "Cluster", "Which pods, and how they are placed", "The loop"
+ELECTION, OUTPUT = "Leader election", "Output"
+"""The parts of --help."""
+
+
+class ExplainName(StrEnum):
+    """How decisions can be shown."""
+
+    TABLE = "table"
+    JSON = "json"
+
+
+def _option(part: str, what: str, *names: str, **more: Any) -> Any:
+    """An option. `show_default` is for those whose default is found elsewhere, in a file for example."""
+    return typer.Option(*names, help=what, rich_help_panel=part, show_envvar=False, **more)
+
+
+def _flag(part: str, what: str, *names: str) -> Any:
+    """An option without a value, and without a "--no-" form."""
+    return _option(part, what, *names)
+
+
+def _seconds(part: str, what: str, default: float) -> Any:
+    return _option(part, what, metavar="SECONDS", callback=option_types.seconds, show_default=f"{default:g}")
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"poller {__version__}")
+        raise typer.Exit
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandLine:
+    """What was given. None where the configuration file, or a default, decides."""
+
+    proxy: Annotated[
+        str | None,
+        _option(
+            CLUSTER,
+            "Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
+            metavar="URL",
+            callback=option_types.proxy_address,
+            show_default=DEFAULT_PROXY,
+        ),
+    ] = None
+    start_proxy: Annotated[
+        bool,
+        _flag(CLUSTER, "Start a kubectl proxy on a private socket, and stop it at the end.", "--start-proxy"),
+    ] = False
+    scheduler_name: Annotated[
+        str | None,
+        _option(
+            PODS,
+            "Schedule only pods with this spec.schedulerName.",
+            metavar="NAME",
+            callback=option_types.scheduler_name,
+            show_default="my-scheduler and random-scheduler",
+        ),
+    ] = None
+    namespace: Annotated[
+        list[str] | None,
+        _option(
+            PODS,
+            "Schedule only pods of this namespace, and evict no others. Can be given several times.",
+            metavar="NAMESPACE",
+            callback=option_types.namespaces,
+            show_default="all",
+        ),
+    ] = None
+    policy: Annotated[
+        PolicyName | None,
+        _option(
+            PODS,
+            "How to place the pods of --scheduler-name NAME: as kube-scheduler does, or at random.",
+            show_default="default",
+        ),
+    ] = None
+    plugin: Annotated[
+        list[Path] | None,
+        _option(
+            PODS,
+            "Add a policy of your own to the default plugins: a file with filter(pod, node), score(pod, node)"
+            " or both. Can be given several times.",
+            metavar="FILE.py",
+        ),
+    ] = None
+    config_file: Annotated[
+        Path | None,
+        _option(
+            PODS,
+            "A KubeSchedulerConfiguration, as kube-scheduler reads it.",
+            "--config",
+            metavar="FILE.yaml",
+            envvar="POLLER_CONFIG",
+        ),
+    ] = None
+    check_config: Annotated[
+        bool,
+        _flag(
+            PODS,
+            "Check the configuration, show which plugins run at each extension point, and exit.",
+            "--check-config",
+        ),
+    ] = False
+    no_preemption: Annotated[
+        bool,
+        _flag(PODS, "Disable preemption: never evict a pod to make room for another.", "--no-preemption"),
+    ] = False
+    seed: Annotated[int | None, _option(PODS, "Make the random choices repeatable.", metavar="NUMBER")] = None
+    bind_workers: Annotated[
+        int,
+        _option(
+            LOOP, "Send at most this many bindings, or events, at once.", metavar="NUMBER", min=1, max=256
+        ),
+    ] = 64
+    interval: Annotated[float, _seconds(LOOP, "How long to wait between two polls.", 1)] = 1.0
+    watch: Annotated[
+        bool,
+        _flag(
+            LOOP,
+            "Watch for changes instead of polling for them: a new pod is bound within milliseconds.",
+            "--watch",
+        ),
+    ] = False
+    pod_initial_backoff: Annotated[
+        float | None,
+        _seconds(
+            LOOP,
+            "Retry a pod after this time; each further retry waits twice as long.",
+            BackoffSettings.initial_backoff,
+        ),
+    ] = None
+    pod_max_backoff: Annotated[
+        float | None,
+        _seconds(LOOP, "The longest time between two retries.", BackoffSettings.max_backoff),
+    ] = None
+    pod_max_in_unschedulable_pods_duration: Annotated[
+        float,
+        _seconds(
+            LOOP,
+            "Retry an unschedulable pod after this time even if nothing has changed.",
+            BackoffSettings.unschedulable,
+        ),
+    ] = BackoffSettings.unschedulable
+    once: Annotated[
+        bool,
+        _flag(
+            LOOP,
+            "Do one pass and exit: 0 if all pods were placed, 3 if some were not, 1 if the API server"
+            " can't be reached.",
+            "--once",
+        ),
+    ] = False
+    dry_run: Annotated[
+        bool, _flag(LOOP, "Decide and report, but write nothing to the cluster.", "--dry-run")
+    ] = False
+    leader_elect: Annotated[
+        bool,
+        _flag(
+            ELECTION,
+            "Write only while holding the lease, so that several pollers can run and one of them leads.",
+            "--leader-elect",
+        ),
+    ] = False
+    leader_elect_lease_duration: Annotated[
+        float | None,
+        _seconds(
+            ELECTION,
+            "Take over a lease that hasn't been renewed for this time.",
+            LeaderElection.lease_duration,
+        ),
+    ] = None
+    leader_elect_renew_deadline: Annotated[
+        float | None,
+        _seconds(
+            ELECTION, "Exit if the lease can't be renewed for this time.", LeaderElection.renew_deadline
+        ),
+    ] = None
+    leader_elect_retry_period: Annotated[
+        float | None,
+        _seconds(ELECTION, "How often to try to acquire or renew the lease.", LeaderElection.retry_period),
+    ] = None
+    leader_elect_resource_name: Annotated[
+        str | None,
+        _option(
+            ELECTION,
+            "The lease's name: the same for all pollers that schedule the same pods.",
+            metavar="NAME",
+            show_default=LeaderElection.resource_name,
+        ),
+    ] = None
+    leader_elect_resource_namespace: Annotated[
+        str | None,
+        _option(
+            ELECTION,
+            "The lease's namespace.",
+            metavar="NAMESPACE",
+            show_default=LeaderElection.resource_namespace,
+        ),
+    ] = None
+    explain_as: Annotated[
+        ExplainName | None,
+        _option(
+            OUTPUT,
+            "Show each decision node by node, on standard output; json is one line for each.",
+            "--explain",
+            envvar="POLLER_EXPLAIN",
+        ),
+    ] = None
+    no_annotate: Annotated[
+        bool, _flag(OUTPUT, "Don't write the annotation poller/decision on pods.", "--no-annotate")
+    ] = False
+    listen: Annotated[
+        Address | None,
+        _option(
+            OUTPUT,
+            "Serve /healthz, /livez, /readyz and /metrics at this address; the host is 127.0.0.1 if there is"
+            " only a PORT.",
+            metavar="HOST:PORT",
+            parser=option_types.listen_address,
+        ),
+    ] = None
+    log_format: Annotated[
+        LogFormat, _option(OUTPUT, "Log lines as text for people, or as one JSON object each.")
+    ] = LogFormat.TEXT
+    verbose: Annotated[
+        bool,
+        _flag(OUTPUT, "Log each request, and why each node was rejected.", "--verbose", "-v"),
+    ] = False
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Show the version and exit.",
+            callback=_show_version,
+            is_eager=True,
+            show_envvar=False,
+        ),
+    ] = False

@@ -1,0 +1,44 @@
+"""Runs before anything else is imported, and only when poller is started as a program.
+
+Where Python is too old, or packages are missing, it ends poller with a sentence in place of a traceback.
+So it imports the standard library only, and even Python 3.8 can read it.
+"""
+
+import sys
+from importlib.util import find_spec
+
+OLDEST_PYTHON = (3, 11)
+
+MODULES = {
+    "durationpy": "durationpy",
+    "httptools": "httptools",
+    "httpx": "httpx",
+    "msgspec": "msgspec",
+    "prometheus-client": "prometheus_client",
+    "PyYAML": "yaml",
+    "rich": "rich",
+    "tenacity": "tenacity",
+    "typer": "typer",
+}
+"""The packages of requirements.txt, and the module that each is imported as."""
+
+WHAT_TO_DO = "Run scripts/install once, then start poller with .venv/bin/python poller.py"
+
+
+def check() -> None:
+    """SystemExit, with what to do, where poller can't run."""
+    if sys.version_info < OLDEST_PYTHON:
+        found, needed = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST_PYTHON))
+        sys.exit(
+            f"poller.py: {sys.executable} is Python {found}; poller needs {needed} or newer. {WHAT_TO_DO}"
+        )
+    missing = [package for package, module in MODULES.items() if find_spec(module) is None]
+    if missing:
+        sys.exit(
+            f"poller.py: {sys.executable} doesn't have these packages: {', '.join(missing)}. {WHAT_TO_DO}"
+        )
+
+
+check()
+# httpx imports a command line of its own, which poller doesn't use and which takes 50 ms.
+sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]

@@ -192,11 +192,11 @@ def test_a_broken_policy_stops_its_pod_and_nothing_else(cluster: Cluster, tmp_pa
     cluster.add_pod("plain")
     with cluster.running_poller("--plugin", str(file)) as poller:
         poller.says("default/glad is bound to n1")
-        poller.says("default/plain: plugin moody failed at moody.py:2: KeyError: 'mood'")
+        poller.says("default/plain: plugin moody failed at moody.py:2 for node n1: KeyError: 'mood'")
         cluster.kubectl("label", "pod", "plain", "mood=better")
         poller.says("default/plain is bound to n1")
     (event,) = cluster.events("FailedScheduling")
-    assert event["message"] == "plugin moody failed at moody.py:2: KeyError: 'mood'"
+    assert event["message"] == "plugin moody failed at moody.py:2 for node n1: KeyError: 'mood'"
 
 
 def test_a_file_that_is_no_policy_is_a_bad_option(servers: Cluster, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A policy of one's own: which files are good, and what is said of those that aren't."""
 
+import re
 from pathlib import Path
 from random import Random
 
@@ -82,11 +83,17 @@ class Careful:
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("def score(pod, node):\n    return 1 / 0", "plugin mine failed at mine.py:2: ZeroDivisionError"),
-        ("import sys\ndef score(pod, node): sys.exit(7)", "plugin mine failed at mine.py:2: SystemExit: 7"),
+        (
+            "def score(pod, node):\n    return 1 / 0",
+            "plugin mine failed at mine.py:2 for node n1: ZeroDivisionError",
+        ),
+        (
+            "import sys\ndef score(pod, node): sys.exit(7)",
+            "plugin mine failed at mine.py:2 for node n1: SystemExit: 7",
+        ),
         (
             "import json\ndef score(pod, node):\n    return json.loads('x')",
-            "plugin mine failed at mine.py:3: JSONDecodeError",
+            "plugin mine failed at mine.py:3 for node n1: JSONDecodeError",
         ),
         (
             "class F:\n    def filter(self, *_): return True",
@@ -100,7 +107,10 @@ class Careful:
             "from functools import partial\nscore = partial(lambda x, pod, node: x, 500)",
             "the function returned 500 for node n1, not a whole number",
         ),
-        ("def score(pod, node):\n    return pod.nmae", "plugin mine failed at mine.py:2: AttributeError"),
+        (
+            "def score(pod, node):\n    return pod.nmae",
+            "for node n1: AttributeError: pod has no nmae; did you mean name?",
+        ),
         (
             "def score(pod, node): return 101",
             "score at mine.py:1 returned 101 for node n1, not a whole",
@@ -121,6 +131,17 @@ def test_an_error_in_a_policy_fails_its_pods_cycle_and_names_the_line(
     decision = decide(tmp_path, source)
     assert decision.outcome == Outcome.ERROR
     assert said in decision.message
+
+
+def test_the_policys_part_of_the_traceback_is_there_for_who_wants_to_see_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    helper = "import json\ndef read():\n    return json.loads('x')\n"
+    decide(tmp_path, f"{helper}def score(pod, node):\n    return read()")
+    (said,) = caplog.messages
+    assert re.findall(r"mine.py\", line (\d+), in (\w+)", said) == [("5", "score"), ("3", "read")]
+    assert said.startswith("plugin mine failed:\n")
 
 
 @pytest.mark.parametrize(

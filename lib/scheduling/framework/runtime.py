@@ -35,6 +35,7 @@ from lib.scheduling.framework.interface import (
     checked,
     unschedulable,
 )
+from lib.scheduling.framework.position import position_in
 from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
 
 log = logging.getLogger(__name__)
@@ -226,17 +227,31 @@ class Framework:
     # --- errors -----------------------------------------------------------------------------------------
 
     def blame(self, error: BaseException) -> str:
-        """Which plugin failed, where in its source, and why; in one line."""
+        """Which plugin failed, where in its source, for which node, and why; in one line.
+
+        The plugin's part of the traceback is logged for those who want to see more.
+        """
         if isinstance(error, ExtenderError | PluginError):
             return str(error)
         who = f"plugin {self.running.name}" if self.running else "poller itself"
         if isinstance(error, BadAnswerError):
             return f"{who} failed: {error}"
-        frames = traceback.extract_tb(error.__traceback__)
         source = _source_of(self.running) if self.running else ""
-        own_frames = [frame for frame in frames if frame.filename == source]
-        last = (own_frames or frames)[-1]  # the plugin's own line, not one of a library that it calls
-        return f"{who} failed at {Path(last.filename).name}:{last.lineno}: {describe(error)}"
+        position = position_in({source}, traceback.walk_tb(error.__traceback__))
+        if not position:  # it failed before its own code was reached, or isn't written in Python
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            return f"{who} failed at {Path(last.filename).name}:{last.lineno}: {describe(error)}"
+        log.debug("%s failed:\n%s", who, _frames_from(source, error), extra={"pod": position.pod})
+        node = f" for node {position.node}" if position.node else ""
+        return f"{who} failed at {Path(position.file).name}:{position.line}{node}: {describe(error)}"
+
+
+def _frames_from(source: str, error: BaseException) -> str:
+    """The traceback from a file's first frame on, as Python prints it."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    while frames and frames[0].filename != source:
+        frames.pop(0)
+    return "".join(traceback.format_list(frames)).rstrip()
 
 
 def describe(error: BaseException) -> str:

@@ -3,7 +3,7 @@
 
 Which pods have no node yet? Which node is best for each? Tell the API server, wait, ask again.
 
-Each name here is explained where it is defined: the parts of `Poller` in lib/service/app.py, the scheduling
+Each name here is explained where it is defined: the parts of `Poller` in lib/service/steps.py, the scheduling
 cycle in lib/scheduling/scheduling_cycle.py, the binding cycle in lib/service/binding_cycle.py.
 """
 
@@ -13,9 +13,10 @@ from functools import partial
 
 import lib.startup  # noqa: F401  # first: where poller can't run, it says what to do
 from lib.questions.verbs import add_verbs
-from lib.service.app import Poller, main
+from lib.service.app import main
 from lib.service.binding_cycle import Completed, Result
 from lib.service.options import run_with_options
+from lib.service.steps import Poller
 
 
 def tick(poller: Poller) -> None:

@@ -1,52 +1,40 @@
-"""What is around the loop: the parts it is made of, waiting for an API server that is away, exit statuses."""
+"""What is around the loop: its parts are made and connected, and its end becomes an exit status."""
 
 import gc
-import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from dataclasses import dataclass
 from math import inf
 from random import Random
 
-from msgspec.structs import replace
-from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
-
 from lib.kube.api import Api
-from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.errors import ApiError
 from lib.kube.informer import Informer
-from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
-from lib.kube.source import ClusterSource, PollingSource
+from lib.kube.source import PollingSource
 from lib.kube.writer import Writer
 from lib.scheduling.cache import Cache
-from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.needs import needs_of
 from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import Handle
-from lib.scheduling.pod_groups import batches, schedule_pod_group
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.binding_cycle import BindingCycle
 from lib.service.http_extender import connected
 from lib.service.leader_election import elected
-from lib.service.lookups import look_up
 from lib.service.options import Options
 from lib.service.policy_watch import watching
 from lib.service.profiles import profiles_for
 from lib.service.recorder import MAX_FLUSH_SECONDS, Recorder
 from lib.service.shutdown import Shutdown, Stopped, on_signal
+from lib.service.steps import Poller
 from lib.service.telemetry.log import set_up_logging
 from lib.service.telemetry.observer import ListenError, observing
 from lib.service.telemetry.report import Report
-from lib.service.unconfirmed import UnconfirmedBinding, UnconfirmedBindings
+from lib.service.unconfirmed import UnconfirmedBindings
 from lib.service.write_gate import WriteGate
-
-log = logging.getLogger("poller")
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once; NO_START also of others, when the address to listen at is taken, say."""
@@ -54,246 +42,9 @@ ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 LEASE_LOST = 1
 """Exit status of a leader that is one no longer: whoever started it may start it again."""
 
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds between two tries to reach an API server that isn't there, unless the interval says otherwise."""
-
 OBJECTS_BEFORE_COLLECTION = 100_000
 """Python looks for garbage when there are so many more objects than the last time. A list of pods is many
 objects, and none of them is garbage."""
-
-
-@dataclass
-class Poller:
-    """What the loop reads from, decides with, writes through, and whom it tells.
-
-    proxy: a kubectl proxy of our own, if we have one. leads: whether it is us who place pods. unreadable:
-    how many pods of ours can't be read, as of the last poll.
-    """
-
-    options: Options
-    source: ClusterSource
-    cache: Cache
-    queue: SchedulingQueue
-    schedulers: Mapping[str, Scheduler]
-    waiting_pods: WaitingPods
-    binding_cycle: BindingCycle
-    recorder: Recorder
-    report: Report
-    unconfirmed: UnconfirmedBindings
-    writer: Writer
-    gate: WriteGate
-    shutdown: Shutdown
-    leads: Callable[[], bool]
-    proxy: OwnProxy | None
-    unreadable: int = 0
-
-    # --- the loop ---------------------------------------------------------------------------------------
-
-    def run_tick(self, tick: Callable[["Poller"], None]) -> None:
-        """Run a tick; again while the API server is away. With --once, one time: ApiError if that fails."""
-        if self.options.once:
-            self._try_tick(tick)
-            return
-        interval = self.options.interval
-        first, longest = min(interval, FIRST_PAUSE), max(interval, LONGEST_PAUSE)
-        Retrying(
-            retry=retry_if_exception_type(ApiError),
-            wait=wait_exponential_jitter(multiplier=first, max=longest),
-            before_sleep=lambda state: self.report.rests(state.upcoming_sleep),
-            sleep=self.shutdown.wait,
-        )(self._try_tick, tick)
-        self.shutdown.raise_if_stopped()
-
-    def _try_tick(self, tick: Callable[["Poller"], None]) -> None:
-        self.report.tick_began()
-        try:
-            if self.proxy:
-                self.proxy.revive()
-            tick(self)
-        except ApiError as error:
-            self.report.trouble(error)
-            raise
-        self.report.tick_done(self.queue, self.cache)
-
-    def wait(self) -> None:
-        """Wait until it is worth polling again."""
-        pause = self.options.interval
-        if self.options.watch:  # it hears of no change when a pod has backed off, nor when we come to lead
-            pause = min(pause, self.queue.next_in(time.monotonic()) if self.leads() else FIRST_PAUSE)
-        self.report.rests(pause)
-        self.source.wait(pause)
-
-    @property
-    def unplaced(self) -> int:
-        """How many pods of ours have no node yet."""
-        return self.unreadable + len(self.queue)
-
-    # --- changes ----------------------------------------------------------------------------------------
-
-    def changes(self) -> Iterator[AnyChange]:
-        """What has changed since the last tick, each change to be applied before the next is asked for.
-
-        Room that is free again is the deletion of the pod that had it: kube-scheduler's AssignedPodDelete.
-        """
-        delta = self.source.poll()
-        self.unreadable = delta.unplaceable
-        self.report.unreadable(delta.unreadable)
-        bound = self.cache.assumed - self.queue.uids()  # by us, as far as we know, and not seen there yet
-        for change in delta.changes:
-            pod = unassigned_pod(change)
-            is_gone = change.kind == Kind.DELETED
-            room = self._room_of(pod) if pod and is_gone else None
-            if pod and is_gone and pod.metadata.uid in self.queue.uids():
-                self._forget_unsettled(pod)
-            self.unconfirmed.apply(change)
-            if (
-                pod
-                and not is_gone
-                and pod.metadata.uid in bound
-                and not (delta.complete or self.options.dry_run)
-            ):
-                continue  # a stale event, from before our binding
-            yield change
-            if pod and room:
-                yield _deletion(pod, room)
-        if delta.complete and not self.options.dry_run:
-            for pod, node_name in self.cache.assumed_pods(bound):
-                yield _deletion(pod, node_name)  # it isn't there: it was deleted in the meantime
-        for binding in self.unconfirmed.overdue(time.monotonic()):
-            yield from self._look_up(binding)
-        self.report.looked(self.queue, self.cache)
-
-    def _look_up(self, binding: UnconfirmedBinding) -> Iterator[AnyChange]:
-        """What has become of a pod that should have been seen on its node, and wasn't."""
-        decision, pod, uid = binding.decision, binding.decision.pod, binding.decision.pod.metadata.uid
-        try:
-            now = self.writer.look_up(pod)
-        except ApiError as error:  # it is looked up again after as long
-            self.report.warning(f"{pod} can't be looked up: {error}")
-            return
-        self.unconfirmed.pop(uid)
-        if now and now.spec.node_name:
-            yield Change(Kind.ADDED, now)
-            return
-        if now or not binding.settled:
-            self.free_room(decision)
-        else:
-            yield _deletion(pod, decision.node_name or "")
-        if now and uid not in self.queue.uids():
-            what = f"{pod} was said to be bound to {decision.node_name}, but it isn't: it is tried again"
-            self.report.warning(what)
-            yield Change(Kind.ADDED, now)
-
-    def _room_of(self, pod: Pod) -> str | None:
-        """The node on which room is kept for a pod that has gone from those without a node."""
-        uid = pod.metadata.uid
-        if uid in self.cache.assumed and (uid in self.queue.uids() or self.options.dry_run):
-            return self.cache.node_of(pod)
-        return self.cache.nominator.node_of(pod)
-
-    def _forget_unsettled(self, pod: Pod) -> None:
-        """Undo a binding that may have been written, of a pod that is decided on again or has gone."""
-        if pod.metadata.uid not in self.cache.assumed or pod.metadata.uid in self.waiting_pods:
-            return
-        binding = self.unconfirmed.pop(pod.metadata.uid)
-        if binding:
-            self.scheduler_of(pod).unreserve_and_forget(binding.decision, self.cache)
-        else:
-            self.cache.forget(pod)
-
-    def free_room(self, decision: Decision) -> None:
-        """Undo a decision: unreserve and forget, and wake the pods that its room could help."""
-        self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
-        self.wake_for_room_of(decision)
-
-    def wake_for_room_of(self, decision: Decision) -> None:
-        """Wake the pods that could use the room that a decision no longer takes.
-
-        Room that others have made for this pod stays nominated.
-        """
-        assert decision.node_name
-        if decision.nominated_before:
-            self.cache.nominator.add(decision.pod, decision.nominated_before)
-        self.queue.apply(_deletion(decision.pod, decision.node_name), time.monotonic())
-
-    # --- decisions --------------------------------------------------------------------------------------
-
-    @contextmanager
-    def writing(self) -> Iterator[None]:
-        """A block that writes. A signal doesn't end it, but for what is `interruptible` in it.
-
-        Raises the ApiError that ended the writing, when the block is through.
-        """
-        self.gate.error = None
-        with self.shutdown.held():
-            yield
-        if self.gate.error:
-            raise self.gate.error
-
-    def ready(self) -> Iterator[list[Pod]]:
-        """The pods to try now, in their order: each alone, or with all of its group.
-
-        There are no more once nothing can be written.
-        """
-        with self.shutdown.interruptible():
-            pods = self.queue.ready(time.monotonic())
-            if pods:
-                profiles = [each.profile for each in self.schedulers.values()]
-                look_up(needs_of(pods, self.cache, profiles), self.source.listers, self.cache, self.report)
-        for batch in batches(pods):
-            if self.gate.closed:
-                break
-            yield batch
-
-    def schedule(self, pods: list[Pod]) -> list[Decision]:
-        """Decide for a pod, or for a group; each decision counts before the next is made."""
-        with self.shutdown.interruptible():
-            for pod in pods:
-                self._forget_unsettled(pod)
-            nominated = [self.cache.nominator.node_of(pod) for pod in pods]
-            try:
-                decisions = schedule_pod_group(pods, self.cache, self.schedulers)
-            except Exception as error:
-                decisions = self._failed(pods, error)
-            for decision, node_name in zip(decisions, nominated, strict=True):
-                decision.nominated_before = node_name or ""
-                self._decided(decision)
-            return decisions
-
-    def _failed(self, pods: list[Pod], error: Exception) -> list[Decision]:
-        """What a batch comes to that failed in an unforeseen way: it costs these pods alone."""
-        log.debug("%s could not be decided on", " and ".join(map(str, pods)), exc_info=error)
-        for pod in pods:
-            self.cache.forget(pod)
-        what = f"deciding failed: {type(error).__name__}: {error}"
-        return [Decision(pod, Outcome.ERROR, all_nodes=len(self.cache.nodes), reason=what) for pod in pods]
-
-    def recheck_permit(self) -> list[Decision]:
-        """The decisions that no Permit plugin makes wait any longer."""
-        with self.shutdown.interruptible():
-            unassigned = self.queue.uids()
-            decisions = self.waiting_pods.recheck_permit(self.cache, unassigned, time.monotonic())
-            for decision in decisions:
-                if decision.outcome != Outcome.SCHEDULED:
-                    self.wake_for_room_of(decision)
-                self._decided(decision)
-            return decisions
-
-    def _decided(self, decision: Decision) -> None:
-        decision.attempt, decision.queued = self.queue.attempt(decision.pod.metadata.uid)
-        self.report.decided(decision)
-
-    def scheduler_of(self, pod: Pod) -> Scheduler:
-        """The scheduler that a pod names."""
-        return self.schedulers[pod.spec.scheduler_name]
-
-
-def _deletion(pod: Pod, node_name: str) -> Change[Pod]:
-    """That a pod leaves the room it had on a node."""
-    return Change(Kind.DELETED, replace(pod, spec=replace(pod.spec, node_name=node_name)), pod)
-
-
-# --- around the loop ------------------------------------------------------------------------------------
 
 
 @contextmanager

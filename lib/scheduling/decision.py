@@ -50,8 +50,7 @@ class Decision:
     post_filter_message: what PostFilter plugins said.
     nominated: the node that will have room when the victims have left it. victims: the pods to be evicted.
     preempted_held: victims that a Permit plugin holds: they are rejected, not evicted. lost_nomination: less
-    important pods that were nominated to that node and are no more. nominated_before: where room was made
-    for the pod before this attempt. state: what plugins kept.
+    important pods that were nominated to that node and are no more. state: what plugins kept.
     began, ended: when this attempt did, its binding included; binding: how long it took until that was heard
     to be written; all in seconds. attempt: which one of this pod it is. queued: when the pod was.
     """
@@ -75,7 +74,6 @@ class Decision:
     ended: float = 0.0
     binding: float = 0.0
     attempt: int = 1
-    nominated_before: str = ""
     queued: float = 0.0
 
     @property

@@ -182,13 +182,8 @@ class Poller:
         self.wake_for_room_of(decision)
 
     def wake_for_room_of(self, decision: Decision) -> None:
-        """Wake the pods that could use the room that a decision no longer takes.
-
-        Room that others have made for this pod stays nominated.
-        """
+        """Wake the pods that could use the room that a decision no longer takes."""
         assert decision.node_name
-        if decision.nominated_before:
-            self.cache.nominator.add(decision.pod, decision.nominated_before)
         self.queue.apply(_deletion(decision.pod, decision.node_name), time.monotonic())
 
     # --- decisions --------------------------------------------------------------------------------------
@@ -225,13 +220,11 @@ class Poller:
         with self.shutdown.interruptible():
             for pod in pods:
                 self._forget_unsettled(pod)
-            nominated = [self.cache.nominator.node_of(pod) for pod in pods]
             try:
                 decisions = schedule_pod_group(pods, self.cache, self.schedulers)
             except Exception as error:
                 decisions = self._failed(pods, error)
-            for decision, node_name in zip(decisions, nominated, strict=True):
-                decision.nominated_before = node_name or ""
+            for decision in decisions:
                 self._decided(decision)
             return decisions
 

@@ -88,3 +88,29 @@ def test_while_a_pod_is_resized_the_most_it_may_have_counts(
     asked: str, allotted: str, given: str, infeasible: bool, cpu: int
 ) -> None:
     assert resized(asked, allotted, given, infeasible) == {"cpu": cpu}
+
+
+@pytest.mark.parametrize(
+    ("asked", "allotted", "given", "infeasible", "cpu"),
+    [
+        ("1", None, None, False, 1000),
+        ("2", "1", "1", False, 2000),
+        ("100m", "2", "1", False, 2000),
+        ("100m", "100m", "2", False, 2000),
+        ("64", "1", "1", True, 1000),
+    ],
+)
+def test_a_resize_of_the_pod_as_a_whole_counts_alike(
+    asked: str, allotted: str | None, given: str | None, infeasible: bool, cpu: int
+) -> None:
+    """Source: k8s.io/component-helpers/resource/helpers.go, PodRequests, with a pod's own status."""
+    status: dict[str, Any] = {}
+    if given:
+        status = {
+            "allocatedResources": {"cpu": allotted, "memory": "1Gi"},
+            "resources": {"requests": {"cpu": given}},
+        }
+    if infeasible:
+        status["conditions"] = [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]
+    spec = {"containers": [{"name": "main"}], "resources": {"requests": {"cpu": asked}}}
+    assert pod_requests(read(Pod, {"metadata": {}, "spec": spec, "status": status})) == {"cpu": cpu}

@@ -33,6 +33,13 @@ NOWHERE = Api("http://127.0.0.1:1", threading.Event())
 
 ONLY_THERE = {("preEnqueue", "DefaultPreemption")}
 """There a pod is kept out of the queue while its victims are being deleted; poller deletes them at once."""
+ONLY_THERE |= {
+    (point, "DynamicResources")
+    for point in ("preEnqueue", "filter", "postFilter", "preScore", "score", "reserve", "preBind")
+}
+"""There it allocates devices; poller's only holds the pods that need some, at preFilter."""
+ONLY_THERE |= {("preScore", "VolumeBinding"), ("score", "VolumeBinding")}
+"""There it scores by storage capacity where a feature gate is on, which it isn't by default."""
 ONLY_HERE = {("preScore", "ImageLocality")}
 
 

@@ -219,6 +219,8 @@ def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:
         "TaintToleration",
         "NodeAffinity",
         "NodePorts",
+        "NodeDeclaredFeatures",
+        "DynamicResources",
         "NodeResourcesFit",
         "NodeResourcesBalancedAllocation",
         "ImageLocality",

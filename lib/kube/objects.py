@@ -102,6 +102,12 @@ class ContainerPort(Object):
     protocol: str = "TCP"
 
 
+class ContainerRestartRule(Object):
+    """What is done when a container exits, such as "Restart" or "RestartAllContainers"."""
+
+    action: str = ""
+
+
 class Container(Object):
     """A container, or an init container; `restart_policy` "Always" makes the latter a sidecar."""
 
@@ -110,6 +116,7 @@ class Container(Object):
     resources: ResourceRequirements = msgspec.field(default_factory=ResourceRequirements)
     ports: list[ContainerPort] = []
     restart_policy: str = ""
+    restart_policy_rules: list[ContainerRestartRule] = []
 
 
 class ImageVolumeSource(Object):
@@ -287,6 +294,12 @@ class SchedulingGate(Object):
     name: str = ""
 
 
+class PodResourceClaim(Object):
+    """Names a claim to devices (dynamic resource allocation)."""
+
+    name: str = ""
+
+
 class PodSpec(Object):
     """What a pod asks for."""
 
@@ -304,6 +317,9 @@ class PodSpec(Object):
     topology_spread_constraints: list[TopologySpreadConstraint] = []
     volumes: list[Volume] = []
     scheduling_gates: list[SchedulingGate] = []
+    host_network: bool = False
+    host_users: bool | None = None
+    resource_claims: list[PodResourceClaim] = []
 
 
 class PodCondition(Object):
@@ -333,6 +349,8 @@ class PodStatus(Object):
     container_statuses: list[ContainerStatus] = []
     init_container_statuses: list[ContainerStatus] = []
     conditions: list[PodCondition] = []
+    resources: ResourceRequirements | None = None
+    allocated_resources: dict[str, Quantity] = {}
 
 
 class Pod(Object, tag_field="kind", tag=True, eq=False):
@@ -377,6 +395,7 @@ class NodeStatus(Object):
 
     allocatable: dict[str, Quantity] = {}
     images: list[ContainerImage] = []
+    declared_features: list[str] = []
 
 
 class Node(Object, tag_field="kind", tag=True, eq=False):

@@ -15,7 +15,7 @@ from lib.kube.selectors import selects
 from lib.scheduling.affinity import Namespaces
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.nominator import Nominator, pod_key
-from lib.scheduling.pod_groups import Group, group_of
+from lib.scheduling.pod_groups import Group, present_in
 from lib.scheduling.removed_pods import RemovedPods
 from lib.scheduling.volumes.storage import Storage
 from lib.scheduling.workloads import Workloads
@@ -122,7 +122,7 @@ class Cache:
         self.nominator.delete(pod)
         self._assigned[pod_key(pod)] = pod, node_name
         self._priorities[pod.spec.priority] += 1
-        if group := _present_in(pod):
+        if group := present_in(pod):
             self._members[group] += 1
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
@@ -137,7 +137,7 @@ class Cache:
         self._priorities[old.spec.priority] -= 1
         if not self._priorities[old.spec.priority]:
             del self._priorities[old.spec.priority]
-        if group := _present_in(old):
+        if group := present_in(old):
             self._members[group] -= 1
             if not self._members[group]:
                 del self._members[group]
@@ -217,7 +217,7 @@ class Cache:
     def count_members(self, group: Group) -> int:
         """How many pods of a group have a node; those that are being deleted or preempted don't count."""
         preempted = (self._assigned[uid][0] for uid in self.leaving if uid in self._assigned)
-        return self._members[group] - sum(_present_in(pod) == group for pod in preempted)
+        return self._members[group] - sum(present_in(pod) == group for pod in preempted)
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod is being preempted: it has been evicted, or is about to be."""
@@ -299,8 +299,3 @@ class MatchingPodCounts:
             and pod.metadata.deletion_timestamp is None
             and selects(self._selector, pod.metadata.labels)
         )
-
-
-def _present_in(pod: Pod) -> Group | None:
-    """The group that a pod counts in as present."""
-    return None if pod.metadata.deletion_timestamp else group_of(pod)

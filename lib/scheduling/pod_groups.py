@@ -49,6 +49,11 @@ def group_of(pod: Pod) -> Group | None:
     return None
 
 
+def present_in(pod: Pod) -> Group | None:
+    """The group in which a pod counts as present: one that is being deleted doesn't."""
+    return None if pod.metadata.deletion_timestamp else group_of(pod)
+
+
 def batches(pods: Iterable[Pod]) -> Iterator[list[Pod]]:
     """The pods in order, one by one, but all pods of a group together, at the place of the first."""
     together: dict[object, list[Pod]] = {}

@@ -75,7 +75,7 @@ def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
             _add(at_once, wanted(container))
             _raise_to(starting, at_once)
     _raise_to(running, starting)
-    running |= {name: each for name, each in pod.spec.resources.requests.items() if is_pod_level(name)}
+    running |= _pod_level(pod)
     _add(running, pod.spec.overhead)
     return amounts(running)
 
@@ -88,8 +88,7 @@ def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
     statuses = [*pod.status.container_statuses, *pod.status.init_container_statuses]
     if not any(status.resources for status in statuses):
         return {}
-    pending = next((each for each in pod.status.conditions if each.type == "PodResizePending"), None)
-    in_vain = pending is not None and pending.reason == "Infeasible"
+    in_vain = _resize_is_infeasible(pod)
     asked = {each.name: each for each in [*pod.spec.containers, *pod.spec.init_containers]}
     found: dict[str, dict[str, int]] = {}
     for status in statuses:
@@ -102,6 +101,27 @@ def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
         _raise_to(counts, status.allocated_resources)
         found[status.name] = counts
     return found
+
+
+def _pod_level(pod: Pod) -> dict[str, int]:
+    """What is requested for a pod as a whole. While it is resized, the largest of what counts, as above.
+
+    Only resources that the spec names count.
+    """
+    asked: dict[str, int] = {
+        name: each for name, each in pod.spec.resources.requests.items() if is_pod_level(name)
+    }
+    if pod.status.resources is None:
+        return asked
+    counts: dict[str, int] = {} if _resize_is_infeasible(pod) else dict(asked)
+    _raise_to(counts, pod.status.resources.requests)
+    _raise_to(counts, pod.status.allocated_resources)
+    return {name: counts.get(name, 0) for name in asked}
+
+
+def _resize_is_infeasible(pod: Pod) -> bool:
+    pending = next((each for each in pod.status.conditions if each.type == "PodResizePending"), None)
+    return pending is not None and pending.reason == "Infeasible"
 
 
 def is_pod_level(name: str) -> bool:

@@ -111,7 +111,12 @@ class Recorder:
                 PendingWrite(victim, "preemption", partial(writer.evict, victim, pod, where, now))
                 for victim in decision.victims
             ]
-        writes.append(PendingWrite(pod, "event", partial(writer.record_failed, pod, message, now)))
+            writes += [
+                PendingWrite(other, "nomination", partial(writer.nominate, other, ""))
+                for other in decision.lost_nomination
+            ]
+        event = decision.event_message
+        writes.append(PendingWrite(pod, "event", partial(writer.record_failed, pod, event, now)))
         self._failed[pod.metadata.uid] = FailureRecords(decision, writes)
 
     # --- writing it -------------------------------------------------------------------------------------

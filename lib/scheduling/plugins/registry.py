@@ -9,9 +9,11 @@ from lib.scheduling.extender import Extenders
 from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
+from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.image_locality import ImageLocality
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
+from lib.scheduling.plugins.node_declared_features import NodeDeclaredFeatures
 from lib.scheduling.plugins.node_name import NodeName
 from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.node_ports import NodePorts
@@ -43,9 +45,11 @@ DEFAULT_PLUGINS: Mapping[str, int] = {
     "VolumeZone": 0,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,
+    "DynamicResources": 0,
     "DefaultPreemption": 0,
     "NodeResourcesBalancedAllocation": 1,
     "ImageLocality": 1,
+    "NodeDeclaredFeatures": 0,
     "DefaultBinder": 0,
 }
 """kube-scheduler's, in its order, with their weights (pkg/scheduler/apis/config/v1/default_plugins.go)."""
@@ -89,9 +93,11 @@ PLUGINS: Mapping[str, Maker] = {
     "VolumeZone": _by_itself(VolumeZone),
     "PodTopologySpread": _by_itself(PodTopologySpread),
     "InterPodAffinity": _by_itself(InterPodAffinity),
+    "DynamicResources": _by_itself(DynamicResources),
     "DefaultPreemption": lambda handle, arguments: DefaultPreemption(handle.extenders, **arguments),
     "NodeResourcesBalancedAllocation": _by_itself(NodeResourcesBalancedAllocation),
     "ImageLocality": _by_itself(ImageLocality),
+    "NodeDeclaredFeatures": _by_itself(NodeDeclaredFeatures),
     "DefaultBinder": _by_itself(DefaultBinder),
     "NodeNumber": _by_itself(NodeNumber),
     "Random": lambda handle, _: Random(handle.random),

@@ -17,15 +17,9 @@ from lib.service.config.profiles import KubeSchedulerProfile, PluginConfig
 from lib.service.policies import Policy
 
 LACKING = {
-    "DynamicResources",
     "GangScheduling",
-    "NodeDeclaredFeatures",
-    "NodeVolumeLimits",
     "PodGroupPodsCount",
     "TopologyPlacementGenerator",
-    "VolumeBinding",
-    "VolumeRestrictions",
-    "VolumeZone",
 }
 """kube-scheduler's plugins that poller hasn't."""
 

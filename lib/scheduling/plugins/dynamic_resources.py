@@ -1,0 +1,36 @@
+"""DynamicResources: a pod with resource claims is held, for poller can't allocate devices.
+
+kube-scheduler's plugin of this name allocates them (pkg/scheduler/framework/plugins/dynamicresources).
+Without it, a pod that is bound would wait on its node for devices that nobody allocates.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lib.kube.changes import AnyChange
+from lib.kube.objects import Pod
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
+
+NOT_SUPPORTED = unresolvable("the pod has spec.resourceClaims, and poller can't allocate devices")
+
+
+@dataclass(frozen=True)
+class DynamicResources:
+    """Rejects pods with resource claims."""
+
+    name: str = "DynamicResources"
+    reads: ClassVar = DependsOn.NODES
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """Whether it has claims."""
+        return bool(pod.spec.resource_claims)
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """Nothing helps."""
+        return False
+
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status:
+        """Reject a pod with claims on all nodes."""
+        return NOT_SUPPORTED if pod.spec.resource_claims else SKIP

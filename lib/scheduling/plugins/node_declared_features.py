@@ -1,0 +1,62 @@
+"""NodeDeclaredFeatures: a pod that needs a feature of the kubelet goes to nodes that declare it.
+
+Source: pkg/scheduler/framework/plugins/nodedeclaredfeatures/nodedeclaredfeatures.go; what a pod needs,
+k8s.io/component-helpers/nodedeclaredfeatures/features
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lib.kube.changes import AnyChange
+from lib.kube.objects import Pod
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
+from lib.scheduling.hints import new_node, old_node
+from lib.scheduling.node_info import NodeInfo
+
+NOT_DECLARED = unresolvable("node(s) didn't match Pod's required features")
+
+RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_HOST_NETWORK = "UserNamespacesHostNetworkSupport"
+
+
+@dataclass(frozen=True)
+class NodeDeclaredFeatures:
+    """Filters out nodes whose status doesn't declare all features that the pod needs."""
+
+    name: str = "NodeDeclaredFeatures"
+    reads: ClassVar = DependsOn.NODES
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """The features that it needs."""
+        return required_features(pod)
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A new node, or one that declares other features than before."""
+        node, before = new_node(change), old_node(change)
+        if node is None:
+            return False
+        return before is None or before.node.status.declared_features != node.node.status.declared_features
+
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
+        """Find the features that the pod needs; most need none."""
+        state[self.name] = required_features(pod)
+        return None if state[self.name] else SKIP
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node that lacks one of them."""
+        return None if state[self.name].issubset(node.node.status.declared_features) else NOT_DECLARED
+
+
+def required_features(pod: Pod) -> frozenset[str]:
+    """The names of the features that a pod needs."""
+    required = set()
+    containers = [*pod.spec.containers, *pod.spec.init_containers]
+    if any(
+        rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules
+    ):
+        required.add(RESTART_ALL_CONTAINERS)
+    if pod.spec.host_network and pod.spec.host_users is False:
+        required.add(USER_NAMESPACES_HOST_NETWORK)
+    return frozenset(required)

@@ -38,8 +38,8 @@ ONLY_THERE |= {
     for point in ("preEnqueue", "filter", "postFilter", "preScore", "score", "reserve", "preBind")
 }
 """There it allocates devices; poller's only holds the pods that need some, at preFilter."""
-ONLY_THERE |= {("preScore", "VolumeBinding"), ("score", "VolumeBinding")}
-"""There it scores by storage capacity where a feature gate is on, which it isn't by default."""
+ONLY_THERE |= {(point, "VolumeBinding") for point in ("preScore", "score", "preBind")}
+"""There it scores by storage capacity if a feature gate is on (by default it is off), and writes at preBind."""
 ONLY_HERE = {("preScore", "ImageLocality")}
 
 

@@ -39,7 +39,7 @@ ONLY_THERE |= {
 }
 """There it allocates devices; poller's only holds the pods that need some, at preFilter."""
 ONLY_THERE |= {(point, "VolumeBinding") for point in ("preScore", "score", "preBind")}
-"""There it scores by storage capacity if a feature gate is on (by default it is off), and writes at preBind."""
+"""There it scores if a feature gate is on that is off by default, and writes at preBind."""
 ONLY_HERE = {("preScore", "ImageLocality")}
 
 

@@ -1,9 +1,11 @@
 """Extenders: a small real one beside poller, asked as kube-scheduler would ask it."""
 
 import json
+import socket
 import ssl
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +147,8 @@ def test_one_that_fails_fails_the_pods_cycle_unless_it_is_ignorable(
     cluster.add_node("n1")
     cluster.add_pod("web")
     with extender({"filter": answer}) as running:
-        options = {"urlPrefix": running.url, "filterVerb": "filter", "httpTimeout": "200ms"}
+        seconds = "200ms" if "no answer" in words else "30s"
+        options = {"urlPrefix": running.url, "filterVerb": "filter", "httpTimeout": seconds}
         done = cluster.poller(configuration(cluster.folder, options))
         assert done.returncode == 3
         assert f"default/web: extender {running.url}/filter" in done.stderr
@@ -248,3 +251,30 @@ def test_none_is_asked_to_bind_by_one_that_does_not_lead(tmp_path: Path) -> None
         ):
             extenders.bind(Pod(ObjectMeta(name="web")), "n1")
         assert running.sent == []
+
+
+def test_one_whose_answer_trickles_is_given_up_in_time(tmp_path: Path) -> None:
+    """Each byte comes in time, and all of them never do."""
+    ended = threading.Event()
+
+    def trickle(listener: socket.socket) -> None:
+        with suppress(OSError), listener.accept()[0] as client:
+            client.recv(1 << 16)
+            client.sendall(b"HTTP/1.1 200 OK\r\nX-Slow: ")
+            while not ended.wait(0.05):
+                client.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=trickle, args=(listener,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        configuration(tmp_path, {"urlPrefix": url, "bindVerb": "bind", "httpTimeout": "500ms"})
+        config = load_config(tmp_path / "scheduler.yaml")
+        with (
+            Api(url, threading.Event()) as api,
+            connected(config.extenders, api, print) as extenders,
+            pytest.raises(ExtenderError, match=r"no answer within 0.5 s"),
+        ):
+            extenders.bind(Pod(ObjectMeta(name="web", namespace="default")), "n1")
+        ended.set()
+        thread.join(30)

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -384,3 +384,26 @@ def test_a_port_that_is_taken_is_named() -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     assert done.returncode == 1
     assert f"can't listen at {where}: Address already in use; give --listen another address" in done.stderr
+
+
+def test_slow_clients_keep_no_probe_from_getting_through(cluster: Cluster) -> None:
+    with listening(cluster) as (poller, client), ExitStack() as stack:
+        poller.says("serving pods of")
+        address = client.base_url.host, client.base_url.port or 0
+        for _ in range(200):
+            slow = stack.enter_context(socket.create_connection(address, 30))
+            slow.sendall(b"GET /live")
+        answered = client.get("/livez", timeout=30)
+        assert answered.text == "ok"
+        assert answered.headers["X-Content-Type-Options"] == "nosniff"
+        threads = len(list(Path(f"/proc/{poller.process.pid}/task").iterdir()))
+        files = len(list(Path(f"/proc/{poller.process.pid}/fd").iterdir()))
+        assert threads < 20
+        assert files < 100
+
+
+def test_what_is_no_get_is_refused(cluster: Cluster) -> None:
+    with listening(cluster) as (_, client):
+        assert client.post("/livez", content=b"x").status_code == 405
+        assert client.head("/livez").content == b""
+        assert client.get("/livez", headers={"X-Large": "x" * 20_000}, timeout=30).status_code == 431

@@ -26,13 +26,13 @@ Connect = Callable[[float | None], socket.socket]
 """Opens a connection within so many seconds. OSError when that can't be done."""
 
 
-def to_host(host: str, port: int, tls: ssl.SSLContext | None = None) -> Connect:
-    """Connections to a TCP port."""
+def to_host(host: str, port: int, tls: ssl.SSLContext | None = None, server_name: str = "") -> Connect:
+    """Connections to a TCP port. server_name: that the certificate is to name, if it isn't the host's."""
 
     def connect(timeout: float | None) -> socket.socket:
         connection = socket.create_connection((host, port), timeout)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return tls.wrap_socket(connection, server_hostname=host) if tls else connection
+        return tls.wrap_socket(connection, server_hostname=server_name or host) if tls else connection
 
     return connect
 
@@ -58,6 +58,7 @@ class KeepAliveTransport(httpx.BaseTransport):
 
     A request's extensions "timeout" and "target" are as httpx has them: the seconds for each step, of which
     "read" may still be changed while the answer is read; and what to ask for, if not for the URL's path. Its
+    extension "deadline", if there is one, ends all steps, in `time.monotonic`'s seconds. Its
     extension "before_sending", if there is one, is called when all is ready to be sent; if that raises an
     error, nothing is. An answer's extension "socket" is where it comes from. What fails raises httpx's own
     errors.
@@ -100,7 +101,7 @@ class KeepAliveTransport(httpx.BaseTransport):
 
     def _open(self, request: httpx.Request) -> "_Connection":
         try:
-            return _Connection(self._connect(request.extensions["timeout"]["connect"]))
+            return _Connection(self._connect(_left(request, request.extensions["timeout"]["connect"])))
         except TimeoutError as error:
             raise httpx.ConnectTimeout(str(error)) from error
         except OSError as error:
@@ -177,7 +178,7 @@ class _Connection:
             b"\r\n",
         ]
         message = b"\r\n".join(lines) + request.read()
-        self.socket.settimeout(self._timeout["write"])
+        self.socket.settimeout(_left(request, self._timeout["write"]))
         if check := request.extensions.get("before_sending"):
             check()
         try:
@@ -206,7 +207,7 @@ class _Connection:
         """Read what there is; wait for it if there is nothing."""
         # Whoever comes late for an answer finds it there, or waits no longer than one who was in time.
         left = self._timeout["read"] if self._has_head else max(self.due - time.monotonic(), SOON)
-        self.socket.settimeout(left)
+        self.socket.settimeout(_left(self.request, left))
         try:
             read = self.socket.recv(CHUNK)
         except TimeoutError as error:
@@ -250,6 +251,15 @@ class _Connection:
     def on_message_complete(self) -> None:
         self.is_complete = True
         self.may_be_kept = self._parser.should_keep_alive()  # it knows only now
+
+
+def _left(request: httpx.Request, seconds: float | None) -> float | None:
+    """The seconds for a step of a request: no more than are left until its deadline."""
+    deadline: float | None = request.extensions.get("deadline")
+    if deadline is None:
+        return seconds
+    left = max(deadline - time.monotonic(), SOON)
+    return left if seconds is None else min(left, seconds)
 
 
 class _Body(httpx.SyncByteStream):

@@ -1,5 +1,6 @@
 """Extenders over HTTP: how those of a configuration are reached, and the whole objects they are sent."""
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
@@ -12,6 +13,8 @@ from lib.kube.api import Api
 from lib.kube.errors import ApiError
 from lib.kube.in_flight import read_all
 from lib.kube.objects import Node, ObjectMeta, Pod
+from lib.kube.paths import path_of
+from lib.kube.transport import KeepAliveTransport, to_host
 from lib.scheduling.extender import Extender, ExtenderError, Extenders
 from lib.service.config.extenders import ExtenderConfig
 
@@ -41,9 +44,13 @@ def _extender(
     check: Callable[[httpx.Request], None],
 ) -> Extender:
     url = httpx.URL(config.url_prefix)
+    tls = config.ssl_context() if url.scheme == "https" else None
+    port = url.port or (443 if tls else 80)
+    server_name = (config.tls_config and config.tls_config.server_name) or ""
     client = httpx.Client(
+        transport=KeepAliveTransport(to_host(url.host, port, tls, server_name)),
         auth=(url.username, url.password) if url.userinfo else None,
-        verify=config.ssl_context(),
+        headers={"Accept-Encoding": "gzip"},
         timeout=config.http_timeout,
         trust_env=False,
         event_hooks={"request": [check]},
@@ -72,17 +79,16 @@ class HttpWire:
     def __init__(self, client: httpx.Client, config: ExtenderConfig, originals: "FullObjects") -> None:
         self._http = client
         self._seconds = config.http_timeout
-        server_name = config.tls_config and config.tls_config.server_name
-        self._extensions = {"sni_hostname": server_name} if server_name else {}
         self._originals = originals
 
     def send(self, url: str, body: bytes) -> bytes:
-        """POST some JSON; the JSON that is answered."""
+        """POST some JSON; the JSON that is answered. ExtenderError if not all of it is in time."""
         where = f"extender {url}"
         headers = {"Content-Type": "application/json", "User-Agent": f"poller/{__version__}"}
+        extensions = {"deadline": time.monotonic() + self._seconds}
         try:
             with self._http.stream(
-                "POST", url, content=body, headers=headers, extensions=self._extensions
+                "POST", url, content=body, headers=headers, extensions=extensions
             ) as answer:
                 said = read_all(answer, where, within=self._seconds)
         except httpx.TimeoutException as error:
@@ -126,7 +132,7 @@ class FullObjects:
     def pod(self, pod: Pod) -> msgspec.Raw:
         """A pod with all its fields. ApiError when it can't be had."""
         own = pod.metadata
-        path = f"/api/v1/namespaces/{own.namespace}/pods/{own.name}"
+        path = path_of("pods", own.namespace, own.name)
         return self._pod(path, own.uid, own.resource_version)
 
     def nodes(self, nodes: Sequence[Node]) -> list[msgspec.Raw]:

@@ -3,15 +3,13 @@
 In the words of k8s.io/apiserver's pkg/server/healthz, but for that it says why.
 """
 
+import asyncio
 import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
-from socketserver import TCPServer, ThreadingMixIn
-from typing import Any
-from urllib.parse import parse_qs
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+from urllib.parse import parse_qs, unquote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import make_wsgi_app
@@ -24,8 +22,16 @@ log = logging.getLogger("poller")
 
 METRICS = "/metrics"
 
-PATIENCE = 10
-"""Seconds that a client may be silent for in the middle of its request."""
+PATIENCE = 5
+"""Seconds for a request and its answer."""
+
+MAX_CONNECTIONS = 32
+"""Connections that are open at a time, and as many that wait to be accepted."""
+
+MAX_REQUEST = 16 << 10
+"""Bytes of a request."""
+
+TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 Answer = tuple[HTTPStatus, str]
 
@@ -40,10 +46,11 @@ def answering(address: Address) -> Metrics:
     try:
         server = _Server(address, _pages(health, metrics))
     except OSError as error:
-        why = f"can't listen at {_shown(address)}: {error.strerror}"
+        reason = (error.strerror or str(error)).partition(" (while attempting")[0]
+        why = f"can't listen at {_shown(address)}: {reason}"
         raise ListenError(f"{why}; give --listen another address") from error
     paths = [*_checks(health), METRICS]
-    log.info("answering %s at http://%s", ", ".join(paths), _shown(Address(address.host, server.server_port)))
+    log.info("answering %s at http://%s", ", ".join(paths), _shown(Address(address.host, server.port)))
     threading.Thread(target=server.serve_forever, name="listen", daemon=True).start()
     return metrics
 
@@ -53,37 +60,80 @@ def _shown(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class _Handler(WSGIRequestHandler):
-    """One request; its log is nobody's concern."""
+class _Server:
+    """Answers one request per connection, all in one thread, and never more than a few at a time.
 
-    timeout = PATIENCE
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    """A thread for each request; none of them keeps poller from ending."""
-
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_port = False
+    Whoever sends its request slowly is hung up on; the slowest first, when there are too many. So a probe
+    gets through, however many others hold connections.
+    """
 
     def __init__(self, address: Address, pages: WSGIApplication) -> None:
-        if ":" in address.host:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, _Handler)
-        self.set_app(pages)
+        self._pages = pages
+        self._socket = socket.create_server(
+            address,
+            family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
+            backlog=MAX_CONNECTIONS,
+        )
+        self._open: dict[asyncio.Task[None], None] = {}  # in the order in which they came
+        self.port = int(self._socket.getsockname()[1])
 
-    def server_bind(self) -> None:
-        """Listen; without asking DNS for our name, which may take long, and which nobody wants to know."""
-        TCPServer.server_bind(self)
-        self.server_name, self.server_port = "poller", self.socket.getsockname()[1]
-        self.setup_environ()
+    def serve_forever(self) -> None:
+        """Accept connections until poller ends."""
+        asyncio.run(self._serve())
 
-    def handle_error(self, *_: Any) -> None:
-        """Say so: a client went away in the middle of its request."""
-        log.debug("a request was not answered", exc_info=True)
+    async def _serve(self) -> None:
+        server = await asyncio.start_server(self._connected, sock=self._socket, limit=MAX_REQUEST)
+        await server.serve_forever()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task
+        if len(self._open) >= MAX_CONNECTIONS:
+            slowest = next(iter(self._open))
+            del self._open[slowest]
+            slowest.cancel()
+        self._open[task] = None
+        try:
+            async with asyncio.timeout(PATIENCE):
+                try:
+                    answer = answer_to(await reader.readuntil(b"\r\n\r\n"), self._pages)
+                except asyncio.LimitOverrunError:
+                    answer = TOO_LARGE
+                writer.write(answer)
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError):
+            log.debug("a request was not answered", exc_info=True)
+        except asyncio.CancelledError:
+            log.debug("a request was not answered: there are too many connections")
+        finally:
+            self._open.pop(task, None)
+            writer.transport.abort()
+
+
+def answer_to(head: bytes, pages: WSGIApplication) -> bytes:
+    """The answer to a request without a body, given by its request line and headers."""
+    line, *lines = head.decode("latin-1").split("\r\n")
+    method, _, rest = line.partition(" ")
+    path, _, query = rest.partition(" ")[0].partition("?")
+    headers = [name_and_value.partition(":") for name_and_value in lines]
+    environ = {f"HTTP_{name.upper().replace('-', '_')}": value.strip() for name, _, value in headers if name}
+    environ |= {"REQUEST_METHOD": method, "PATH_INFO": unquote(path), "QUERY_STRING": query}
+    begun: list[str] = []
+    written: list[bytes] = []
+
+    def start(status: str, fields: list[tuple[str, str]], _: object = None) -> Callable[[bytes], object]:
+        begun.extend([f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in fields)])
+        return written.append
+
+    if method in ("GET", "HEAD"):
+        body = b"".join([*pages(environ, start), *written])
+    else:
+        body = b""
+        start("405 Method Not Allowed", [("Allow", "GET, HEAD")])
+    begun += [f"Content-Length: {len(body)}", "X-Content-Type-Options: nosniff", "Connection: close", "", ""]
+    return "\r\n".join(begun).encode("latin-1") + (b"" if method == "HEAD" else body)
 
 
 # --- pages ----------------------------------------------------------------------------------------------

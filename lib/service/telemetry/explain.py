@@ -7,6 +7,7 @@ from typing import TextIO
 
 import msgspec
 
+from lib.kube.escaping import escaped
 from lib.scheduling.decision import Decision
 
 Explain = Callable[[Decision], None]
@@ -54,15 +55,16 @@ def as_table(decision: Decision) -> None:
         scores = [str(decision.scores[name][plugin]) for plugin in plugins]
         total = [str(totals[name])] if plugins else []
         row = ["->" if picked else "", name, *scores, *total, "" if plugins else "the only one that fits"]
-        table.add_row(*row, style="bold" if picked else "")
+        table.add_row(*map(escaped, row), style="bold" if picked else "")
     alike = _rejected_alike(decision, together=cut)
     for nodes, words in alike[:ROWS]:
         name = nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
-        table.add_row("", name, *([""] * (len(plugins) + 1) if plugins else []), words, style="dim")
+        blank = [""] * (len(plugins) + 1) if plugins else []
+        table.add_row("", escaped(name), *blank, escaped(words), style="dim")
 
     width = None if _stdout().isatty() else WIDTH
     console = Console(file=_stdout(), highlight=False, markup=False, width=width)
-    console.print(f"{decision.pod}: {decision.message}", style="bold")
+    console.print(escaped(f"{decision.pod}: {decision.message}"), style="bold")
     if decision.scores or decision.rejected:
         console.print(table)
     left_out = {

@@ -11,6 +11,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
 from lib.scheduling.decision import Decision, Outcome
 
@@ -50,7 +51,7 @@ def set_up_logging(log_format: LogFormat, *, verbose: bool) -> TextIO:
     In JSON all that is said there is JSON: warnings, what policies print, an exception that nobody caught.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    handler.setFormatter(TextFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
     if log_format == LogFormat.JSON:
         handler.setFormatter(JsonFormatter())
         logging.captureWarnings(True)
@@ -82,6 +83,19 @@ class Printed(io.StringIO):
         return len(text)
 
 
+class TextFormatter(logging.Formatter):
+    """A line of text: when, and what. Only a traceback, which our own log call asks for, has more lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
+        """The line, without its end."""
+        record.message = escaped(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        """The traceback, with its line breaks: they are Python's own, or an error's text's."""
+        return escaped(super().formatException(ei), keep="\n")
+
+
 class JsonFormatter(logging.Formatter):
     """A line of JSON: when, how grave, what, and what it is about."""
 
@@ -91,7 +105,7 @@ class JsonFormatter(logging.Formatter):
         line = {
             "ts": when.replace("+00:00", "Z"),
             "level": record.levelname.lower(),
-            "msg": record.getMessage().encode(errors="replace").decode(),  # file names may be no UTF-8
+            "msg": escaped(record.getMessage()),
             **{name: vars(record)[name] for name in FIELDS if name in vars(record)},
         }
         if record.exc_info:

@@ -1,0 +1,21 @@
+"""Text from elsewhere, made fit for people: no control character of it reaches a terminal or a log."""
+
+import re
+
+_UNSAFE = re.compile(
+    # control characters, what turns the direction of text or hides it, halves of surrogate pairs
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def escaped(text: str, keep: str = "") -> str:
+    """The text in one line, with an escape such as `\\x1b` for each character that isn't for reading.
+
+    keep: characters that are left as they are. What the API server, an extender or a policy says is written
+    by others: line breaks could forge lines of a log, and escape codes could tell a terminal what to do.
+    """
+    return _UNSAFE.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()

@@ -23,6 +23,7 @@ from faults import (
     FaultyProxy,
     answer,
     change_events,
+    change_json,
     faulty,
 )
 from hypothesis import HealthCheck, Phase, given, settings
@@ -287,6 +288,43 @@ def test_one_that_could_be_read_until_now_is_looked_for_in_a_list(cluster: Clust
         eventually(lambda: asked(between, PODS_LISTED) == 2)
         cluster.add_pod("next")
         poller.says("default/next fits nowhere")  # web was read in the list
+
+
+@pytest.mark.parametrize("watch", [True, False], ids=["watching", "polling"])
+def test_a_pod_that_runs_and_cannot_be_read_any_more_keeps_its_room(cluster: Cluster, watch: bool) -> None:
+    cluster.add_node("n1", pods="1")
+    cluster.add_pod("old", nodeName="n1")
+    broken = threading.Event()
+
+    def make_odd(item: Any) -> None:
+        if broken.is_set() and item.get("spec", {}).get("nodeName"):
+            item["spec"]["priority"] = "very high"
+
+    def odd_event(event: Any) -> Any:
+        make_odd(event["object"])
+        return event
+
+    def odd_list(listing: Any) -> Any:
+        for item in listing["items"]:
+            make_odd(item)
+        return listing
+
+    faults = [
+        Fault("GET", PODS_WATCHED, change_events(odd_event), ALWAYS),
+        Fault("GET", PODS_LISTED, change_json(odd_list), ALWAYS),
+    ]
+    with (
+        faulty(cluster.proxy, *faults) as between,
+        cluster.running_poller(*(["--watch"] if watch else []), proxy=between.url) as poller,
+    ):
+        cluster.add_pod("first")
+        poller.says("default/first fits nowhere", 30)
+        broken.set()
+        cluster.patch("/api/v1/namespaces/default/pods/old", {"metadata": {"labels": {"now": "odd"}}})
+        poller.says("Pod default/old can't be read", 30)
+        cluster.add_pod("second")
+        poller.says("default/second fits nowhere", 30)
+        assert set(cluster.placement().values()) == {"n1", None}
 
 
 def test_a_watch_that_may_not_be_names_the_rule(ready: Cluster) -> None:

@@ -123,17 +123,18 @@ def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
             metadata = _decoder(_Named).decode(event.object).metadata
     except UNREADABLE as error:
         raise _unreadable(where, line, error) from error
-    return WatchEvent(event.type, metadata, _called(metadata), read, why)
+    return WatchEvent(event.type, metadata, called(metadata), read, why)
 
 
 def _name_of(raw: msgspec.Raw) -> str:
     try:
-        return _called(_decoder(_Named).decode(raw).metadata)
+        return called(_decoder(_Named).decode(raw).metadata)
     except UNREADABLE:
         return "?"
 
 
-def _called(metadata: ObjectMeta) -> str:
+def called(metadata: ObjectMeta) -> str:
+    """What an object is called in a listing's `malformed`: `namespace/name`, or `name`."""
     return f"{metadata.namespace}/{metadata.name}".lstrip("/")
 
 

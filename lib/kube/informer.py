@@ -88,7 +88,7 @@ class Informer(ClusterSource):
 
     def _pod_reflector(self, path: str) -> Reflector[Pod]:
         # The store that a pod enters comes before the one that it leaves, as when polling.
-        by_node = [(Store[Pod](), _has_node), (Store[Pod](), self._is_ours)]
+        by_node = [(Store[Pod](keeps_unreadable=True), _has_node), (Store[Pod](), self._is_ours)]
         # Pods that have finished use nothing any more, whoever placed them.
         unfinished = "status.phase!=Succeeded,status.phase!=Failed"
         return Reflector(self._api, path, Pod, by_node, self._lines, fieldSelector=unfinished)

@@ -74,7 +74,7 @@ class Reflector(Generic[Changed]):
         self.unreadable = listing.malformed
         changes: list[Change[Changed]] = []
         for store, belongs in self.stores:
-            changes += store.replace(filter(belongs, listing.items))
+            changes += store.replace(filter(belongs, listing.items), listing.malformed)
         return changes
 
     def resume(self, relist: Callable[[], object]) -> None:
@@ -142,7 +142,10 @@ class Reflector(Generic[Changed]):
             self.unreadable[event.name] = event.malformed
         changes: list[Change[Changed]] = []
         for store, belongs in self.stores:
-            changes += store.update(key_of(event.metadata), now if now and belongs(now) else None)
+            key = key_of(event.metadata)
+            if event.malformed and event.type != "DELETED" and store.keeps_unreadable and key in store:
+                continue
+            changes += store.update(key, now if now and belongs(now) else None)
         if event.malformed and event.type != "DELETED" and changes:
             # What became of one that could be read until now, a complete list alone tells.
             watch.close()

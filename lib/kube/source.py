@@ -3,13 +3,13 @@
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Change, Changed, Kind
-from lib.kube.decoding import Listing
+from lib.kube.decoding import Listing, called
 from lib.kube.errors import ForbiddenError, NotFoundError
 from lib.kube.listers import Listers
 from lib.kube.objects import Namespace, Node, ObjectMeta, Pod
@@ -40,19 +40,30 @@ class Delta:
 
 
 class Store(Generic[Changed]):
-    """Objects as they were seen last, to find out what is different now."""
+    """Objects as they were seen last, to find out what is different now.
 
-    def __init__(self) -> None:
+    keeps_unreadable: whether an object that can't be read any more stays as it was read last.
+    """
+
+    def __init__(self, *, keeps_unreadable: bool = False) -> None:
+        self.keeps_unreadable = keeps_unreadable
         self._objects: dict[str, Changed] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._objects
 
     def __iter__(self) -> Iterator[Changed]:
         return iter(self._objects.values())
 
-    def replace(self, objects: Iterable[Changed]) -> Iterator[Change[Changed]]:
-        """What is different now that there are these and no others."""
+    def replace(
+        self, objects: Iterable[Changed], unreadable: Container[str] = ()
+    ) -> Iterator[Change[Changed]]:
+        """What is different now that there are these and no others, and some that can't be read, by name."""
         new = {key_of(each.metadata): each for each in objects}
-        for key in [key for key in self._objects if key not in new]:
-            yield from self.update(key, None)
+        gone = [key for key in self._objects if key not in new]
+        for key in gone:
+            if not (self.keeps_unreadable and called(self._objects[key].metadata) in unreadable):
+                yield from self.update(key, None)
         for key, each in new.items():
             yield from self.update(key, each)
 
@@ -136,7 +147,8 @@ class PollingSource(ClusterSource):
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
         self.listers = Listers(api, namespaces)
-        self._unassigned, self._nodes, self._assigned = Store[Pod](), Store[Node](), Store[Pod]()
+        self._unassigned, self._nodes = Store[Pod](), Store[Node]()
+        self._assigned = Store[Pod](keeps_unreadable=True)
         self._complete_at = ""
 
     def poll(self) -> Delta:
@@ -156,7 +168,8 @@ class PollingSource(ClusterSource):
         unreadable = [line for each in (unassigned, nodes, assigned) for line in each.malformed.values()]
         delta = Delta([], unreadable, unplaceable=len(unassigned.malformed), complete=True)
         delta.changes += self._nodes.replace(nodes.items)
-        delta.changes += self._assigned.replace(assigned.items)
+        # A pod that runs takes its room, whether it can be read any more or not.
+        delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
         delta.changes += self._unassigned.replace(unassigned.items)
         self._complete_at = nodes.resource_version  # what came after the first of these lists isn't in it
         return delta

@@ -24,7 +24,7 @@ def unsigned(plugin: Plugin) -> Plugin:
     """A plugin that tells nobody what it reads, so that it is asked about every pod and node anew."""
     other = copy(plugin)
     kind = type(plugin)
-    alone = {"sign_pod": None, "filter_nodes": one_by_one}
+    alone = {"sign_pod": None, "filter_nodes": one_by_one, "score_nodes": scored_one_by_one}
     object.__setattr__(other, "__class__", type(kind.__name__, (kind,), alone))
     assert not isinstance(other, SignPlugin)
     return other
@@ -32,6 +32,10 @@ def unsigned(plugin: Plugin) -> Plugin:
 
 def one_by_one(self: Any, state: Any, pod: Pod, nodes: Any) -> Any:
     return [self.filter(state, pod, each) for each in nodes]
+
+
+def scored_one_by_one(self: Any, state: Any, pod: Pod, nodes: Any) -> Any:
+    return [self.score(state, pod, each) for each in nodes]
 
 
 def unshared(profile: Profile) -> Profile:

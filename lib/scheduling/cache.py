@@ -26,6 +26,9 @@ MAX_JOURNAL = 100_000
 MAX_MEMO = 1000
 """`remember` keeps at most this many results."""
 
+JournalEntry = tuple[NodeInfo, Pod, int]
+"""A node, a pod, and 1 if the pod was added to the node, or -1 if it was removed."""
+
 T = TypeVar("T")
 
 
@@ -64,7 +67,7 @@ class Cache:
         self._nominated_before: dict[str, str] = {}  # by uid: where assumed pods were nominated to
         self._priorities: Counter[int] = Counter()  # of those pods
         self.version = 0  # grows when a node comes, goes, or is described otherwise
-        self.journal: list[str] = []  # since then: nodes whose pods have changed, one after the other
+        self.journal: list[JournalEntry] = []  # since then
         self._remembered: dict[Hashable, Any] = {}  # since then, too
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
@@ -144,13 +147,13 @@ class Cache:
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
 
-    def _record_change(self, node: NodeInfo) -> None:
-        """A node's pods have changed: note it in the journal."""
+    def _record_change(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        """Note in the journal that a node has a pod more (sign 1) or less (sign -1)."""
         if node.pods_with_affinity:
             self.with_affinity[node.name] = node
         else:
             self.with_affinity.pop(node.name, None)
-        self.journal.append(node.name)
+        self.journal.append((node, pod, sign))
         if len(self.journal) > MAX_JOURNAL:  # so that it doesn't grow for ever
             self._nodes_changed()
 
@@ -187,15 +190,6 @@ class Cache:
     def lowest_priority(self) -> int | None:
         """The lowest priority of a pod that has a node; None if there is no such pod."""
         return min(self._priorities, default=None)
-
-    @property
-    def looks_at_namespaces(self) -> bool:
-        """Whether an affinity term of a pod here selects namespaces by their labels."""
-        return any(
-            terms.look_at_namespaces
-            for node in self.with_affinity.values()
-            for _, terms in node.pods_with_affinity
-        )
 
     @cached_property
     def image_spread(self) -> Counter[str]:
@@ -267,31 +261,43 @@ class ChangedNodes:
 
     def indexes(self) -> list[int]:
         """The nodes' indexes in `Cache.node_list`, each once."""
-        journal = self._cache.journal[self._read :]
-        self._read += len(journal)
-        return [self._cache.node_index[name] for name in dict.fromkeys(journal)]
+        entries = self._cache.journal[self._read :]
+        self._read += len(entries)
+        return [self._cache.node_index[name] for name in dict.fromkeys(node.name for node, _, _ in entries)]
+
+
+class PodChanges:
+    """A cursor in the journal: which pods were added to nodes or removed since it was read last."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._read = len(cache.journal)
+
+    def new(self) -> Sequence[JournalEntry]:
+        """The entries, in order."""
+        entries = self._cache.journal[self._read :]
+        self._read += len(entries)
+        return entries
 
 
 class MatchingPodCounts:
-    """How many of each node's pods match a selector; nodes whose pods have changed are counted again."""
+    """How many of each node's pods match a selector; kept as pods come and go."""
 
     def __init__(self, cache: Cache, namespace: str, selector: LabelSelector) -> None:
         self._cache, self._namespace, self._selector = cache, namespace, selector
-        self._counts: dict[int, int] = {}
-        self._changed = ChangedNodes(cache)
-        self._count(range(len(cache.node_list)))
+        self._changes = PodChanges(cache)
+        found = (sum(map(self._matches, node.pods)) for node in cache.node_list)
+        self._counts = {i: count for i, count in enumerate(found) if count}
 
     def counts(self) -> Mapping[int, int]:
         """By the node's index in `node_list`; nodes without such pods are left out."""
-        self._count(self._changed.indexes())
+        for node, pod, sign in self._changes.new():
+            if self._matches(pod):
+                index = self._cache.node_index[node.name]
+                self._counts[index] = self._counts.get(index, 0) + sign
+                if not self._counts[index]:
+                    del self._counts[index]
         return self._counts
-
-    def _count(self, indexes: Iterable[int]) -> None:
-        for i in indexes:
-            if count := sum(map(self._matches, self._cache.node_list[i].pods)):
-                self._counts[i] = count
-            else:
-                self._counts.pop(i, None)
 
     def _matches(self, pod: Pod) -> bool:
         return (

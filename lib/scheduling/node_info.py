@@ -22,10 +22,11 @@ class NodeInfo:
     """A node, what it has (`allocatable`), its pods, and what they request (`requested`).
 
     Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
-    on_change: called with this object after a pod was added or removed.
+    on_change: called with this object, a pod, and 1 after it was added or -1 after it was removed.
+    generation: grows with each pod that is added or removed.
     """
 
-    def __init__(self, node: Node, on_change: Callable[["NodeInfo"], None] | None = None) -> None:
+    def __init__(self, node: Node, on_change: Callable[["NodeInfo", Pod, int], None] | None = None) -> None:
         self.node = node
         self._on_change = on_change
         self.name = node.metadata.name
@@ -38,6 +39,7 @@ class NodeInfo:
         self.pods: list[Pod] = []
         self.pods_with_affinity: list[tuple[Pod, Terms]] = []
         self.ports: Counter[HostPort] = Counter()
+        self.generation = 0
 
     @cached_property
     def images(self) -> dict[str, int]:
@@ -71,8 +73,9 @@ class NodeInfo:
             self.ports[port] += sign
             if not self.ports[port]:
                 del self.ports[port]
+        self.generation += 1
         if self._on_change:
-            self._on_change(self)
+            self._on_change(self, pod, sign)
 
 
 def host_ports(pod: Pod) -> list[HostPort]:

@@ -12,6 +12,7 @@ from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import FeasibleNodes
 from lib.scheduling.framework.interface import NormalizeScorePlugin, ScorePlugin, SignPlugin
 from lib.scheduling.framework.runtime import Framework
+from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.result_cache import NOT_SCORED, PluginGroup, PluginResults, check_scores
 
 
@@ -98,7 +99,9 @@ class Scoring:
                 continue
             self._framework.running = plugin
             if kept is None:
-                raw = {node.name: plugin.score(state, pod, node) for node in nodes}
+                some = NodeSlice(cache, feasible.indexes(len(cache.node_list)))
+                fresh = self._not_kept.scores(plugin, state, pod, some)
+                raw = {node.name: score for node, score in zip(nodes, fresh, strict=True)}
             elif not normalizer:
                 scores.note(plugin.name, feasible, kept, weight)
                 continue

@@ -7,13 +7,13 @@ a pod away, and their wishes count as the pod's own do.
 Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go, scoring.go
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.affinity import Namespaces, Term, Terms, terms_of
+from lib.scheduling.affinity import Namespaces, Term, terms_of
+from lib.scheduling.affinity_counts import Counts, held_terms, meant_pods
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
@@ -25,26 +25,29 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.hints import new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 
 TOO_FAR = unresolvable("node(s) didn't match pod affinity rules")
 TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")
 UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
-Places = Counter[tuple[str, str]]
-"""Something counted by topology key and value."""
+Topology = tuple[str, Counts]
+"""A topology key, and something counted by its values."""
+
+_Worth = tuple[str, Counts, int]
+"""A topology key, pods counted by its values, and what each of them is worth."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Filtering:
-    """What is known when nodes are filtered. near, far: pods that the pod's own terms mean, by place.
+    """What is known when nodes are filtered. near, far: pods that the pod's own terms mean.
 
-    unwelcome: terms of running pods that mean the pod. first: no pod matches its affinity, but it would.
+    unwelcome: running pods whose anti-affinity means the pod. first: its affinity means no pod but itself.
     """
 
-    terms: Terms
-    near: Places
-    far: Places
-    unwelcome: Places
+    near: Sequence[Topology]
+    far: Sequence[Topology]
+    unwelcome: Sequence[Topology]
     first: bool
 
 
@@ -72,70 +75,86 @@ class InterPodAffinity:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find the places that the pod must be in, and those it must not."""
-        terms, namespaces = terms_of(pod), cache.namespaces
-        near, far, unwelcome = Places(), Places(), Places()
-        for node in cache.with_affinity.values():
-            for _, others_terms in node.pods_with_affinity:
-                _count(unwelcome, node, others_terms.anti_affinity, pod, namespaces)
-        if terms.affinity or terms.anti_affinity:
-            for node in cache.nodes.values():
-                for other in node.pods:
-                    if _all_select(terms.affinity, other, namespaces):
-                        for term in terms.affinity:
-                            _count_one(near, node, term)
-                    _count(far, node, terms.anti_affinity, other, namespaces)
+        terms = terms_of(pod)
+        unwelcome = [(term.topology_key, held) for term, held in held_terms(cache).required_anti(pod)]
         if not unwelcome and not terms.affinity and not terms.anti_affinity:
             return SKIP
-        first = not near and _all_select(terms.affinity, pod, namespaces)
-        state[f"{self.name}/filter"] = _Filtering(terms, near, far, unwelcome, first)
+        near = _by_key(terms.affinity, meant_pods(cache, terms.affinity))
+        far = [each for term in terms.anti_affinity for each in _by_key([term], meant_pods(cache, [term]))]
+        nobody = not any(counts for _, counts in near)
+        first = nobody and _all_select(terms.affinity, pod, cache.namespaces)
+        state[f"{self.name}/filter"] = _Filtering(near, far, unwelcome, first)
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that isn't near what it must be near to, or is near what it mustn't be."""
         known: _Filtering = state[f"{self.name}/filter"]
-        keys = [term.topology_key for term in known.terms.affinity]
-        if not all(key in node.labels for key in keys):
-            return TOO_FAR
-        if not all(known.near[key, node.labels[key]] for key in keys) and not known.first:
-            return TOO_FAR
-        if any(
-            known.far[term.topology_key, node.labels[term.topology_key]]
-            for term in known.terms.anti_affinity
-            if term.topology_key in node.labels
-        ):
-            return TOO_NEAR
-        if known.unwelcome and any(known.unwelcome[place] for place in node.labels.items()):
-            return UNWELCOME
+        values = node.labels
+        for key, counts in known.near:
+            if key not in values or not (known.first or counts.get(values[key])):
+                return TOO_FAR
+        for key, counts in known.far:
+            if key in values and values[key] in counts:
+                return TOO_NEAR
+        for key, counts in known.unwelcome:
+            if key in values and values[key] in counts:
+                return UNWELCOME
         return None
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+        """The same, topology by topology."""
+        known: _Filtering = state[f"{self.name}/filter"]
+        found: list[Status | None] = [None] * len(nodes)
+        for key, counts in known.near:
+            values = nodes.values(_label, key)
+            if known.first:
+                found = _rejected(found, TOO_FAR, [value is None for value in values])
+            else:
+                found = _rejected(found, TOO_FAR, [value not in counts for value in values])
+        for topologies, rejection in ((known.far, TOO_NEAR), (known.unwelcome, UNWELCOME)):
+            for key, counts in topologies:
+                found = _rejected(found, rejection, [value in counts for value in nodes.values(_label, key)])
+        return found
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
         """Find what each place is worth, to the pod and to the pods that run there."""
-        own, namespaces = terms_of(pod), cache.namespaces
+        own = terms_of(pod)
         has_wishes = bool(own.preferred or own.preferred_anti)
         if self.ignore_preferred_terms_of_existing_pods and not has_wishes:
             return SKIP
-        worth = Places()
-        if has_wishes:
-            for node in cache.nodes.values():
-                for other in node.pods:
-                    _count(worth, node, own.preferred, other, namespaces)
-                    _count(worth, node, own.preferred_anti, other, namespaces, sign=-1)
-        for node in cache.with_affinity.values():
-            for _, terms in node.pods_with_affinity:
-                for term in terms.affinity:
-                    if self.hard_pod_affinity_weight and term.selects(pod, namespaces):
-                        _count_one(worth, node, term, self.hard_pod_affinity_weight)
-                _count(worth, node, terms.preferred, pod, namespaces)
-                _count(worth, node, terms.preferred_anti, pod, namespaces, sign=-1)
-        state[f"{self.name}/score"] = worth
+        worth: list[_Worth] = []
+        for terms, sign in ((own.preferred, 1), (own.preferred_anti, -1)):
+            for term in terms:
+                (counts,) = meant_pods(cache, [term])
+                worth.append((term.topology_key, counts, sign * term.weight))
+        held = held_terms(cache)
+        if hard := self.hard_pod_affinity_weight:
+            worth += [(term.topology_key, counts, hard) for term, counts in held.required(pod)]
+        worth += [(term.topology_key, counts, term.weight) for term, counts in held.preferred(pod)]
+        worth += [(term.topology_key, counts, -term.weight) for term, counts in held.preferred_anti(pod)]
+        state[f"{self.name}/score"] = worth = [each for each in worth if each[1]]
         return None if worth else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """What the places that a node is in are worth; less than nothing, too."""
-        worth: Places = state[f"{self.name}/score"]
-        return sum(worth[place] for place in node.labels.items())
+        worth: list[_Worth] = state[f"{self.name}/score"]
+        return sum(
+            counts.get(node.labels[key], 0) * weight for key, counts, weight in worth if key in node.labels
+        )
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
+        """The same, topology by topology."""
+        worth: list[_Worth] = state[f"{self.name}/score"]
+        scores = [0] * len(nodes)
+        for key, counts, weight in worth:
+            values = nodes.values(_label, key)
+            scores = [
+                score + counts.get(value or "", 0) * weight
+                for score, value in zip(scores, values, strict=True)
+            ]
+        return scores
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """The best becomes 100, the worst 0."""
@@ -144,22 +163,21 @@ class InterPodAffinity:
             scores[node] = int(MAX_NODE_SCORE * ((score - worst) / (best - worst))) if best > worst else 0
 
 
-def _all_select(terms: Iterable[Term], pod: Pod, namespaces: Namespaces) -> bool:
+def _all_select(terms: Sequence[Term], pod: Pod, namespaces: Namespaces) -> bool:
     """Whether there are terms, and all of them mean the pod."""
-    terms = tuple(terms)
     return bool(terms) and all(term.selects(pod, namespaces) for term in terms)
 
 
-def _count(
-    places: Places, node: NodeInfo, terms: Iterable[Term], pod: Pod, namespaces: Namespaces, sign: int = 1
-) -> None:
-    """Count a node's places for each term that means the pod."""
-    for term in terms:
-        if term.selects(pod, namespaces):
-            _count_one(places, node, term, sign * (term.weight or 1))
+def _by_key(terms: Iterable[Term], counts: Iterable[Counts]) -> list[Topology]:
+    return [(term.topology_key, counted) for term, counted in zip(terms, counts, strict=True)]
 
 
-def _count_one(places: Places, node: NodeInfo, term: Term, amount: int = 1) -> None:
-    value = node.labels.get(term.topology_key)
-    if value is not None:
-        places[term.topology_key, value] += amount
+def _rejected(
+    found: Sequence[Status | None], rejection: Status, which: Sequence[bool]
+) -> list[Status | None]:
+    """What was found before, and this rejection where it applies and nothing was found."""
+    return [before or (rejection if each else None) for before, each in zip(found, which, strict=True)]
+
+
+def _label(node: NodeInfo, key: str) -> str | None:
+    return node.labels.get(key)

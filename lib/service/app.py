@@ -123,6 +123,8 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
     # Standard output is for decisions; what a policy prints goes where the log goes.
     with Shutdown() as shutdown, redirect_stdout(printed):
         try:
+            for each in options.config.ignored():
+                report.warning(f"{options.config_file}: ignored: {each}")
             with watching(options.profiles.policies), assembled(options, report, shutdown) as poller:
                 try:
                     loop(poller)

@@ -11,6 +11,8 @@ from lib.scheduling.queue import BackoffSettings
 from lib.service.config import KubeSchedulerConfiguration
 from lib.service.config.arguments import ARGS
 
+NONE = "(none)"
+
 
 def show(
     profiles: Sequence[Profile],
@@ -21,31 +23,33 @@ def show(
     """Print it, for people."""
     width = shutil.get_terminal_size().columns
     lines = [line for profile in profiles for line in _of(profile, width)]
-    extenders = ", ".join(each.url_prefix for each in config.extenders) or "none"
-    lines.append(f"extenders, asked about all pods: {extenders}")
-    lines.append(f"a pod is tried again after {times.initial_backoff:g} to {times.max_backoff:g} s")
+    extenders = ", ".join(each.url_prefix for each in config.extenders) or NONE
+    lines.append(f"extenders, for the pods of all profiles: {extenders}")
+    lines.append(
+        f"backoff between two attempts for a pod: {times.initial_backoff:g} to {times.max_backoff:g} s"
+    )
     if election:
-        lines.append(
-            f"a leader is elected on the lease {election}, which holds for {election.lease_duration:g} s"
-        )
+        lines.append(f"leader election: lease {election}, lease duration {election.lease_duration:g} s")
     else:
-        lines.append("no leader is elected")
+        lines.append("leader election: off")
+    if ignored := [*config.ignored()]:
+        lines += ["ignored, as it changes no decision:", *(_indented(each, width) for each in ignored)]
     print(*lines, sep="\n")
 
 
 def _of(profile: Profile, width: int) -> Iterator[str]:
     """What holds for pods that name one profile."""
     enough = profile.percentage_of_nodes_to_score
-    yield f"{profile.scheduler_name}: pods that have it as their spec.schedulerName"
+    yield f"{profile.scheduler_name}: for pods with this spec.schedulerName"
     for point, kinds in EXTENSION_POINTS.items():
         purpose = (kinds[0].__doc__ or "").partition(".")[0]
         yield f"  {point}: {purpose[0].lower()}{purpose[1:]}"
-        yield _indented(", ".join(_names(profile, point)) or "nobody", width)
+        yield _indented(", ".join(_names(profile, point)) or NONE, width)
     if told := [*_told(profile)]:
-        yield "  what plugins are told:"
+        yield "  plugin arguments (those that differ from the defaults):"
         yield from (_indented(each, width) for each in told)
-    yield "  so many feasible nodes are enough to choose from, of over 100:"
-    yield _indented(f"{enough} %" if enough else "50 % and less, the more there are, down to 5 %", width)
+    yield "  percentageOfNodesToScore:"
+    yield _indented(f"{enough} %" if enough else "adaptive (above 100 nodes: 50 %, falling to 5 %)", width)
     yield ""
 
 

@@ -15,7 +15,8 @@ from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.queue import BackoffSettings
 from lib.service.check_config import show
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
-from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, load_config
+from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, read_config
+from lib.service.config.fields import without_repetitions
 from lib.service.help import Group
 from lib.service.policies import Policy, PolicyError, load_policies
 from lib.service.profiles import Asked, PolicyName, profiles_for
@@ -57,9 +58,10 @@ def _policies(files: list[Path]) -> tuple[Policy, ...]:
         raise typer.BadParameter(str(error), param_hint="--plugin") from error
 
 
-def _config(file: Path | None) -> KubeSchedulerConfiguration:
+def _config(file: Path | None) -> tuple[KubeSchedulerConfiguration, list[str]]:
+    """The file as far as it can be read, and what is wrong with it."""
     try:
-        return load_config(file) if file else default_config()
+        return read_config(file) if file else (default_config(), [])
     except ConfigError as error:
         raise typer.BadParameter(str(error), param_hint="--config") from error
 
@@ -102,14 +104,21 @@ def _times(config: KubeSchedulerConfiguration, options: CommandLine) -> BackoffS
     return BackoffSettings(first, longest, options.pod_max_in_unschedulable_pods_duration)
 
 
-def _profiles(options: Options) -> list[Profile]:
-    """What would be served. Once connected it is made again, with extenders."""
+def _profiles(
+    config: KubeSchedulerConfiguration, asked: Asked, problems: list[str], file: Path | None
+) -> list[Profile]:
+    """What would be served. Once connected it is made again, with extenders.
+
+    problems: what is known to be wrong with the file. BadParameter that names these and all others.
+    """
+    profiles: list[Profile] = []
     try:
-        return profiles_for(options.config, options.profiles, Handle())
+        profiles = profiles_for(config, asked, Handle())
     except ConfigError as error:
-        raise typer.BadParameter(
-            str(ConfigError(error.problems, options.config_file)), param_hint="--config"
-        ) from error
+        problems = without_repetitions([*problems, *error.problems])
+    if problems:
+        raise typer.BadParameter(str(ConfigError(problems, file)), param_hint="--config")
+    return profiles
 
 
 def run_with_options(
@@ -138,8 +147,7 @@ def run_with_options(
         if verb := context.invoked_subcommand:
             _refuse_options_before(verb, context)
             return
-        options = _options(CommandLine(**given))
-        profiles = _profiles(options)
+        options, profiles = _options(CommandLine(**given))
         if options.check_config:
             show(profiles, options.config, options.times, options.leader_election)
             sys.exit(0)
@@ -156,11 +164,11 @@ def run_with_options(
     app(prog_name=prog_name)
 
 
-def _options(given: CommandLine) -> Options:
-    """What follows from the command line. BadParameter when something is wrong."""
+def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
+    """What follows from the command line, and what would be served. BadParameter when something is wrong."""
     if given.start_proxy and given.proxy:
         raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
-    config = _config(given.config_file)
+    config, problems = _config(given.config_file)
     if given.policy and config.profiles:
         raise typer.BadParameter(
             "--policy (POLLER_POLICY) can't be combined with a --config that has profiles"
@@ -177,16 +185,18 @@ def _options(given: CommandLine) -> Options:
         name = "--once" if given.once else "--dry-run"
         raise typer.BadParameter(f"{name} can't be combined with --leader-elect (POLLER_LEADER_ELECT)")
     policies = _policies(given.plugin or [])
+    policy, preemption = given.policy or PolicyName.DEFAULT, not given.no_preemption
+    asked = Asked(given.scheduler_name, policy, policies, preemption)
+    profiles = _profiles(config, asked, problems, given.config_file)
     raw = {field.name: getattr(given, field.name) for field in fields(given)}
-    return Options(
+    options = Options(
         **raw | {"proxy": given.proxy or DEFAULT_PROXY},
         config=config,
-        profiles=Asked(
-            given.scheduler_name, given.policy or PolicyName.DEFAULT, policies, not given.no_preemption
-        ),
+        profiles=asked,
         times=_times(config, given),
         leader_election=_leader_election(config, given),
     )
+    return options, profiles
 
 
 def _refuse_options_before(verb: str, context: typer.Context) -> None:

@@ -6,6 +6,7 @@ from lib.service.config.file import (
     LeaderElectionConfiguration,
     default_config,
     load_config,
+    read_config,
 )
 
 __all__ = [
@@ -14,4 +15,5 @@ __all__ = [
     "LeaderElectionConfiguration",
     "default_config",
     "load_config",
+    "read_config",
 ]

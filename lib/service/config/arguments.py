@@ -22,6 +22,7 @@ from lib.service.config.fields import (
     not_among,
     not_between,
     read,
+    without_repetitions,
     wrong_head,
 )
 
@@ -388,7 +389,7 @@ def arguments_for(plugin: str, raw: dict[str, Any], path: str) -> dict[str, Any]
         return {}
     if wrong := [*wrong_head(raw, f"{plugin}Args", f"{path}.")]:
         raise ConfigError(wrong)
-    args = read(raw, ARGS[plugin], path)
-    if wrong := [*args.problems(path)]:
+    args, wrong = read(raw, ARGS[plugin], path)
+    if wrong := without_repetitions([*wrong, *args.problems(path)]):
         raise ConfigError(wrong)
     return args.for_plugin()

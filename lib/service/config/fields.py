@@ -2,8 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from types import NoneType, UnionType
+from typing import Annotated, Any, TypeVar, get_args, get_origin
 
 import durationpy
 import msgspec
@@ -30,21 +32,93 @@ class Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only
     """Base of all parts: a field that isn't known is an error."""
 
 
-def read(raw: Any, kind: type[T], path: str = "") -> T:
-    """A part of the file, as what it is. ConfigError when it is something else.
+Found = tuple[T, list[str]]
+"""What was read, and what is wrong with it."""
 
-    path: where it stands, as `profiles[0].pluginConfig[1].args`; the whole file has none.
+
+def read(raw: Any, kind: type[T], path: str = "") -> Found[T]:
+    """A part of the file as what it is, and all that is wrong with it, each with its place.
+
+    What can't be read has its default in what is returned, or else nothing ("", 0): so the rest can be
+    checked. path: where the part stands, as `profiles[0].pluginConfig[1].args`; the whole file has none.
     """
+    problems: list[str] = []
+    return _read(raw, kind, path, problems), problems
+
+
+def without_repetitions(problems: Iterable[str]) -> list[str]:
+    """The first problem of each place: what was put in place of something unreadable may be wrong, too."""
+    by_place: dict[str, str] = {}
+    for problem in problems:
+        by_place.setdefault(problem.split(": ", 1)[0], problem)
+    return list(by_place.values())
+
+
+def _read(raw: Any, kind: Any, path: str, problems: list[str]) -> Any:
+    """Convert, part by part where it can't be done as a whole."""
     try:
         return msgspec.convert(raw, type=kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
-        raise ConfigError([_in_words(str(error), path)]) from error
+        first = str(error)
+    if isinstance(kind, UnionType):  # something, or None where it isn't given
+        kind = next(each for each in get_args(kind) if each is not NoneType)
+    if get_origin(kind) is tuple and isinstance(raw, list):
+        item = get_args(kind)[0]
+        return tuple(_read(each, item, f"{path}[{i}]", problems) for i, each in enumerate(raw))
+    if not (_is_struct(kind) and isinstance(raw, dict)):
+        problems.append(_in_words(first, path))
+        return _stand_in(kind)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    before = len(problems)
+    for name in raw:
+        if name not in fields:
+            near = get_close_matches(name, fields, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            problems.append(f"{_at(path, name)}: there is no such field{hint}")
+    values: dict[str, Any] = {}
+    for name, field in fields.items():
+        if name in raw:
+            found = len(problems)
+            value = _read(raw[name], field.type, _at(path, name), problems)
+            if len(problems) == found or _is_struct(field.type) or get_origin(field.type) is tuple:
+                values[field.name] = value
+                continue
+        elif field.required:
+            problems.append(f"{_at(path, name)}: is missing")
+        if field.required:
+            values[field.name] = _stand_in(field.type)
+    try:
+        return kind(**values)
+    except ValueError as error:
+        if len(problems) == before:  # else it may be what stands in for something that is wrong
+            problems.append(f"{path}: {error}" if path else str(error))
+    return _stand_in(kind)
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def _stand_in(kind: Any) -> Any:
+    """What is taken for something that can't be read: nothing, of the same type."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    if isinstance(kind, UnionType):
+        return None
+    if _is_struct(kind):
+        required = [field for field in msgspec.structs.fields(kind) if field.required]
+        return kind(**{field.name: _stand_in(field.type) for field in required})
+    return (get_origin(kind) or kind)()
 
 
 def _decode(kind: type, raw: Any) -> Any:
     if kind is Duration and isinstance(raw, str):
         return Duration(durationpy.from_str(raw).total_seconds())
-    raise ValueError(f"{raw!r} is no {kind.__name__}, such as 5s")
+    raise ValueError(f"{raw!r} is not a duration, such as 5s")
 
 
 WORDS = {
@@ -63,9 +137,6 @@ def _in_words(error: str, path: str) -> str:
     """What msgspec says, with the place first: `Expected `int`, got `str` - at `$.profiles[0]`."""
     what, _, where = error.partition(" - at ")
     place = (path + where.strip("`$")).lstrip(".")
-    if field := re.fullmatch("Object (contains unknown|missing required) field `(.*)`", what):
-        place = f"{place}.{field[2]}".lstrip(".")
-        what = "there is no such field" if field[1] == "contains unknown" else "is missing"
     what = re.sub(r"`([a-z]+)( \| null)?`", lambda name: WORDS.get(name[1], name[0]), what)
     return f"{place}: {what[0].lower()}{what[1:]}" if place else what
 

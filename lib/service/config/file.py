@@ -21,6 +21,7 @@ from lib.service.config.fields import (
     not_between,
     read,
     without_nulls,
+    without_repetitions,
     wrong_head,
 )
 from lib.service.config.profiles import KubeSchedulerProfile
@@ -87,22 +88,19 @@ class ClientConnectionConfiguration(Strict):
     qps: float = 0.0
     burst: int = 0
 
-    def problems(self, path: str) -> Iterator[str]:
-        """What is asked for that poller doesn't do."""
+    def ignored(self, path: str) -> Iterator[str]:
+        """What makes no difference to poller."""
         if self.kubeconfig:
-            yield (
-                f"{path}.kubeconfig: kubectl proxy has that: "
-                f"run kubectl --kubeconfig={self.kubeconfig} proxy, and leave this out"
-            )
+            yield f"{path}.kubeconfig: poller reaches the API server through kubectl proxy, see --proxy"
         for name, content in (
             ("acceptContentTypes", self.accept_content_types),
             ("contentType", self.content_type),
         ):
             if content not in ("", "application/json"):
-                yield f"{path}.{name}: poller speaks application/json only; leave this out"
+                yield f"{path}.{name}: poller sends and accepts application/json"
         for name, limit in (("qps", self.qps), ("burst", self.burst)):
             if limit:
-                yield f"{path}.{name}: poller has no limit of requests; leave this out"
+                yield f"{path}.{name}: poller doesn't limit its requests"
 
 
 class KubeSchedulerConfiguration(Strict):
@@ -110,7 +108,7 @@ class KubeSchedulerConfiguration(Strict):
 
     api_version: str
     kind: str
-    parallelism: int = 1
+    parallelism: int | None = None
     leader_election: LeaderElectionConfiguration = field(default_factory=LeaderElectionConfiguration)
     client_connection: ClientConnectionConfiguration = field(default_factory=ClientConnectionConfiguration)
     enable_profiling: bool = False
@@ -123,19 +121,10 @@ class KubeSchedulerConfiguration(Strict):
     delay_cache_until_active: bool = False
 
     def problems(self) -> Iterator[str]:
-        """What is wrong, and what is asked for that poller doesn't do; plugins are looked at later."""
-        if self.parallelism != 1:
-            yield f"parallelism: is {self.parallelism}, but poller looks at one node at a time; leave it out"
+        """What is wrong; plugins are looked at later."""
+        if self.parallelism is not None and self.parallelism <= 0:
+            yield f"parallelism: {self.parallelism} is not more than 0"
         yield from self.leader_election.problems("leaderElection")
-        yield from self.client_connection.problems("clientConnection")
-        for name, wanted in (
-            ("enableProfiling", self.enable_profiling),
-            ("enableContentionProfiling", self.enable_contention_profiling),
-        ):
-            if wanted:
-                yield f"{name}: poller serves no profiles of itself; leave it out, and see scripts/profile"
-        if self.delay_cache_until_active:
-            yield "delayCacheUntilActive: poller keeps no cache that could wait; leave it out"
         yield from not_between("percentageOfNodesToScore", self.percentage_of_nodes_to_score, 0, 100)
         first, longest = self.pod_initial_backoff_seconds, self.pod_max_backoff_seconds
         for name, seconds in (("podInitialBackoffSeconds", first), ("podMaxBackoffSeconds", longest)):
@@ -148,6 +137,20 @@ class KubeSchedulerConfiguration(Strict):
             )
         yield from problems_of(self.extenders)
 
+    def ignored(self) -> Iterator[str]:
+        """What is asked for that poller doesn't do, as it would change no decision."""
+        if self.parallelism is not None:
+            yield "parallelism: poller looks at nodes in one thread"
+        yield from self.client_connection.ignored("clientConnection")
+        for name, wanted in (
+            ("enableProfiling", self.enable_profiling),
+            ("enableContentionProfiling", self.enable_contention_profiling),
+        ):
+            if wanted:
+                yield f"{name}: poller serves no profiles of itself, see scripts/profile"
+        if self.delay_cache_until_active:
+            yield "delayCacheUntilActive: a poller that doesn't lead keeps its cache up to date"
+
 
 def default_config() -> KubeSchedulerConfiguration:
     """What holds without a file."""
@@ -159,16 +162,27 @@ def load_config(file: Path) -> KubeSchedulerConfiguration:
 
     Whether there are such plugins is asked later, when it is known which policies are loaded.
     """
+    config, problems = read_config(file)
+    if problems:
+        raise ConfigError(problems, file)
+    return config
+
+
+def read_config(file: Path) -> tuple[KubeSchedulerConfiguration, list[str]]:
+    """A configuration file as far as it can be read, and all that is wrong with it.
+
+    ConfigError when it isn't there, or isn't a KubeSchedulerConfiguration at all.
+    """
     from lib.service.config.strict_yaml import parse  # here, as few runs need it
 
     try:
-        raw = without_nulls(parse(file.read_bytes()))
-        if isinstance(raw, dict) and (wrong := [*wrong_head(raw, KIND)]):
-            raise ConfigError(wrong)
-        config = read(raw, KubeSchedulerConfiguration)
-        if problems := [*config.problems()]:
-            raise ConfigError(problems)
-        return config
+        parsed, twice = parse(file.read_bytes())
+        raw = without_nulls(parsed)
+        wrong = [*wrong_head(raw, KIND)] if isinstance(raw, dict) else []
+        if not isinstance(raw, dict) or raw.get("kind", KIND) != KIND:
+            raise ConfigError(wrong or ["a KubeSchedulerConfiguration is fields with values"])
+        config, problems = read(raw, KubeSchedulerConfiguration)
+        return config, without_repetitions([*twice, *wrong, *problems, *config.problems()])
     except OSError as error:
         raise ConfigError([error.strerror or str(error)], file) from error
     except ConfigError as error:

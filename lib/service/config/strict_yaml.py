@@ -7,25 +7,38 @@ import yaml
 from lib.service.config.fields import ConfigError
 
 
-def parse(text: bytes) -> Any:
-    """What stands in a file. ConfigError with line and column when it is no YAML, or has a field twice."""
+def parse(text: bytes) -> tuple[Any, list[str]]:
+    """What stands in a file, and which fields stand there twice, with line and column.
+
+    ConfigError, with line and column, when it isn't YAML.
+    """
+    loader = _Loader(text)
     try:
-        return yaml.load(text, _Loader)
+        return loader.get_single_data(), loader.twice
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        place = _place(error.problem_mark) if error.problem_mark else ""
         raise ConfigError([f"{place}{error.problem}"]) from error
     except RecursionError as error:
         raise ConfigError(["it is nested too deep"]) from error
-    except (yaml.YAMLError, ValueError) as error:  # of a date that there never was, say
+    except (yaml.YAMLError, ValueError) as error:  # for example of a date that doesn't exist
         raise ConfigError([str(error)]) from error
+    finally:
+        loader.dispose()
+
+
+def _place(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}: "
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the fast one, if it is there
+    def __init__(self, text: bytes) -> None:
+        super().__init__(text)
+        self.twice: list[str] = []
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> Any:
         seen = set()
         for key in [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]:
             if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value} is given twice", problem_mark=key.start_mark)
+                self.twice.append(f"{_place(key.start_mark)}{key.value} is given twice")
             seen.add(key.value)
         return super().construct_mapping(node, deep)

@@ -15,6 +15,7 @@ from lib.service.config import (
     load_config,
 )
 from lib.service.config.fields import Duration
+from lib.service.options import run_with_options
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 URL = {"urlPrefix": "http://127.0.0.1:1"}
@@ -64,7 +65,7 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
             "leaderElection: the renew deadline (10 s) must be longer",
         ),
         ({"extenders": [URL, URL | {"verb": "x"}]}, "extenders[1].verb: there is no such field"),
-        ({"extenders": [URL | {"httpTimeout": 5}]}, "httpTimeout: 5 is no Duration, such as 5s"),
+        ({"extenders": [URL | {"httpTimeout": 5}]}, "httpTimeout: 5 is not a duration, such as 5s"),
         ({"extenders": [URL | {"httpTimeout": "5"}]}, "extenders[0].httpTimeout: "),
         ({"extenders": [URL | {"httpTimeout": "-5s"}]}, "extenders[0]: httpTimeout must be more than -5 s"),
         ({"extenders": [URL | {"prioritizeVerb": "x"}]}, "extenders[0]: weight is 0: one with a "),
@@ -100,56 +101,121 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 def test_a_field_that_is_given_twice_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "scheduler.yaml"
-    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1\nprofiles: []\nprofiles: []\n")
-    with pytest.raises(ConfigError, match=r"scheduler\.yaml: line 3, column 1: profiles is given twice"):
+    file.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: []\nprofiles: []\n"
+    )
+    with pytest.raises(ConfigError, match=r"scheduler\.yaml: line 4, column 1: profiles is given twice"):
         load_config(file)
 
 
-@pytest.mark.parametrize(
-    ("rest", "words"),
-    [
-        ({"parallelism": 16}, "parallelism: is 16, but poller looks at one node at a time; leave it out"),
-        (
-            {"clientConnection": {"kubeconfig": "/etc/srv/kubernetes/kube-scheduler/kubeconfig"}},
-            "run kubectl --kubeconfig=/etc/srv/kubernetes/kube-scheduler/kubeconfig proxy, and leave this",
-        ),
-        ({"clientConnection": {"qps": 50.0}}, "clientConnection.qps: poller has no limit of requests"),
-        ({"clientConnection": {"burst": 100}}, "clientConnection.burst: poller has no limit of requests"),
-        (
-            {"clientConnection": {"contentType": "application/vnd.kubernetes.protobuf"}},
-            "clientConnection.contentType: poller speaks application/json only",
-        ),
-        ({"enableProfiling": True}, "enableProfiling: poller serves no profiles of itself"),
-        ({"enableContentionProfiling": True}, "enableContentionProfiling: poller serves no profiles"),
-        ({"delayCacheUntilActive": True}, "delayCacheUntilActive: poller keeps no cache"),
-    ],
-)
-def test_what_poller_does_not_do_it_says(tmp_path: Path, rest: Any, words: str) -> None:
-    with pytest.raises(ConfigError) as error:
-        load(tmp_path, **rest)
-    assert words in str(error.value)
-
-
-def test_what_poller_does_anyway_may_be_said(tmp_path: Path) -> None:
-    nothing = {"kubeconfig": "", "acceptContentTypes": "", "contentType": "", "qps": 0, "burst": 0}
-    load(
+def test_what_would_change_no_decision_is_ignored(tmp_path: Path) -> None:
+    connection = {
+        "kubeconfig": "/etc/kubernetes/scheduler.conf",
+        "contentType": "application/vnd.kubernetes.protobuf",
+        "qps": 50.0,
+        "burst": 100,
+    }
+    config = load(
         tmp_path,
-        parallelism=1,
+        parallelism=16,
+        clientConnection=connection,
+        enableProfiling=True,
+        enableContentionProfiling=True,
+        delayCacheUntilActive=True,
+    )
+    assert list(config.ignored()) == [
+        "parallelism: poller looks at nodes in one thread",
+        "clientConnection.kubeconfig: poller reaches the API server through kubectl proxy, see --proxy",
+        "clientConnection.contentType: poller sends and accepts application/json",
+        "clientConnection.qps: poller doesn't limit its requests",
+        "clientConnection.burst: poller doesn't limit its requests",
+        "enableProfiling: poller serves no profiles of itself, see scripts/profile",
+        "enableContentionProfiling: poller serves no profiles of itself, see scripts/profile",
+        "delayCacheUntilActive: a poller that doesn't lead keeps its cache up to date",
+    ]
+    with pytest.raises(ConfigError, match="parallelism: 0 is not more than 0"):
+        load(tmp_path, parallelism=0)
+
+
+def test_what_asks_for_nothing_is_not_mentioned(tmp_path: Path) -> None:
+    nothing = {"kubeconfig": "", "acceptContentTypes": "", "contentType": "", "qps": 0, "burst": 0}
+    config = load(
+        tmp_path,
         clientConnection=nothing,
         enableProfiling=False,
         enableContentionProfiling=False,
         delayCacheUntilActive=False,
     )
+    assert not list(config.ignored())
 
 
-def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError) as error:
-        load(tmp_path, parallelism=2, percentageOfNodesToScore=101, podInitialBackoffSeconds=-1)
-    assert str(error.value).splitlines() == [
-        f"{tmp_path}/scheduler.yaml: ",
-        "- parallelism: is 2, but poller looks at one node at a time; leave it out",
+MISTAKES = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+parallelisme: 4
+parallelism: 4
+parallelism: 8
+percentageOfNodesToScore: 101
+podInitialBackoffSeconds: soon
+leaderElection:
+  leaseDuration: 5
+extenders:
+- urlPrefix: http://127.0.0.1:1
+  prioritizeVerb: score
+- {}
+profiles:
+- schedulerName: my-scheduler
+  plugins:
+    score:
+      enabled:
+      - weight: 2
+      - name: NodeResourceFit
+    filters: {}
+  pluginConfig:
+  - name: NodeResourcesFit
+    args:
+      scoringStrategy:
+        type: Most
+        resources:
+        - name: cpu
+          weight: 101
+        - weight: 1
+  - name: InterPodAffinity
+    args:
+      hardPodAffinityWeight: 101
+- schedulerName: my-scheduler
+  percentageOfNodesToScore: "50"
+"""
+
+
+def test_all_mistakes_are_named_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "scheduler.yaml"
+    file.write_text(MISTAKES)
+    monkeypatch.setattr("sys.argv", ["poller.py", "--check-config", "--config", str(file)])
+    with pytest.raises(SystemExit):
+        run_with_options(lambda _: 0)
+    fit = "profiles[0].pluginConfig[0].args.scoringStrategy"
+    assert capsys.readouterr().err.split("scheduler.yaml: ")[1].splitlines()[1:] == [
+        "- line 6, column 1: parallelism is given twice",
+        "- parallelisme: there is no such field; did you mean parallelism?",
+        "- leaderElection.leaseDuration: 5 is not a duration, such as 5s",
+        "- podInitialBackoffSeconds: expected a whole number, got text",
+        "- profiles[0].plugins.filters: there is no such field; did you mean filter?",
+        "- profiles[0].plugins.score.enabled[0].name: is missing",
+        "- profiles[1].percentageOfNodesToScore: expected a whole number, got text",
+        "- extenders[0]: weight is 0: one with a prioritizeVerb must have a positive one",
+        "- extenders[1].urlPrefix: is missing",
         "- percentageOfNodesToScore: 101 is not between 0 and 100",
-        "- podInitialBackoffSeconds: -1 is not between 1 and 2147483647",
+        f"- {fit}.resources[1].name: is missing",
+        f"- {fit}.type: 'Most' is none of LeastAllocated, MostAllocated, RequestedToCapacityRatio",
+        f"- {fit}.resources[0].weight: 101 is not between 1 and 100",
+        "- profiles[0].pluginConfig[1].args.hardPodAffinityWeight: 101 is not between 0 and 100",
+        "- profiles[0].plugins.score.enabled[1].name: there is no plugin 'NodeResourceFit'; did you mean"
+        " NodeResourcesFit?",
+        "- profiles[1].schedulerName: my-scheduler is that of profiles[0], too",
     ]
 
 

@@ -43,7 +43,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--scheduler-name", ""], "spec.schedulerName"),
         (["--seed", "x"], "Invalid value for '--seed'"),
         (["--sed", "1"], "No such option: --sed"),
-        (["surplus"], "unexpected extra argument"),
+        (["surplus"], "No such command 'surplus'"),
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "can't be combined with --proxy"),
         (["--once", "--watch"], "--once can't be combined with --watch"),
         (["--once", "--leader-elect"], "--once can't be combined with --leader-elect"),

@@ -212,12 +212,12 @@ def test_without_profiles_the_file_changes_no_names(tmp_path: Path, name: str | 
     ("profile", "said"),
     [
         (
-            {"plugins": {"score": enabling("ImageLocality", "VolumeBinding")}},
-            "plugins.score.enabled[1].name: poller hasn't kube-scheduler's VolumeBinding; leave it out",
+            {"plugins": {"score": enabling("ImageLocality", "DynamicResources")}},
+            "plugins.score.enabled[1].name: poller hasn't kube-scheduler's DynamicResources; leave it out",
         ),
         (
-            {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": 600}}]},
-            "profiles[0].pluginConfig[0].name: poller hasn't kube-scheduler's VolumeBinding; leave it out",
+            {"pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "10s"}}]},
+            "profiles[0].pluginConfig[0].name: poller hasn't kube-scheduler's DynamicResources; leave it out",
         ),
         (
             {"plugins": {"placementScore": enabling("NodeResourcesFit")}},
@@ -407,7 +407,7 @@ def test_it_shows_who_is_asked_where(
     status, out, _ = check(monkeypatch, capfd, f"--config={file}", f"--plugin={tmp_path}/mine.py")
     assert status == 0
     first, second = out.split("other: ")
-    assert "packing: pods that have it as their spec.schedulerName\n" in first
+    assert "packing: for pods with this spec.schedulerName\n" in first
     assert "score: says how good a node is\n      NodeResourcesFit*5\n" in first
     assert "NodeResourcesFit: strategy='MostAllocated'\n" in first
     assert (
@@ -430,19 +430,23 @@ def test_it_shows_what_is_served_without_a_file(
 @pytest.mark.parametrize(
     ("file", "arguments", "said"),
     [
-        (None, [], "no leader is elected"),
-        ({}, [], "no leader is elected"),
-        (None, ["--leader-elect"], "on the lease kube-system/poller, which holds for 15 s"),
-        ({"leaderElect": True}, [], "on the lease kube-system/poller, which holds for 15 s"),
+        (None, [], "leader election: off"),
+        ({}, [], "leader election: off"),
+        (None, ["--leader-elect"], "leader election: lease kube-system/poller, lease duration 15 s"),
+        ({"leaderElect": True}, [], "leader election: lease kube-system/poller, lease duration 15 s"),
         (
             {"resourceName": "a", "leaseDuration": "20s"},
             [],
-            "on the lease kube-system/a, which holds for 20 s",
+            "leader election: lease kube-system/a, lease duration 20 s",
         ),
-        ({"resourceName": "a"}, ["--leader-elect-resource-name=b"], "on the lease kube-system/b,"),
-        ({"leaderElect": False, "resourceName": "a"}, [], "no leader is elected"),
-        ({"leaderElect": False, "resourceName": "a"}, ["--leader-elect"], "on the lease kube-system/a,"),
-        ({"leaderElect": True}, ["--once"], "no leader is elected"),
+        ({"resourceName": "a"}, ["--leader-elect-resource-name=b"], "leader election: lease kube-system/b,"),
+        ({"leaderElect": False, "resourceName": "a"}, [], "leader election: off"),
+        (
+            {"leaderElect": False, "resourceName": "a"},
+            ["--leader-elect"],
+            "leader election: lease kube-system/a,",
+        ),
+        ({"leaderElect": True}, ["--once"], "leader election: off"),
     ],
 )
 def test_options_win_over_what_the_file_says_of_an_election(
@@ -463,7 +467,11 @@ def test_options_win_over_what_the_file_says_of_an_election(
     ("profiles", "arguments", "said"),
     [
         ([{"plugins": {"score": enabling("Nonsense")}}], [], "there is no plugin 'Nonsense'"),
-        ([{}], ["--policy=random", "--scheduler-name=a"], "--policy has no say where --config has profiles"),
+        (
+            [{}],
+            ["--policy=random", "--scheduler-name=a"],
+            "can't be combined with a --config that has profiles",
+        ),
         ([{"schedulerName": "a"}], ["--scheduler-name=b"], "leave out --scheduler-name"),
     ],
 )

@@ -15,7 +15,7 @@ from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.page import Page, print_json, run_through
 from lib.questions.room import Filling
 from lib.questions.show import show_drain, show_room, show_trial, show_why
-from lib.questions.snapshot import look_up_controllers
+from lib.questions.snapshot import look_up_controllers, look_up_pod_groups
 from lib.questions.trial import Placing, new_pods
 from lib.questions.why import find_pod, why
 
@@ -69,6 +69,8 @@ def ask_try(common: Common, filename: Manifests, replicas: Replicas = None) -> b
     objects = read_manifests(filename, common.namespace)
     with common.api() as api:
         snapshot = common.read(api, manifests=True)
+        if api:
+            look_up_pod_groups(api, snapshot, [str(objects)])
     common.what_if.apply(snapshot)
     workloads = workloads_in(objects, snapshot, replicas)
     decider = common.decider(snapshot)
@@ -98,6 +100,8 @@ def ask_room(
     objects = read_manifests(filename, common.namespace)
     with common.api() as api:
         snapshot = common.read(api, manifests=True)
+        if api:
+            look_up_pod_groups(api, snapshot, [str(objects)])
     common.what_if.apply(snapshot)
     workloads = workloads_in(objects, snapshot)
     filling = Filling(workloads, snapshot, common.decider(snapshot), most)

@@ -11,17 +11,17 @@ import msgspec
 from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Pod, decode_hook
 from lib.kube.quantity import Quantity
 from lib.questions.events import Event
-from lib.questions.snapshot import CONTROLLERS, RESOURCES, Snapshot
+from lib.questions.snapshot import CONTROLLERS, POD_GROUPS, RESOURCES, Snapshot
 from lib.questions.text import QuestionError
 
 KINDS: dict[str, type[Object]] = {
-    **{each.kind.__name__: each.kind for each in (*RESOURCES, *CONTROLLERS)},
+    **{each.kind.__name__: each.kind for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS)},
     "Event": Event,
 }
 
 _API_VERSIONS = {
     each.kind.__name__: each.api.removeprefix("/apis/").removeprefix("/api/")
-    for each in (*RESOURCES, *CONTROLLERS)
+    for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS)
 }
 
 KEPT_ANNOTATIONS = (

@@ -1,7 +1,7 @@
 """A cluster as it was at one moment: all that decisions need of it, read once from its API server."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -35,6 +35,7 @@ from lib.kube.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from lib.scheduling.pod_groups import POD_GROUP
 from lib.scheduling.workloads import controller_of
 
 log = logging.getLogger(__name__)
@@ -126,7 +127,6 @@ RESOURCES = (
     Resource(Namespace, "/api/v1", "namespaces", "the labels of namespaces"),
     Resource(Service, "/api/v1", "services", "spreading the pods of a service by default"),
     Resource(PodDisruptionBudget, "/apis/policy/v1", "poddisruptionbudgets", "disruption budgets"),
-    Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "the sizes of pod groups"),
     Resource(PersistentVolumeClaim, "/api/v1", "persistentvolumeclaims", VOLUMES),
     Resource(PersistentVolume, "/api/v1", "persistentvolumes", VOLUMES),
     Resource(StorageClass, STORAGE_API, "storageclasses", VOLUMES),
@@ -141,6 +141,9 @@ RESOURCES = (
     Resource(LimitRange, "/api/v1", "limitranges", "the default requests of limit ranges", manifests=True),
 )
 """What is listed."""
+
+POD_GROUPS = Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "the sizes of pod groups")
+"""Listed if a pod says that it is of one: few clusters have them."""
 
 CONTROLLERS = (
     Resource(ReplicaSet, "/apis/apps/v1", "replicasets", "spreading the pods of a ReplicaSet by default"),
@@ -182,21 +185,31 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
     snapshot = Snapshot()
     wanted = [each for each in RESOURCES if manifests or whole or not each.manifests]
     for resource in [*wanted, *(CONTROLLERS if whole else ())]:
-        try:
-            selectors = {"fieldSelector": UNFINISHED} if resource.kind is Pod else {}
-            listing = api.list(resource.path, resource.kind, **selectors)
-        except NotFoundError as error:
-            if not resource.matters:
-                raise
-            log.debug("%s", error)
-            continue
-        except ForbiddenError as error:
-            _forgo(snapshot, resource, error)
-            continue
+        _list(api, snapshot, resource)
+    look_up_pod_groups(api, snapshot, (pod.metadata.labels for pod in snapshot.of(Pod)))
+    return snapshot
+
+
+def look_up_pod_groups(api: Api, snapshot: Snapshot, labels: Iterable[Container[str]]) -> None:
+    """Add the pod groups to a snapshot, if labels of a pod say that it is of one."""
+    if PodGroup not in snapshot.objects and any(POD_GROUP in each for each in labels):
+        _list(api, snapshot, POD_GROUPS)
+
+
+def _list(api: Api, snapshot: Snapshot, resource: Resource) -> None:
+    try:
+        selectors = {"fieldSelector": UNFINISHED} if resource.kind is Pod else {}
+        listing = api.list(resource.path, resource.kind, **selectors)
+    except NotFoundError as error:
+        if not resource.matters:
+            raise
+        log.debug("%s", error)
+    except ForbiddenError as error:
+        _forgo(snapshot, resource, error)
+    else:
         snapshot.of(resource.kind).extend(listing.items)
         for line in listing.malformed.values():
             snapshot.note(line)
-    return snapshot
 
 
 def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> None:

@@ -21,19 +21,19 @@ from lib.questions.text import QuestionError, printable
 from lib.questions.what_if import WhatIf
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.registry import Handle
+from lib.service.command_line import DEFAULT_PROXY
 from lib.service.config import ConfigError, default_config, load_config
 from lib.service.option_types import proxy_address
 from lib.service.policies import PolicyError, load_policies
 from lib.service.profiles import Asked, profiles_for
 
-DEFAULT_PROXY = "http://127.0.0.1:8001"
 MAIN_SCHEDULER = "default-scheduler"
 
 CLUSTER, ASKED, OTHERWISE = "Where the cluster is", "How it is decided and told", "What if it were otherwise"
 """The parts of --help."""
 
 KUBECTL_NAME = "kubectl poller"
-"""What poller is called by as a plugin of kubectl; it then speaks to the cluster that kubectl speaks to."""
+"""What poller is called as a plugin of kubectl; it then asks the cluster that kubectl would ask."""
 
 
 class Output(StrEnum):
@@ -111,6 +111,7 @@ def common_options(
         str | None,
         typer.Option(
             envvar="POLLER_PROXY",
+            show_envvar=False,
             rich_help_panel=CLUSTER,
             callback=proxy_address,
             metavar="URL",
@@ -123,6 +124,7 @@ def common_options(
         typer.Option(
             "--start-proxy",
             envvar="POLLER_START_PROXY",
+            show_envvar=False,
             rich_help_panel=CLUSTER,
             metavar="",
             help="Start a kubectl proxy of our own, on a private socket, and end it with us.",
@@ -154,6 +156,7 @@ def common_options(
         str | None,
         typer.Option(
             envvar="POLLER_SCHEDULER_NAME",
+            show_envvar=False,
             rich_help_panel=ASKED,
             metavar="NAME",
             show_default="the one that the pod names",
@@ -164,6 +167,7 @@ def common_options(
         Path | None,
         typer.Option(
             envvar="POLLER_CONFIG",
+            show_envvar=False,
             rich_help_panel=ASKED,
             metavar="FILE.yaml",
             help="A KubeSchedulerConfiguration to decide by.",
@@ -173,6 +177,7 @@ def common_options(
         list[Path] | None,
         typer.Option(
             envvar="POLLER_PLUGIN",
+            show_envvar=False,
             rich_help_panel=ASKED,
             metavar="FILE.py",
             help="A policy of your own, added to the default ones. May be given more than once.",
@@ -182,6 +187,7 @@ def common_options(
         int | None,
         typer.Option(
             envvar="POLLER_SEED",
+            show_envvar=False,
             rich_help_panel=ASKED,
             metavar="NUMBER",
             help="Make the random choices repeatable.",

@@ -8,14 +8,16 @@ import typer
 
 from lib.kube.objects import Pod
 from lib.questions.asking import Common, Output, now
+from lib.questions.compare import Replacing, differing
 from lib.questions.drain import Draining
 from lib.questions.events import read_events
 from lib.questions.files import save
 from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.page import Page, print_json, run_through
 from lib.questions.room import Filling
-from lib.questions.show import show_drain, show_room, show_trial, show_why
+from lib.questions.show import show_compare, show_drain, show_room, show_trial, show_why
 from lib.questions.snapshot import look_up_controllers, look_up_pod_groups
+from lib.questions.text import QuestionError
 from lib.questions.trial import Placing, new_pods
 from lib.questions.why import find_pod, why
 
@@ -157,11 +159,59 @@ def ask_save(
     return True
 
 
+def ask_compare(
+    common: Common,
+    config: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="FILE.yaml",
+            show_envvar=False,
+            help="A KubeSchedulerConfiguration. Give two or more; the others are compared with the first.",
+        ),
+    ],
+    pending: Annotated[
+        bool, typer.Option("--pending", show_envvar=False, help="Let pods that have a node keep it.")
+    ] = False,
+) -> bool:
+    """What would configurations make of all pods: placed, pending, nodes used, imbalance?
+
+    All pods are placed anew by each, but for DaemonSets' and static ones.
+
+    Exit 0: no pod goes elsewhere. 3: some do.
+    """
+    if len(config) < 2:
+        raise QuestionError("compare needs two configurations: --config A.yaml --config B.yaml")
+    with common.api() as api:
+        snapshot = common.read(api, whole=True)
+    common.what_if.apply(snapshot)
+    results = []
+    for file in config:
+        decider = common.decider(snapshot, file)
+        replacing = Replacing(str(file), snapshot, decider, pending_only=pending)
+        run_through(replacing.steps(), len(replacing), f"placing pods by {file}")
+        results.append(replacing.result)
+    common.tell_notes(snapshot)
+    alike = not any(differing(results[0], each) for each in results[1:])
+    if common.output == Output.JSON:
+        print_json(
+            {
+                "question": "compare",
+                "answer": "yes" if alike else "no",
+                "configs": [each.as_json() for each in results],
+                "differing": {each.name: differing(results[0], each) for each in results[1:]},
+            }
+        )
+    else:
+        show_compare(results, Page(wide=common.output == Output.WIDE))
+    return alike
+
+
 ALL: Mapping[str, Callable[..., bool]] = {
     "why": ask_why,
     "try": ask_try,
     "room": ask_room,
     "drain": ask_drain,
     "save": ask_save,
+    "compare": ask_compare,
 }
 """By the name of the verb."""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeVar
 
+from lib.questions.compare import BALANCED, Result, differing
 from lib.questions.drain import Drain, Moved
 from lib.questions.events import Said, age
 from lib.questions.page import Page
@@ -125,6 +126,34 @@ def show_drain(drain: Drain, page: Page) -> None:
         page.gap()
         page.heading(f"why {why.pod} would have no node")
         _show_nowhere(why, page)
+
+
+def show_compare(results: Sequence[Result], page: Page) -> None:
+    """What differs between configurations."""
+    first, *others = results
+    for other in others:
+        moved = differing(first, other)
+        page.heading(f"{other.name} puts {count(len(moved), 'pod')} elsewhere than {first.name}")
+    header = ["", "placed", "pending", "nodes used", *(f"{name}, mean ± deviation" for name in BALANCED)]
+    rows = [
+        [
+            each.name,
+            f"{len(each.nodes):,}",
+            f"{len(each.pending):,}",
+            f"{each.nodes_used:,}",
+            *(f"{each.mean[name]:.0%} ± {each.imbalance[name]:.0%}" for name in BALANCED),
+        ]
+        for each in results
+    ]
+    page.table(header, rows, right=range(1, len(header)))
+    for other in others:
+        moved = differing(first, other)
+        page.pairs(
+            (name, f"{first.nodes.get(name, 'nowhere')} → {other.nodes.get(name, 'nowhere')}")
+            for name in _some(moved, page)
+        )
+        if len(moved) > len(_some(moved, page)):
+            page.line(f"and {count(len(moved) - ROWS, 'more pod')} (-o wide shows all)", indent=2)
 
 
 def _drain_headline(drain: Drain) -> str:

@@ -2,57 +2,79 @@
 
 import inspect
 import logging
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import typer
 
-from lib.kube.errors import ApiError
-from lib.questions.asking import Common, common_options, complain
-from lib.questions.commands import ALL
-from lib.questions.text import QuestionError
+from lib.service.help import Command
 
 YES, FAILED, NO = 0, 1, 3
 """Exit statuses; 2 is that of a command line that is wrong."""
 
-VERBS = "Questions about a cluster; nothing is written to it"
-"""A part of --help."""
+VERBS: Mapping[str, str] = {
+    "why": "Why a pod waits, and what would help; or why it is where it is.",
+    "try": "Where the pods of manifests would go.",
+    "room": "How many more pods fit, and what stops the next.",
+    "drain": "Where the pods of nodes would go.",
+    "save": "Write the cluster into a file, to ask it later.",
+    "compare": "What configurations make of the same pods.",
+}
+"""What each is for, in a few words."""
 
-_OPTIONS = inspect.signature(common_options)
-
-
-def verb(app: typer.Typer, name: str) -> Callable[[Callable[..., bool]], Callable[..., None]]:
-    """Make a function a verb: with the common options after its own, and its answer as exit status."""
-
-    def decorate(answer: Callable[..., bool]) -> Callable[..., None]:
-        own = list(inspect.signature(answer).parameters.values())[1:]
-        shared = list(_OPTIONS.parameters.values())
-
-        def run(**given: Any) -> None:
-            common = common_options(**{each.name: given.pop(each.name) for each in shared})
-            raise typer.Exit(_answer(common, lambda: answer(common, **given)))
-
-        parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in [*own, *shared]]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        run.__doc__ = answer.__doc__
-        app.command(name, rich_help_panel=VERBS)(run)
-        return run
-
-    return decorate
+COMPLETE = "__complete"
+"""A verb that shells use: it says how a command line may go on."""
 
 
-def _answer(common: Common, ask: Callable[[], bool]) -> int:
+def add_verbs(app: typer.Typer, arguments: Sequence[str] | None = None) -> None:
+    """Add the verbs to a command line, if one of these arguments is a verb: the loop needs none of this.
+
+    arguments: those of the process, unless told otherwise.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    if not any(each in VERBS or each in (COMPLETE, "-h", "--help") for each in given):
+        return
+    from lib.questions.commands import ALL
+
+    for name, answer in ALL.items():
+        _add(app, name, answer)
+    if COMPLETE in given:
+        from lib.questions.completion import complete
+
+        settings = {"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []}
+        app.command(COMPLETE, hidden=True, context_settings=settings)(complete)
+
+
+def _add(app: typer.Typer, name: str, answer: Callable[..., bool]) -> None:
+    """Make a function a verb, with its own options and the common ones; its answer is the exit status."""
+    from lib.questions.asking import common_options
+
+    own = list(inspect.signature(answer).parameters.values())[1:]
+    named = {each.name for each in own}
+    common = list(inspect.signature(common_options).parameters.values())
+    shared = [each for each in common if each.name not in named]
+
+    def run(**given: Any) -> None:
+        asked = common_options(**{each.name: given.pop(each.name) for each in shared})
+        raise typer.Exit(_status(asked.command, lambda: answer(asked, **given)))
+
+    parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in [*own, *shared]]
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    run.__annotations__ = {each.name: each.annotation for each in parameters}
+    run.__doc__ = answer.__doc__
+    app.command(name, cls=Command, short_help=VERBS[name])(run)
+
+
+def _status(command: str, ask: Callable[[], bool]) -> int:
     """Ask, and turn the answer into an exit status; what goes wrong is said in a line."""
+    from lib.kube.errors import ApiError
+    from lib.questions.asking import complain
+    from lib.questions.text import QuestionError
+
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         return YES if ask() else NO
     except (QuestionError, ApiError) as error:
-        complain(common.command, str(error))
+        complain(command, str(error))
         return FAILED
-
-
-def add_verbs(app: typer.Typer) -> None:
-    """Add all verbs to a command line."""
-    for name, answer in ALL.items():
-        verb(app, name)(answer)

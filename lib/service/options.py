@@ -1,6 +1,7 @@
 """The options: the command line as it was given, and what follows from it and from the configuration file."""
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -21,6 +22,9 @@ from lib.service.help import Group
 from lib.service.policies import Policy, PolicyError, load_policies
 from lib.service.profiles import Asked, PolicyName, profiles_for
 from lib.service.telemetry.explain import Explain, as_json, as_table
+
+CALLED_AS = "POLLER_CALLED_AS"
+"""The environment variable that says what poller is called in its messages, where that isn't its file."""
 
 EXPLAIN: Mapping[ExplainName, Explain] = {ExplainName.TABLE: as_table, ExplainName.JSON: as_json}
 
@@ -124,12 +128,10 @@ def _profiles(
 def run_with_options(
     run: Callable[[Options], int],
     add_verbs: Callable[[typer.Typer], None] = lambda _: None,
-    prog_name: str | None = None,
 ) -> None:
     """Read the command line, run, and exit with what `run` returns; with 2 and the usage when it is wrong.
 
     add_verbs: adds what else can be done, each under a name; without one of these the loop is run.
-    prog_name: what poller is called by, where that isn't its file.
     """
     app = typer.Typer(
         cls=Group,
@@ -161,7 +163,7 @@ def run_with_options(
         epilog="Each option can also come from the environment: --bind-workers from POLLER_BIND_WORKERS.",
     )(poller)
     add_verbs(app)
-    app(prog_name=prog_name)
+    app(prog_name=os.environ.get(CALLED_AS))
 
 
 def _options(given: CommandLine) -> tuple[Options, list[Profile]]:

@@ -1,0 +1,101 @@
+"""What differs between configurations: all pods of a cluster placed anew by each."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import inf
+from statistics import fmean, pstdev
+from typing import Any
+
+from lib.kube.objects import Pod
+from lib.questions.deciding import PLACED, Decider, without_node
+from lib.questions.snapshot import Snapshot
+from lib.questions.usage import usage_of
+from lib.questions.what_if import belongs_to_node
+
+BALANCED = ("cpu", "memory")
+"""Resources by which it is told how evenly nodes are used."""
+
+
+@dataclass
+class Result:
+    """What came of one configuration.
+
+    nodes: the node of each pod that has one, by its name. pending: the others, and why. mean, imbalance: by
+    resource, the mean share that is requested of a node, and the standard deviation of these shares.
+    """
+
+    name: str
+    nodes: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, str] = field(default_factory=dict)
+    mean: dict[str, float] = field(default_factory=dict)
+    imbalance: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def nodes_used(self) -> int:
+        """How many nodes have pods that could also be elsewhere."""
+        return len(set(self.nodes.values()))
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it."""
+        return {
+            "config": self.name,
+            "placed": len(self.nodes),
+            "pending": self.pending,
+            "nodes_used": self.nodes_used,
+            "mean": self.mean,
+            "imbalance": self.imbalance,
+            "nodes": self.nodes,
+        }
+
+
+def differing(one: Result, other: Result) -> list[str]:
+    """The pods that two configurations put on different nodes, or only one of them on any."""
+    return sorted(
+        name for name in {**one.nodes, **other.nodes} if one.nodes.get(name) != other.nodes.get(name)
+    )
+
+
+class Replacing:
+    """Places all pods anew by one configuration, those of DaemonSets and static ones excepted.
+
+    The highest priority goes first, among equals the oldest. Nobody leaves for another. With `pending_only`
+    pods that have a node keep it.
+    """
+
+    def __init__(self, name: str, snapshot: Snapshot, decider: Decider, *, pending_only: bool) -> None:
+        self.result = Result(name)
+        self._decider = decider
+        movable = [
+            pod
+            for pod in snapshot.of(Pod)
+            if not belongs_to_node(pod) and not (pending_only and pod.spec.node_name)
+        ]
+        self._pods = sorted(movable, key=_order)
+        for pod in self._pods:
+            if pod.spec.node_name:
+                decider.remove(pod)
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def steps(self) -> Iterator[str]:
+        """The name of each pod as it is decided on; the result is complete in the end."""
+        result = self.result
+        for pod in self._pods:
+            again = without_node(pod)
+            decision = self._decider.place_alone(again)
+            if decision.outcome in PLACED and decision.node_name:
+                result.nodes[str(pod)] = decision.node_name
+            else:
+                result.pending[str(pod)] = decision.message
+            yield str(pod)
+        usages = [usage_of(node, BALANCED) for node in self._decider.cache.nodes.values()]
+        for name in BALANCED:
+            shares = [each.requested[name] / most for each in usages if (most := each.capacity[name])]
+            result.mean[name] = round(fmean(shares), 4) if shares else 0.0
+            result.imbalance[name] = round(pstdev(shares), 4) if shares else 0.0
+
+
+def _order(pod: Pod) -> tuple[int, float, str]:
+    created = pod.metadata.creation_timestamp
+    return -pod.spec.priority, created.timestamp() if created else inf, str(pod)

@@ -1,0 +1,122 @@
+"""How a command line may go on, as shells ask for it: verbs, options, pods, nodes, namespaces, files.
+
+The form is that of cobra, kubectl's own library: a candidate a line, and in the end what the shell shall do.
+Source: https://github.com/spf13/cobra/blob/main/completions.go
+"""
+
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TypeVar
+
+import typer
+
+from lib.kube.api import Api
+from lib.kube.errors import ApiError
+from lib.kube.objects import Namespace, Node, Object, Pod
+from lib.kube.paths import NAMESPACES, NODES, path_of
+from lib.kube.proxy import OwnProxy
+from lib.questions.asking import KUBECTL_NAME, Output
+from lib.questions.files import read_files
+from lib.questions.text import QuestionError
+from lib.questions.verbs import COMPLETE, VERBS
+from lib.service.command_line import DEFAULT_PROXY
+
+T = TypeVar("T", bound=Object)
+
+FILES, NO_FILES, FAILED = ":0", ":4", ":1"
+"""What the shell shall do besides: offer files, offer none, or nothing at all as something is wrong."""
+
+TAKE_FILES = ("-f", "--filename", "--from", "--config", "--plugin")
+TAKE_NODES = ("--like", "--remove")
+TAKE_NAMESPACES = ("-n", "--namespace")
+TAKE_OUTPUTS = ("-o", "--output")
+
+
+def complete(context: typer.Context) -> None:
+    """Print how the last of these words may go on; the words before it are complete."""
+    *before, last = sys.argv[sys.argv.index(COMPLETE) + 1 :] or [""]  # as they are: typer would drop "--"
+    try:
+        found, then = _candidates(context, before, last)
+    except (QuestionError, ApiError):
+        found, then = [], FAILED
+    for each in found:
+        if each.startswith(last):
+            typer.echo(each)
+    typer.echo(then)
+
+
+def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tuple[list[str], str]:
+    verb = next((word for word in before if word in VERBS), None)
+    if verb is None:
+        return list(VERBS), NO_FILES
+    previous = before[-1] if before else ""
+    if previous in TAKE_FILES:
+        return [], FILES
+    if previous in TAKE_OUTPUTS:
+        return [each.value for each in Output], NO_FILES
+    asked = _Asked(context, before)
+    if previous in TAKE_NODES:
+        return list(asked.nodes()), NO_FILES
+    if previous in TAKE_NAMESPACES:
+        return list(asked.namespaces()), NO_FILES
+    if last.startswith("-"):
+        return _options(context, verb), NO_FILES
+    match verb:
+        case "why":
+            return list(asked.pods(last)), NO_FILES
+        case "drain":
+            return list(asked.nodes()), NO_FILES
+        case "save":
+            return [], FILES
+    return [], NO_FILES
+
+
+def _options(context: typer.Context, verb: str) -> list[str]:
+    """The options of a verb."""
+    commands = getattr(context.find_root().command, "commands", {})
+    return [name for each in commands[verb].params for name in each.opts if name.startswith("--")]
+
+
+class _Asked:
+    """What is in the cluster that a command line, as far as it goes, is about."""
+
+    def __init__(self, context: typer.Context, words: Sequence[str]) -> None:
+        self._words = words
+        self._by_kubectl = context.find_root().info_name == KUBECTL_NAME
+
+    def _value(self, *options: str) -> str:
+        for i, word in enumerate(self._words):
+            name, equals, value = word.partition("=")
+            if name in options:
+                return value if equals else "".join(self._words[i + 1 : i + 2])
+        return ""
+
+    def pods(self, last: str) -> Iterator[str]:
+        """The pods of the namespace that is named, in the word or by an option."""
+        where, slash, _ = last.rpartition("/")
+        namespace = where if slash else self._value(*TAKE_NAMESPACES) or "default"
+        prefix = f"{namespace}/" if slash else ""
+        for pod in self._list(Pod, path_of("pods", namespace)):
+            if pod.metadata.namespace == namespace:
+                yield f"{prefix}{pod.metadata.name}"
+
+    def nodes(self) -> Iterator[str]:
+        """All nodes."""
+        return (node.metadata.name for node in self._list(Node, NODES))
+
+    def namespaces(self) -> Iterator[str]:
+        """All namespaces."""
+        return (each.metadata.name for each in self._list(Namespace, NAMESPACES))
+
+    def _list(self, kind: type[T], path: str) -> list[T]:
+        if file := self._value("--from"):
+            return read_files([Path(file)]).of(kind)
+        with ExitStack() as stack:
+            proxy = self._value("--proxy")
+            if not proxy and (self._by_kubectl or "--start-proxy" in self._words):
+                proxy = stack.enter_context(OwnProxy()).address
+            api = stack.enter_context(Api(proxy or DEFAULT_PROXY, threading.Event()))
+            return api.list(path, kind).items

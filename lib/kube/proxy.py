@@ -1,6 +1,7 @@
-"""A `kubectl proxy` of one's own, on a private unix socket."""
+"""A `kubectl proxy` of one's own: on a private unix socket, or on loopback with a page for a browser."""
 
 import logging
+import re
 import shutil
 import subprocess
 import sys
@@ -17,8 +18,12 @@ START = 10.0
 """Seconds that kubectl has to come up; it asks the API server nothing before it listens."""
 
 
-WITH_US = 'exec 3<&0; { read -r _ <&3; kill $$; } & exec "$0" proxy "$1" </dev/null 3<&-'
+WITH_US = 'exec 3<&0; { read -r _ <&3; kill $$; } & exec "$0" proxy "$@" </dev/null 3<&-'
 """kubectl proxy, and beside it a reader of a pipe that ends when we do, however we end, and then ends it."""
+
+
+SERVES = re.compile(r"Starting to serve on 127\.0\.0\.1:(\d+)")
+"""What kubectl proxy prints when it listens on a port."""
 
 
 class ProxyError(ApiError):
@@ -28,16 +33,19 @@ class ProxyError(ApiError):
 class OwnProxy:
     """A `kubectl proxy` that speaks for the current kubectl context; a context manager that ends it.
 
-    Its socket lies in a folder that only this user can enter. ProxyError when there is no kubectl, or
-    when it does not start.
+    page: a folder that it serves to a browser under /ui/, beside the API; it then listens on a free port of
+    127.0.0.1, which every user of this machine can reach. Without a page it listens on a socket in a folder
+    that only this user can enter. ProxyError when there is no kubectl, or when it does not start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, page: Path | None = None) -> None:
         beside_us = str(Path(sys.executable).parent)
         kubectl = shutil.which("kubectl") or shutil.which("kubectl", path=beside_us)
         if not kubectl:
             raise ProxyError("--start-proxy needs kubectl, and there is none on the PATH")
         self._kubectl = kubectl
+        self._page = page
+        self._port = 0  # any that is free
 
     def __enter__(self) -> "OwnProxy":
         with ExitStack() as stack:
@@ -55,7 +63,7 @@ class OwnProxy:
     @property
     def address(self) -> str:
         """Where it serves, as `Api` takes it."""
-        return f"unix://{self._socket}"
+        return f"http://127.0.0.1:{self._port}" if self._page else f"unix://{self._socket}"
 
     def revive(self) -> None:
         """Start it again if it has ended."""
@@ -69,20 +77,33 @@ class OwnProxy:
         self._socket.unlink(missing_ok=True)
         with self._log.open("w") as output:
             return subprocess.Popen(
-                ["/bin/sh", "-c", WITH_US, self._kubectl, f"--unix-socket={self._socket}"],
+                ["/bin/sh", "-c", WITH_US, self._kubectl, *self._where()],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # Ctrl-C is for poller, which ends the proxy after its last write
             )
 
+    def _where(self) -> list[str]:
+        if not self._page:
+            return [f"--unix-socket={self._socket}"]
+        # Started again it keeps its port: a page that is open in a browser asks there.
+        return [f"--port={self._port}", "--address=127.0.0.1", f"--www={self._page}", "--www-prefix=/ui/"]
+
+    def _serves(self) -> bool:
+        if not self._page:
+            return self._socket.exists()
+        found = SERVES.search(self._log.read_text(errors="replace"))
+        self._port = int(found[1]) if found else self._port
+        return found is not None
+
     def _wait_until_it_serves(self) -> None:
         deadline = time.monotonic() + START
-        while not self._socket.exists():
+        while not self._serves():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise ProxyError(f"kubectl proxy did not start: {self._last_words()}")
             time.sleep(0.02)
-        log.debug("kubectl proxy serves on %s", self._socket)
+        log.debug("kubectl proxy serves on %s", self.address)
 
     def _end(self) -> None:
         assert self._process.stdin

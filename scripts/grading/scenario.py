@@ -1,0 +1,103 @@
+"""Scenarios: folders with a cluster, the pods that are to be placed, and what is expected.
+
+`scenario.yaml` says what is expected; `cluster.yaml` holds nodes, and pods that run already, in manifests or
+as `kubectl get nodes,pods -A -o yaml` prints them; `pods.yaml` holds manifests.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+PRICE = "example.com/price"
+"""The annotation of a node that says what an hour of it costs."""
+
+Json = dict[str, Any]
+
+
+class ScenarioError(Exception):
+    """A scenario can't be used; the text names the file and says why."""
+
+
+class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The pods of a workload, counted by a label of their nodes: most less fewest is `at_most` or less."""
+
+    of: str
+    by: str
+    at_most: int = 1
+
+
+class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is expected; None or empty where nothing is.
+
+    placed: so many of the new pods at least. nodes_used: so many nodes with pods at most, old pods counted.
+    cost: so much at most, of the nodes with pods. spread: of several workloads. avoid: nodes that no new pod
+    may be on. evicted: so many pods had to leave at most.
+    """
+
+    placed: int | None = None
+    nodes_used: int | None = None
+    cost: float | None = None
+    spread: tuple[Spread, ...] = ()
+    avoid: tuple[str, ...] = ()
+    evicted: int | None = None
+
+
+class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    title: str
+    expect: Expected
+
+
+class Scenario:
+    """A folder, read. nodes: by name. running: the node of each pod that runs already, by NAMESPACE/NAME."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read it. ScenarioError when something in it can't be read, or names what isn't there."""
+        file = folder / "scenario.yaml"
+        try:
+            told = msgspec.yaml.decode(file.read_bytes(), type=_File)
+        except (OSError, msgspec.MsgspecError, yaml.YAMLError) as error:
+            raise ScenarioError(f"{file}: {error}") from error
+        self.title, self.expect = told.title, told.expect
+        self.pods_file = (folder / "pods.yaml").resolve()
+        self.objects = list(_objects(folder / "cluster.yaml"))
+        self.nodes = {each["metadata"]["name"]: each for each in self.objects if each["kind"] == "Node"}
+        pods = [each for each in self.objects if each["kind"] == "Pod" and each["spec"].get("nodeName")]
+        self.running = {_name(pod): pod["spec"]["nodeName"] for pod in pods}
+        wanted = [each for each in _objects(self.pods_file) if each["kind"] != "PriorityClass"]
+        workloads = {each["metadata"]["name"] for each in wanted}
+        for spread in self.expect.spread:
+            if spread.of not in workloads:
+                raise ScenarioError(f"{file}: spread of {spread.of}: {self.pods_file} has no such workload")
+        for name in self.expect.avoid:
+            if name not in self.nodes:
+                raise ScenarioError(f"{file}: avoid {name}: cluster.yaml has no such node")
+
+    def price_of(self, node: str) -> float:
+        """What an hour of a node costs; 0 if it says nothing."""
+        said = self.nodes[node]["metadata"].get("annotations", {}).get(PRICE, 0)
+        return float(said)
+
+    def label_of(self, node: str, key: str) -> str:
+        """A label of a node; empty if it hasn't got it."""
+        return str(self.nodes[node]["metadata"].get("labels", {}).get(key, ""))
+
+
+def _objects(file: Path) -> Iterator[Json]:
+    """The objects of a file, those of lists one by one."""
+    try:
+        documents = [each for each in yaml.safe_load_all(file.read_text()) if each]
+    except (OSError, yaml.YAMLError) as error:
+        raise ScenarioError(f"{file}: {error}") from error
+    for document in documents:
+        for each in document.get("items", [document]) if isinstance(document, dict) else [document]:
+            if not isinstance(each, dict) or not {"kind", "metadata"} <= each.keys():
+                raise ScenarioError(f"{file}: holds something that isn't a Kubernetes object")
+            yield each
+
+
+def _name(pod: Json) -> str:
+    metadata = pod["metadata"]
+    return f"{metadata.get('namespace', 'default')}/{metadata['name']}"

@@ -1,0 +1,105 @@
+"""Runs one policy: `poller.py try` in a process of its own, with limits."""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.grading.scenario import Json, Scenario
+from scripts.servers.process import ROOT
+
+GRACE = 20.0
+"""Seconds beyond the limit of computing time, for a machine that does other things, too."""
+
+MOST_WRITTEN = 16 * 1024 * 1024  # bytes, of a file
+
+# A policy's own `random` is to give the same for the same seed, too.
+START = """
+import random, runpy, sys
+_, program, seed, *arguments = sys.argv
+random.seed(int(seed))
+sys.argv = [program, *arguments]
+runpy.run_path(program, run_name="__main__")
+"""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a policy may use: seconds of computing time, mebibytes of memory."""
+
+    seconds: int
+    mebibytes: int
+
+    def apply(self) -> None:
+        """Put them on this process, and those that it starts."""
+        resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds + 1))
+        resource.setrlimit(resource.RLIMIT_AS, (self.mebibytes << 20, self.mebibytes << 20))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of it: where each pod went, or what went wrong, in a line."""
+
+    answer: Json | None
+    problem: str = ""
+
+
+def run(scenario: Scenario, policy: Path | None, seed: int, limits: Limits) -> Trial:
+    """Have the pods placed by a policy; by poller as it comes, if that is None."""
+    with tempfile.TemporaryDirectory(prefix="grade-") as folder:
+        cluster = Path(folder, "cluster.json")
+        content = {"kind": "List", "apiVersion": "v1", "items": scenario.objects}
+        cluster.write_text(json.dumps(content, default=str))
+        command = [sys.executable, "-c", START, str(ROOT / "poller.py"), str(seed), "try"]
+        command += [
+            f"--from={cluster}",
+            f"--filename={scenario.pods_file}",
+            f"--seed={seed}",
+            "--output=json",
+        ]
+        command += ["--scheduler-name=my-scheduler"]
+        command += [f"--plugin={policy.resolve()}"] if policy else []
+        # Nothing of the teacher's environment: no kubeconfig, no tokens.
+        environment = {"PATH": os.defpath, "HOME": folder, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
+        with subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+            preexec_fn=limits.apply,
+        ) as process:
+            try:
+                said, errors = process.communicate(timeout=limits.seconds + GRACE)
+            except subprocess.TimeoutExpired:
+                return Trial(None, f"took longer than {limits.seconds + GRACE:g} s")
+            finally:  # what it started ends with it
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+    return _result(process.returncode, said, errors, limits)
+
+
+def _result(status: int, said: str, errors: str, limits: Limits) -> Trial:
+    if status in (-signal.SIGXCPU, -signal.SIGKILL):
+        return Trial(None, f"took longer than {limits.seconds} s of computing time")
+    if "MemoryError" in errors or "MemoryError" in said:
+        return Trial(None, f"took more than {limits.mebibytes} MiB of memory")
+    try:
+        answer = json.loads(said[f"\n{said}".rfind("\n{\n") :])  # before it is what the policy prints
+        answer["workloads"], answer["pods"]
+    except (ValueError, TypeError, KeyError):
+        lines = [line for line in errors.splitlines() if line.strip()]
+        return Trial(None, lines[-1] if lines else f"ended with status {status}, and no answer")
+    return Trial(answer)

@@ -1,0 +1,116 @@
+"""scripts/grade: what students' policies come to, and what becomes of those that go wrong."""
+
+import csv
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.grading import trial
+from scripts.grading.scenario import Scenario, ScenarioError
+from scripts.servers.process import ROOT
+
+SCENARIOS = ROOT / "scripts" / "lab" / "scenarios"
+SAVE_MONEY = SCENARIOS / "save-money"
+
+
+def grade(
+    scenario: Path, *policies: Path, options: tuple[str, ...] = ("--csv",)
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [ROOT / "scripts" / "grade", *policies, "--scenario", scenario, *options],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def rows(done: "subprocess.CompletedProcess[str]") -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(done.stdout)))
+
+
+@pytest.mark.parametrize("scenario", sorted(SCENARIOS.iterdir()), ids=lambda folder: folder.name)
+def test_the_solution_meets_all_that_is_expected_and_no_policy_does_not(scenario: Path) -> None:
+    done = grade(scenario, scenario / "solution.py")
+    without, solution = rows(done)
+    assert (done.returncode, solution["points"], solution["problem"]) == (0, solution["of"], "")
+    assert without["policy"] == "(no policy)"
+    assert int(without["points"]) < int(without["of"])
+
+
+BAD = {
+    "raises": ("def score(pod, node):\n    return node.prize\n", "failed at raises.py:2"),
+    "syntax": ("def score(pod, node)\n", "syntax.py"),
+    "endless": ("def score(pod, node):\n    while True:\n        pass\n", "of computing time"),
+    "greedy": ("kept = bytearray(10**10)\n\ndef score(pod, node):\n    return 0\n", "MiB of memory"),
+    "exits": ("import os\n\ndef score(pod, node):\n    os._exit(0)\n", "no answer"),
+    "nothing": ("def filter(pod, node):\n    return False\n", ""),
+    "chance": (
+        "import random\n\nWEIGHT = 100\n\ndef score(pod, node):\n    print({})\n"
+        "    return random.randint(0, 100)\n",
+        "",
+    ),
+}
+"""A policy's source, and words of what is said of it."""
+
+
+def test_a_policy_that_goes_wrong_stops_no_other(tmp_path: Path) -> None:
+    for name, (source, _) in BAD.items():
+        (tmp_path / f"{name}.py").write_text(source)
+    policies = [*(tmp_path / f"{name}.py" for name in BAD), SAVE_MONEY / "solution.py"]
+    done = grade(SAVE_MONEY, *policies, options=("--csv", "--seconds=4"))
+    found = {Path(row["policy"]).stem: row for row in rows(done)}
+    assert done.returncode == 3
+    assert {name: words in found[name]["problem"] for name, (_, words) in BAD.items()} == dict.fromkeys(
+        BAD, True
+    )
+    assert found["solution"]["points"] == "3"
+    assert found["nothing"]["points"] == "0"  # no node is used, and it costs nothing; but no pod is placed
+    assert found["chance"]["placed >= 10"] == "10/10"  # what it prints is not taken for the answer
+
+
+def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
+    policy = tmp_path / "chance.py"
+    policy.write_text(BAD["chance"][0])
+    limits = trial.Limits(seconds=20, mebibytes=1024)
+    first, second, other = (trial.run(Scenario(SAVE_MONEY), policy, seed, limits) for seed in (1, 1, 2))
+    assert first.answer
+    assert first == second
+    assert first != other
+
+
+def test_one_that_sleeps_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trial, "GRACE", 2.0)
+    policy = tmp_path / "sleeps.py"
+    policy.write_text("import time\ntime.sleep(3600)\n")
+    result = trial.run(Scenario(SAVE_MONEY), policy, 1, trial.Limits(seconds=1, mebibytes=1024))
+    assert "took longer than" in result.problem
+
+
+def test_the_table_names_each_policy_and_its_points() -> None:
+    done = grade(SAVE_MONEY, SAVE_MONEY / "solution.py", options=())
+    assert done.stdout.startswith("Save money: ")
+    last = done.stdout.splitlines()[-1].split()
+    assert last[0] == "solution.py"
+    assert last[1:] == ["10/10", "✓", "2", "✓", "0.30", "✓", "3/3"]
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "words"),
+    [
+        ("scenario.yaml", "title: a\nexpect: {plazed: 3}\n", "plazed"),
+        ("scenario.yaml", "title: a\nexpect: {avoid: [n9]}\n", "no such node"),
+        ("scenario.yaml", "title: a\nexpect: {spread: [{of: x, by: y}]}\n", "no such workload"),
+        ("cluster.yaml", "a: [\n", "cluster.yaml"),
+        ("cluster.yaml", "just words\n", "isn't a Kubernetes object"),
+    ],
+)
+def test_a_scenario_that_is_wrong_is_named(tmp_path: Path, file: str, content: str, words: str) -> None:
+    for each in SAVE_MONEY.iterdir():
+        if each.is_file():
+            (tmp_path / each.name).write_text(each.read_text())
+    (tmp_path / file).write_text(content)
+    with pytest.raises(ScenarioError, match=words) as told:
+        Scenario(tmp_path)
+    assert str(tmp_path / file) in str(told.value)

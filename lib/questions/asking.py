@@ -71,8 +71,10 @@ class Common:
             yield stack.enter_context(Api(address, threading.Event()))
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
-        """The cluster, as it is; `changed` makes it otherwise."""
-        return read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_files)
+        """The cluster as it is; `what_if` makes it otherwise."""
+        snapshot = read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_files)
+        self.tell_notes(snapshot)
+        return snapshot
 
     def tell_notes(self, snapshot: Snapshot) -> None:
         """Say what people should know of a snapshot, once."""

@@ -74,7 +74,8 @@ def read_files(files: Sequence[Path]) -> Snapshot:
                 "save writes one, and so does kubectl get nodes,pods -A -o json"
             ) from error
     if not any(each for each in snapshot.objects.values()):
-        raise QuestionError(f"--from {' '.join(map(str, files))}: holds no nodes and no pods")
+        why = "".join(f"; {note}" for note in snapshot.notes[:1])
+        raise QuestionError(f"--from {' '.join(map(str, files))}: holds no nodes and no pods{why}")
     return snapshot
 
 

@@ -134,7 +134,9 @@ class Details:
                     yield f"pod affinity: the node has no label {term.topology_key}"
                 elif value not in near:
                     where = f"{term.topology_key}={value}"
-                    wanted = term_selector_text(term)
+                    wanted = listed(
+                        dict.fromkeys(term_selector_text(each) for each, _ in self._near_of_affinity)
+                    )
                     elsewhere = (
                         f"; there are in {names(sorted(map(str, near)))}" if near else ", nor anywhere"
                     )
@@ -146,15 +148,17 @@ class Details:
 
     @cached_property
     def _near_of_affinity(self) -> list[tuple[Term, Mapping[str | None, list[Pod]]]]:
-        return [(term, self._selected(term)) for term in terms_of(self._pod).affinity]
+        """By term; a pod counts that all terms mean."""
+        terms = terms_of(self._pod).affinity
+        return [(term, self._selected(term, *terms)) for term in terms]
 
-    def _selected(self, term: Term) -> Mapping[str | None, list[Pod]]:
-        """The pods that a term means, by the value of its topology key."""
+    def _selected(self, term: Term, *others: Term) -> Mapping[str | None, list[Pod]]:
+        """The pods that a term means, and others do, too, by the value of its topology key."""
         found: dict[str | None, list[Pod]] = defaultdict(list)
         for node in self._cache.nodes.values():
             if term.topology_key in node.labels:
                 for pod in node.pods:
-                    if term.selects(pod, self._cache.namespaces):
+                    if all(each.selects(pod, self._cache.namespaces) for each in (term, *others)):
                         found[node.labels[term.topology_key]].append(pod)
         return dict(found)
 

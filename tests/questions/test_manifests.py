@@ -1,0 +1,208 @@
+"""Pods of manifests, as the API server and the controllers would make them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from objects import read
+from questions_harness import a_node, a_pod, decider_of, snapshot_of
+
+from lib.kube.objects import Object, Pod
+from lib.questions.manifests import PodMaker, read_manifests, workloads_in
+from lib.questions.snapshot import LimitRange, PriorityClass, RuntimeClass
+from lib.questions.text import QuestionError
+from lib.questions.trial import Placing, new_pods
+from lib.scheduling.node_info import host_ports
+from lib.scheduling.resources import pod_requests
+
+Json = dict[str, Any]
+
+
+def workload(
+    kind: str = "Deployment", spec: Json | None = None, main: Json | None = None, **more: Any
+) -> Json:
+    template = {
+        "metadata": {"labels": {"app": "web"}},
+        "spec": {"containers": [{"name": "main", "image": "nginx", **(main or {})}], **(spec or {})},
+    }
+    if kind == "Pod":
+        return {"kind": kind, "metadata": {"name": "web", "labels": {"app": "web"}}, "spec": template["spec"]}
+    own = {"selector": {"matchLabels": {"app": "web"}}, "template": template, **more}
+    if kind == "CronJob":
+        own = {"jobTemplate": {"spec": own}}
+    return {"kind": kind, "metadata": {"name": "web"}, "spec": own}
+
+
+def pods_of(tmp_path: Path, *manifests: Json, objects: tuple[Object, ...] = ()) -> list[Pod]:
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump_all(manifests))
+    snapshot = snapshot_of(*objects)
+    workloads = workloads_in(read_manifests([file], "default"), snapshot)
+    return [each.pod for each in new_pods(workloads, snapshot, decider_of(snapshot))]
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "names"),
+    [
+        ("Pod", {}, ["web"]),
+        ("Deployment", {}, ["web-1"]),
+        ("ReplicaSet", {"replicas": 2}, ["web-1", "web-2"]),
+        ("StatefulSet", {"replicas": 2}, ["web-0", "web-1"]),
+        ("Job", {"parallelism": 3, "completions": 2}, ["web-1", "web-2"]),
+        ("CronJob", {}, ["web-1"]),
+        ("DaemonSet", {}, ["web-n1", "web-n3"]),
+        ("Rollout", {"replicas": 2}, ["web-1", "web-2"]),
+    ],
+)
+def test_how_many_pods_there_are(tmp_path: Path, kind: str, more: Json, names: list[str]) -> None:
+    taints = [{"key": "gpu", "effect": "NoSchedule"}]
+    nodes = (a_node("n1"), a_node("n2", taints=taints), a_node("n3", unschedulable=True))
+    found = pods_of(tmp_path, workload(kind, **more), objects=nodes)
+    assert [pod.metadata.name for pod in found] == names
+    assert {pod.metadata.namespace for pod in found} == {"default"}
+    assert len({pod.metadata.uid for pod in found}) == len(names)
+
+
+def test_the_pods_of_a_daemonset_name_their_nodes(tmp_path: Path) -> None:
+    (pod,) = pods_of(tmp_path, workload("DaemonSet"), objects=(a_node("n1"),))
+    affinity = pod.spec.affinity.node_affinity
+    assert affinity
+    required = affinity.required_during_scheduling_ignored_during_execution
+    assert required
+    assert required.node_selector_terms[0].match_fields[0].values == ("n1",)
+    assert "node.kubernetes.io/unschedulable" in {each.key for each in pod.spec.tolerations}
+
+
+@pytest.mark.parametrize(
+    ("resources", "requests"),
+    [
+        ({"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}, {"cpu": 1000, "memory": 64}),
+        ({"limits": {"cpu": "2", "memory": "100"}}, {"cpu": 2000, "memory": 100}),
+        ({}, {"cpu": 500, "memory": 64}),
+    ],
+    ids=["requests", "limits", "neither"],
+)
+def test_what_is_requested(tmp_path: Path, resources: Json, requests: dict[str, int]) -> None:
+    limits = {"type": "Container", "default": {"cpu": "3", "memory": "64"}, "defaultRequest": {"cpu": "500m"}}
+    ranges = read(
+        LimitRange, {"metadata": {"name": "x", "namespace": "default"}, "spec": {"limits": [limits]}}
+    )
+    other = read(LimitRange, {"metadata": {"name": "x", "namespace": "b"}, "spec": {"limits": [limits]}})
+    (pod,) = pods_of(tmp_path, workload(main={"resources": resources}), objects=(ranges, other))
+    assert pod_requests(pod) == requests
+
+
+def test_priorities(tmp_path: Path) -> None:
+    high = read(PriorityClass, {"metadata": {"name": "high"}, "value": 100, "preemptionPolicy": "Never"})
+    usual = read(PriorityClass, {"metadata": {"name": "usual"}, "value": 5, "globalDefault": True})
+    names = ({"priorityClassName": "system-node-critical"}, {"priorityClassName": "high"}, {})
+    for spec, priority in zip(names, (2_000_001_000, 100, 5), strict=True):
+        (pod,) = pods_of(tmp_path, workload("Pod", spec), objects=(high, usual))
+        assert pod.spec.priority == priority
+        assert pod.spec.preemption_policy == ("Never" if priority == 100 else "PreemptLowerPriority")
+
+
+def test_the_highest_priority_is_placed_first(tmp_path: Path) -> None:
+    class_ = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 9}
+    low, high = workload(), workload(spec={"priorityClassName": "high"})
+    low["metadata"] = {"name": "low"}
+    assert [pod.metadata.name for pod in pods_of(tmp_path, low, class_, high)] == ["web-1", "low-1"]
+
+
+def test_a_runtime_class_has_an_overhead_and_nodes(tmp_path: Path) -> None:
+    kata = {
+        "metadata": {"name": "kata"},
+        "overhead": {"podFixed": {"cpu": "250m"}},
+        "scheduling": {
+            "nodeSelector": {"kata": "yes"},
+            "tolerations": [{"key": "kata", "operator": "Exists"}],
+        },
+    }
+    main = {"resources": {"requests": {"cpu": "1"}}}
+    (pod,) = pods_of(
+        tmp_path, workload("Pod", {"runtimeClassName": "kata"}, main), objects=(read(RuntimeClass, kata),)
+    )
+    assert pod_requests(pod) == {"cpu": 1250}
+    assert pod.spec.node_selector == {"kata": "yes"}
+    assert "kata" in {each.key for each in pod.spec.tolerations}
+
+
+def test_ports_of_the_hosts_network_are_the_nodes_own(tmp_path: Path) -> None:
+    main = {"ports": [{"containerPort": 80}]}
+    (pod,) = pods_of(tmp_path, workload("Pod", {"hostNetwork": True}, main))
+    assert host_ports(pod) == [("0.0.0.0", "TCP", 80)]
+    (pod,) = pods_of(tmp_path, workload("Pod", {}, main))
+    assert host_ports(pod) == []
+
+
+def test_a_service_in_the_manifest_spreads_pods(tmp_path: Path) -> None:
+    service = {"kind": "Service", "metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}}}
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump_all([service, workload("Pod")]))
+    snapshot = snapshot_of(a_node("n1"))
+    (one,) = workloads_in(read_manifests([file], "default"), snapshot)
+    (new,) = PodMaker(snapshot).pods_of(one)
+    selector = decider_of(snapshot).cache.workloads.selector_for(new.pod)
+    assert selector
+    assert selector.match_labels == {"app": "web"}
+
+
+def test_pods_that_are_there_already_are_told_of(tmp_path: Path) -> None:
+    owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-5d4f", "uid": "r", "controller": True}]}
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(workload()))
+    snapshot = snapshot_of(a_node("n1"), a_pod("web-5d4f-x", on="n1", metadata=owner))
+    workloads_in(read_manifests([file], "default"), snapshot)
+    assert snapshot.notes == [
+        "Deployment default/web is there already with 1 pod; they stay, and the new ones come on top"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: [", "web.yaml: while parsing"),
+        ("hello", "it has no kind"),
+        ("kind: ConfigMap", "there are no pods in what was given: only ConfigMap"),
+        ("", "there are no pods in what was given"),
+        ("kind: Pod\nspec: {containers: [{name: a}]}", "has no metadata.name"),
+        (
+            "kind: Pod\nmetadata: {name: a}\nspec: {containers: [{resources: {requests: {cpu: much}}}]}",
+            "Pod default/a: not a quantity: 'much' - at `$.spec.containers[0].resources.requests[...]`",
+        ),
+        (
+            "kind: Pod\nmetadata: {name: a}\nspec: {priorityClassName: x, containers: []}",
+            "no PriorityClass x",
+        ),
+        (
+            "kind: Deployment\nmetadata: {name: a}\nspec: {replicas: x, template: {spec: {containers: []}}}",
+            "'x' is no number",
+        ),
+        ("kind: Deployment\nmetadata: []\nspec: {}", "[] stands where an object should"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(text)
+    snapshot = snapshot_of(a_node("n1"))
+    with pytest.raises(QuestionError) as error:
+        new_pods(workloads_in(read_manifests([file], "default"), snapshot), snapshot, decider_of(snapshot))
+    assert said in str(error.value)
+
+
+def test_groups_are_placed_all_or_none(tmp_path: Path) -> None:
+    def member(name: str) -> Json:
+        pod = workload("Pod", main={"resources": {"requests": {"cpu": "3"}}})
+        labels, size = {"poller/group": "g"}, {"poller/group-size": "2"}
+        return {**pod, "metadata": {"name": name, "labels": labels, "annotations": size}}
+
+    file = tmp_path / "web.yaml"
+    for nodes, placed in ((1, 0), (2, 2)):
+        file.write_text(yaml.safe_dump_all([member("a"), member("b")]))
+        snapshot = snapshot_of(*(a_node(f"n{i}") for i in range(nodes)))
+        workloads = workloads_in(read_manifests([file], "default"), snapshot)
+        decider = decider_of(snapshot)
+        placing = Placing(new_pods(workloads, snapshot, decider), decider)
+        assert len([*placing.steps()]) == 2
+        assert sum(bool(each.node_name) for each in placing.trial.placed) == placed

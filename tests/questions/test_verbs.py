@@ -1,0 +1,322 @@
+"""The verbs on files, without a cluster: answers, exit statuses, what if, and what is wrong."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lib.questions.commands import ALL
+from lib.questions.verbs import VERBS, add_verbs
+from lib.service.options import run_with_options
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Done:
+    """What a run printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Json:
+        assert self.err == ""
+        found: Json = json.loads(self.out)
+        assert self.status == (0 if found["answer"] == "yes" else 3)
+        return found
+
+
+Run = Callable[..., Done]
+
+
+@pytest.fixture
+def poller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs poller.py in this process."""
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["poller.py", *arguments])
+        with pytest.raises(SystemExit) as end:
+            run_with_options(lambda _: pytest.fail("the loop ran"), add_verbs)
+        printed = capsys.readouterr()
+        status = end.value.code
+        return Done(status if isinstance(status, int) else 0, printed.out, printed.err)
+
+    return run
+
+
+def a_node(name: str, cpu: str = "4", **spec: Any) -> Json:
+    return {
+        "kind": "Node",
+        "metadata": {"name": name, "uid": name, "labels": {"kubernetes.io/hostname": name}},
+        "spec": spec,
+        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
+    }
+
+
+def a_pod(name: str, cpu: str, on: str = "", metadata: Json | None = None, **spec: Any) -> Json:
+    main = {
+        "name": "main",
+        "image": "nginx",
+        "command": ["run", "--token=secret"],
+        "env": [{"name": "PASSWORD", "value": "secret"}],
+        "resources": {"requests": {"cpu": cpu}},
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"namespace": "default", "name": name, "uid": f"uid-{name}", **(metadata or {})},
+        "spec": {"schedulerName": "default-scheduler", "nodeName": on, "containers": [main], **spec},
+    }
+
+
+def write(file: Path, *objects: Json) -> str:
+    file.write_text(json.dumps({"kind": "List", "apiVersion": "v1", "items": objects}))
+    return str(file)
+
+
+NOTE = {
+    "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "secret", "poller/group-size": "1"}
+}
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    """n1 with 1 of its 4 cpu free, n2 with 2, n3 cordoned; a pod `web` that wants 3."""
+    return write(
+        tmp_path / "cluster.json",
+        a_node("n1"),
+        a_node("n2"),
+        a_node("n3", unschedulable=True),
+        a_pod("db", "3", "n1", NOTE),
+        a_pod("cache", "2", "n2"),
+        a_pod("web", "3"),
+        a_pod("small", "100m"),
+        {"kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"password": "secret"}},
+    )
+
+
+@pytest.fixture
+def manifest(tmp_path: Path) -> str:
+    """A Deployment of three pods that want 1 cpu each."""
+    template = {
+        "metadata": {"labels": {"app": "shop"}},
+        "spec": {"containers": [{"name": "main", "resources": {"limits": {"cpu": "1"}}}]},
+    }
+    spec = {"replicas": 3, "selector": {"matchLabels": {"app": "shop"}}, "template": template}
+    file = tmp_path / "deploy.yaml"
+    file.write_text(json.dumps({"kind": "Deployment", "metadata": {"name": "shop"}, "spec": spec}))
+    return str(file)
+
+
+def test_each_verb_has_its_words() -> None:
+    assert list(VERBS) == list(ALL)
+
+
+def test_why_in_json(poller: Run, cluster: str) -> None:
+    found = poller("why", "web", "--from", cluster, "-o", "json").json
+    assert found.keys() == {
+        "question",
+        "answer",
+        "pod",
+        "scheduler",
+        "profile",
+        "bound_to",
+        "gated",
+        "outcome",
+        "node",
+        "message",
+        "nominated",
+        "victims",
+        "nodes",
+        "suggestions",
+        "said",
+    }
+    assert found["answer"] == "no"
+    assert found["nodes"]["n1"] == {
+        "rejected_by": "NodeResourcesFit",
+        "reasons": ["Insufficient cpu"],
+        "details": ["needs cpu 3, 1 of 4 free: default/db has 3"],
+    }
+    assert found["suggestions"][0] == {"changes": ["at cpu 2 in place of 3"], "nodes": ["n2"]}
+    bound = poller("why", "default/db", "--from", cluster, "-o", "json").json
+    assert (bound["answer"], bound["bound_to"], bound["node"]) == ("yes", "n1", "n1")
+    assert bound["nodes"]["n1"].keys() == {"scores", "total"} or bound["nodes"]["n1"]["total"] == 0
+
+
+def test_why_in_words(poller: Run, cluster: str) -> None:
+    done = poller("why", "web", "--from", cluster)
+    assert (done.status, done.err) == (3, "")
+    lines = [line.strip() for line in done.out.splitlines()]
+    assert lines[0] == "default/web waits: it fits on none of 3 nodes"
+    assert "n1: needs cpu 3, 1 of 4 free: default/db has 3" in lines
+    assert "-  with n3 uncordoned: n3 fits" in lines
+    assert poller("why", "small", "--from", cluster).out.startswith(
+        "default/small waits, and n2 would be its node now"
+    )
+    assert poller("why", "db", "--from", cluster).out.startswith("default/db is on n1")
+
+
+def test_try_room_and_drain_in_json(poller: Run, cluster: str, manifest: str) -> None:
+    tried = poller("try", "-f", manifest, "--from", cluster, "-o", "json").json
+    assert tried["answer"] == "yes"
+    assert tried["workloads"] == [
+        {
+            "kind": "Deployment",
+            "namespace": "default",
+            "name": "shop",
+            "pods": 3,
+            "placed": 3,
+            "nodes": {"n1": 1, "n2": 2},
+        }
+    ]
+    assert tried["nodes"]["n2"]["before"]["cpu"] == {"requested": 2000, "allocatable": 4000}
+    assert tried["nodes"]["n2"]["after"]["cpu"] == {"requested": 4000, "allocatable": 4000}
+    more = poller("try", "-f", manifest, "--replicas", "5", "--from", cluster, "-o", "json").json
+    assert (more["answer"], more["workloads"][0]["placed"]) == ("no", 3)
+    assert more["why"][0]["nodes"]["n1"]["reasons"] == ["Insufficient cpu"]
+    room = poller("room", "-f", manifest, "--from", cluster, "-o", "json").json
+    assert (room["answer"], room["workloads"][0]["fit"], room["at_least"]) == ("yes", 3, False)
+    assert poller("room", "-f", manifest, "--most", "2", "--from", cluster, "-o", "json").json["at_least"]
+    drained = poller("drain", "n2", "n3", "--from", cluster, "-o", "json").json
+    assert drained["answer"] == "no"
+    assert [(each["pod"], each["to"]) for each in drained["pods"]] == [("default/cache", None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "node"),
+    [
+        (["--add", "1", "--like", "n1"], "n1-copy-1"),
+        (["--add", "1", "--like", "n3"], "n3-copy-1"),
+        (["--remove", "n1"], None),
+        (["--taint", "n*:gpu=:NoSchedule"], None),
+        (["--taint", "n3:node.kubernetes.io/unschedulable-"], None),
+    ],
+)
+def test_what_if(poller: Run, cluster: str, options: list[str], node: str | None) -> None:
+    done = poller("why", "web", "--from", cluster, "-o", "json", *options)
+    assert json.loads(done.out)["node"] == node
+
+
+def test_what_if_labels_were_otherwise(poller: Run, tmp_path: Path) -> None:
+    pod = a_pod("web", "1", nodeSelector={"disktype": "ssd"})
+    file = write(tmp_path / "cluster.json", a_node("n1"), a_node("n2"), pod)
+    assert poller("why", "web", "--from", file).status == 3
+    assert poller("why", "web", "--from", file, "--label", "n2:disktype=ssd").status == 0
+    both = ("--label", "*:disktype=ssd", "--label", "n1:disktype-", "-o", "json")
+    assert poller("why", "web", "--from", file, *both).json["node"] == "n2"
+
+
+def test_what_is_saved_is_what_decides_and_nothing_secret(poller: Run, cluster: str, tmp_path: Path) -> None:
+    for name in ("saved.json", "saved.json.gz"):
+        saved = tmp_path / name
+        done = poller("save", str(saved), "--from", cluster)
+        assert (done.status, done.out) == (0, f"{saved}: 3 Node, 4 Pod\n")
+        for pod in ("web", "small", "db"):
+            answers = [poller("why", pod, "--from", file, "-o", "wide").out for file in (cluster, str(saved))]
+            assert answers[0] == answers[1]
+    text = (tmp_path / "saved.json").read_text()
+    assert "secret" not in text
+    assert "poller/group-size" in text
+
+
+CONFIG = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- schedulerName: default-scheduler
+  pluginConfig:
+  - name: NodeResourcesFit
+    args: {scoringStrategy: {type: %s, resources: [{name: cpu, weight: 1}]}}
+"""
+
+
+def test_configurations_compared(poller: Run, tmp_path: Path) -> None:
+    objects = [a_node("n1"), a_node("n2"), *(a_pod(f"p{i}", "1") for i in range(4))]
+    file = write(tmp_path / "cluster.json", *objects)
+    options = []
+    for strategy in ("LeastAllocated", "MostAllocated"):
+        config = tmp_path / f"{strategy}.yaml"
+        config.write_text(CONFIG % strategy)
+        options += ["--config", str(config)]
+    found = poller("compare", *options, "--from", file, "-o", "json").json
+    assert found["answer"] == "no"
+    assert [each["nodes_used"] for each in found["configs"]] == [2, 1]
+    assert [each["imbalance"]["cpu"] for each in found["configs"]] == [0, 0.5]
+    assert [each["placed"] for each in found["configs"]] == [4, 4]
+    assert poller("compare", *options[:2], *options[:2], "--from", file, "--seed", "1").status == 0
+    assert "needs two configurations" in poller("compare", *options[:2], "--from", file).err
+
+
+def test_what_comes_from_a_cluster_steers_no_terminal(poller: Run, tmp_path: Path) -> None:
+    pod = a_pod("web", "1", nodeSelector={"a": "\x1b[31m[red]x\u202e"})
+    done = poller("why", "web", "--from", write(tmp_path / "c.json", a_node("n1"), pod))
+    assert "nodeSelector a=\\x1b[31m[red]x\\u202e: the node has no such label" in done.out
+    assert "\x1b" not in done.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["why", "nope"], 1, "poller.py why: there is no pod nope in namespace default"),
+        (
+            ["why", "web", "-n", "other"],
+            1,
+            "in namespace other that hasn't finished; there is one in default",
+        ),
+        (["drain", "n9"], 1, "poller.py drain: there is no node n9"),
+        (["why", "web", "--remove", "n9"], 1, "there is no node n9; there are 3 nodes"),
+        (["why", "web", "--add", "2"], 1, "--add NUMBER and --like NODE belong together"),
+        (["why", "web", "--label", "n1=x"], 1, "--label n1=x: write NODE:KEY=VALUE"),
+        (["why", "web", "--taint", "n1:x:Sometimes"], 1, "an effect is one of NoSchedule"),
+        (["why", "web", "--taint", "x*:x:NoSchedule"], 1, "there is no node x*"),
+        (["why", "web", "--from", "/nowhere.json"], 1, "--from /nowhere.json: No such file or directory"),
+        (["why", "web", "--scheduler-name", "x", "--config", "/nowhere.yaml"], 1, "/nowhere.yaml"),
+        (["try", "-f", "/nowhere.yaml"], 1, "/nowhere.yaml: No such file or directory"),
+        (["why", "web", "--proxy", "http://127.0.0.1:1"], 2, "leave out --proxy"),
+        (["why", "web", "--start-proxy"], 2, "leave out --start-proxy"),
+        (["--proxy", "http://127.0.0.1:1", "why", "web"], 2, "put it behind the verb"),
+        (["why"], 2, "Missing argument 'POD'"),
+        (["why", "web", "-o", "yaml"], 2, "'yaml' is not one of"),
+    ],
+)
+def test_what_is_wrong_is_said(
+    poller: Run, cluster: str, arguments: list[str], status: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("POLLER_START_PROXY", "1")  # is for other times
+    monkeypatch.setenv("COLUMNS", "200")
+    done = poller(*arguments, "--from", cluster)
+    assert done.status == status
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "holds no nodes and no pods"),
+        ("[", "is no JSON of Kubernetes objects"),
+        ("kind: List", "is no JSON of Kubernetes objects"),
+        (
+            '{"kind": "List", "items": [{"kind": "Pod", "spec": {}}]}',
+            "Pod  can't be read and is left out: Object missing required field `metadata`",
+        ),
+    ],
+)
+def test_a_file_that_is_none(poller: Run, tmp_path: Path, text: str, said: str) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(text)
+    done = poller("why", "web", "--from", str(file))
+    assert done.status == 1
+    assert said in done.err
+
+
+def test_no_one_answers(poller: Run) -> None:
+    done = poller("why", "web", "--proxy", "http://127.0.0.1:1")
+    assert done.status == 1
+    assert "nothing answers at http://127.0.0.1:1" in done.err

@@ -45,6 +45,8 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--sed", "1"], "No such option: --sed"),
         (["surplus"], "No such command 'surplus'"),
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "can't be combined with --proxy"),
+        (["--ui"], "needs --start-proxy, whose kubectl proxy serves the page"),
+        (["--ui", "--start-proxy", "--once"], "--once can't be combined with --ui"),
         (["--once", "--watch"], "--once can't be combined with --watch"),
         (["--once", "--leader-elect"], "--once can't be combined with --leader-elect"),
         (["--namespace", "a,b"], "no name that a namespace can have"),

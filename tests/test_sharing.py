@@ -4,6 +4,7 @@ from copy import copy
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -198,6 +199,20 @@ def test_in_short_a_decision_says_the_same_of_the_pick() -> None:
         assert gist.node_name == full.node_name
         assert gist.as_annotation() == full.as_annotation()
         assert gist.scores.items() <= full.scores.items()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "length_of_name", "in_full"), [(3, 1, True), (50, 1, True), (51, 1, False), (50, 200, False)]
+)
+def test_an_annotation_tells_of_each_node_of_a_small_cluster(
+    nodes: int, length_of_name: int, in_full: bool
+) -> None:
+    names = [f"n{i:0{length_of_name}}" for i in range(nodes)]
+    scheduler, cache = Scheduler(default_profile(""), Random(3)), Cache(map(node, names))
+    decision = scheduler.schedule_one(a_pod(0, {"sort": {}, "cpu": "500m", "port": 0, "app": "web"}), cache)
+    said = msgspec.json.decode(decision.as_annotation(in_full=True))
+    assert said.pop("nodes", None) == (decision.as_json()["nodes"] if in_full else None)
+    assert said == msgspec.json.decode(decision.as_annotation())
 
 
 def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:

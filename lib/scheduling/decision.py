@@ -16,6 +16,9 @@ NO_NODES = "no nodes"
 MAX_NOTE_BYTES, CUT = 1024, " ..."
 """The longest note of an event (validation.NoteLengthLimit), and what ends one that was cut."""
 
+MAX_NODES_IN_FULL, MAX_FULL_BYTES = 50, 16 * 1024
+"""An annotation tells of each node if they are not more than this, and if it isn't longer than this."""
+
 
 class Outcome(StrEnum):
     """How a pod's cycle ended."""
@@ -153,12 +156,19 @@ class Decision:
             "nodes": dict(sorted(nodes.items())),
         }
 
-    def as_annotation(self) -> str:
-        """The gist in one short line of JSON, for the pod itself."""
+    def as_annotation(self, *, in_full: bool = False) -> str:
+        """The gist in one short line of JSON, for the pod itself.
+
+        in_full: with `nodes` of `as_json`, unless that says too much for an annotation.
+        """
         gist: dict[str, Any] = {"feasible": f"{self.feasible}/{self.all_nodes}"}
         totals, runner_up = self.totals, self.runner_up
         if self.node_name and self.scores.get(self.node_name):
             gist |= {"total": totals[self.node_name], "scores": self.scores[self.node_name]}
         if runner_up:
             gist["runnerUp"] = {runner_up: totals[runner_up]}
-        return msgspec.json.encode(gist).decode()
+        short = msgspec.json.encode(gist).decode()
+        if not in_full or self.all_nodes > MAX_NODES_IN_FULL:
+            return short
+        full = msgspec.json.encode(gist | {"nodes": self.as_json()["nodes"]}).decode()
+        return full if len(full.encode()) <= MAX_FULL_BYTES else short

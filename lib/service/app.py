@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from math import inf
+from pathlib import Path
 from random import Random
 
 from lib.kube.api import Api
@@ -42,6 +43,9 @@ ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 LEASE_LOST = 1
 """Exit status of a leader that is one no longer: whoever started it may start it again."""
 
+PAGE = Path(__file__).resolve().parents[2] / "scripts/ui"
+"""The folder of the page that --ui has served to the browser."""
+
 OBJECTS_BEFORE_COLLECTION = 100_000
 """Python looks for garbage when there are so many more objects than the last time. A list of pods is many
 objects, and none of them is garbage."""
@@ -53,7 +57,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
     random, namespaces = Random(options.seed), options.namespaces
     with ExitStack() as stack:
         report.observer = observer = observing(options.listen)
-        proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
+        proxy = stack.enter_context(OwnProxy(PAGE if options.ui else None)) if options.start_proxy else None
         address = proxy.address if proxy else options.proxy
         leads = stack.enter_context(elected(options.leader_election, address, shutdown))
         if options.leader_election:
@@ -62,7 +66,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
         names = [each.scheduler_name for each in profiles]
-        in_full = bool(options.explain) or options.verbose
+        in_full = bool(options.explain) or options.verbose or options.ui
         schedulers = {
             name: Scheduler(
                 profile,
@@ -91,6 +95,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
                 gate,
                 workers=workers,
                 annotate=options.annotate,
+                annotate_in_full=options.ui,
                 dry_run=dry_run,
             ),
             Recorder(
@@ -112,6 +117,8 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         )
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
         report.started(names, namespaces, api.address)
+        if options.ui:
+            report.page(f"{address}/ui/")
         yield poller
 
 

@@ -78,7 +78,8 @@ class BindingCycle:
     """Binds pods, many at a time. Decisions go in by `submit`; what came of them comes out of `completed`.
 
     schedulers: by scheduler name, whose plugins are asked. workers: how many bindings are in flight at most.
-    annotate: say on each pod why it is on its node. dry_run: write nothing.
+    annotate: say on each pod why it is on its node; annotate_in_full: and why on no other, in a small
+    cluster. dry_run: write nothing.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class BindingCycle:
         *,
         workers: int,
         annotate: bool,
+        annotate_in_full: bool,
         dry_run: bool,
     ) -> None:
         self._writer = writer
@@ -98,6 +100,7 @@ class BindingCycle:
         self._gate = gate
         self._workers = workers
         self._annotate = annotate
+        self._annotate_in_full = annotate_in_full
         self._dry_run = dry_run
         self._unsent: deque[Decision] = deque()
         self._send_at = 0.0  # in time.monotonic's seconds
@@ -206,7 +209,9 @@ class BindingCycle:
 
     def _annotations(self, decision: Decision) -> Mapping[str, str]:
         """What is noted on a pod with its binding."""
-        return {ANNOTATION: decision.as_annotation()} if self._annotate else {}
+        if not self._annotate:
+            return {}
+        return {ANNOTATION: decision.as_annotation(in_full=self._annotate_in_full)}
 
     def _scheduler_of(self, decision: Decision) -> Scheduler:
         return self._schedulers[decision.pod.spec.scheduler_name]

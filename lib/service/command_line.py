@@ -71,6 +71,14 @@ class CommandLine:
         bool,
         _flag(CLUSTER, "Start a kubectl proxy on a private socket, and stop it at the end.", "--start-proxy"),
     ] = False
+    ui: Annotated[
+        bool,
+        _flag(
+            CLUSTER,
+            "With --start-proxy: show pods, nodes and decisions in a browser; the address is logged.",
+            "--ui",
+        ),
+    ] = False
     scheduler_name: Annotated[
         str | None,
         _option(

@@ -170,6 +170,13 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     """What follows from the command line, and what would be served. BadParameter when something is wrong."""
     if given.start_proxy and given.proxy:
         raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
+    if given.ui and not given.start_proxy:
+        raise typer.BadParameter(
+            "--ui (POLLER_UI) needs --start-proxy, whose kubectl proxy serves the page. A proxy of your own"
+            " serves it with --www=scripts/ui --www-prefix=/ui/"
+        )
+    if given.ui and given.once:
+        raise typer.BadParameter("--once can't be combined with --ui: the page ends with poller")
     config, problems = _config(given.config_file)
     if given.policy and config.profiles:
         raise typer.BadParameter(

@@ -29,6 +29,7 @@ export function explain(pod) {
     ? Object.entries(nodes).filter(([, each]) => numbers(each?.scores).length).map(([name, each]) => [name, each.scores])
     : [[pod.node, decision.scores]].filter(([, scores]) => numbers(scores).length);
   if (scored.length) found.push(...bars(pod.node, scored));
+  else if (nodes && pod.node) found.push(make("p", {}, "It is the only node that fits: nothing is scored."));
   const [[other, total] = []] = numbers(decision.runnerUp);
   if (other) found.push(make("p", {class: "runner-up"}, `The runner-up is ${other}, with ${total} points; the pick has ${decision.total}.`));
   return found;

@@ -1,8 +1,11 @@
 """The page in the browser, in a real Chromium: what people see, and that text from the API stays text."""
 
 import json
+import re
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,6 +46,12 @@ def address(servers: Cluster) -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser, address: str, cluster: Cluster) -> Iterator[Page]:
+    with open_page(browser, address) as page:
+        yield page
+
+
+@contextmanager
+def open_page(browser: Browser, address: str) -> Iterator[Page]:
     """The page, open and connected; a console error fails the test."""
     with browser.new_context(viewport={"width": 1280, "height": 900}, reduced_motion="reduce") as context:
         page = context.new_page()
@@ -92,6 +101,41 @@ def test_a_pod_waits_moves_to_its_node_and_explains_itself(page: Page, cluster: 
 
     cluster.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
     expect(chip(page, "web")).to_have_count(0)
+
+
+def test_poller_serves_the_page_and_tells_it_of_each_node(browser: Browser, cluster: Cluster) -> None:
+    cluster.add_node("n1", cpu="1")
+    cluster.add_node("n2")
+    cluster.add_node("n3")
+    cluster.add_node("n4")
+    cluster.kubectl("cordon", "n4")
+    own = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
+    with cluster.running_poller("--start-proxy", "--ui", **own) as poller:
+        poller.says("the page is at ", within=60)
+        (address,) = re.findall(r"the page is at (http://127\.0\.0\.1:\d+/ui/): ", poller.said)
+        with open_page(browser, address) as page:
+            expect(page.locator("[data-node=n3]")).to_be_visible()
+            cluster.add_pod("web", requests={"cpu": "2"})
+            expect(chip(page, "web", "#node-list")).to_be_visible()
+            node = str(cluster.pod("web")["spec"]["nodeName"])
+            (other,) = {"n2", "n3"} - {node}
+            chip(page, "web").click()
+            expect(page.locator(".filters li").first).to_have_text("4 nodes")
+            steps = page.locator(".filters")
+            expect(steps).to_contain_text("n4 NodeUnschedulable: node(s) were unschedulable; ")
+            expect(steps).to_contain_text("n1 NodeResourcesFit: Insufficient cpu; ")
+            expect(steps).to_contain_text("; 2 left")
+            expect(page.locator(".bars li")).to_have_text(
+                [re.compile(f"^{node} \\(picked\\)"), re.compile(f"^{other}")]
+            )
+            expect(page.locator(".bars li").first).to_contain_text("NodeResourcesFit")
+            expect(page.locator(".runner-up")).to_contain_text(f"The runner-up is {other}, with ")
+            cluster.add_pod("tight", requests={"cpu": "3"})
+            expect(chip(page, "tight", f"[data-node={other}]")).to_be_visible()
+            chip(page, "tight").click()
+            expect(page.locator("#decision-body")).to_contain_text(
+                "It is the only node that fits: nothing is scored."
+            )
 
 
 def test_a_decision_in_full_shows_nodes_falling_away_and_stacked_scores(page: Page, cluster: Cluster) -> None:

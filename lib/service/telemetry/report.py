@@ -75,6 +75,10 @@ class Report:
                 f" reaches it, {how} authentication; a unix socket or loopback doesn't"
             )
 
+    def page(self, address: str) -> None:
+        """There is a page for a browser."""
+        log.info("the page is at %s: whoever can reach it can do with the cluster what you can", address)
+
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be read get a line instead."""
         self.unreadable(listing.malformed.values())

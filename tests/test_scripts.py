@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from scripts.servers.embedded import minicluster
@@ -129,7 +130,9 @@ def test_the_demo_on_a_cluster_leaves_it_as_it_was(tmp_path: Path) -> None:
 def test_the_demo_can_be_kept_and_ended_as_it_says() -> None:
     output = demo("--keep")
     shows_it_all(output)
-    reach, end = (re.findall(rf"{what}: +(.*)", output)[0] for what in ("reach it", "end it"))
+    reach, page, end = (re.findall(rf"{what}: +(.*)", output)[0] for what in ("reach it", "see it", "end it"))
+    address = page.removesuffix("    in a browser")
+    assert "<title>poller: pods and nodes, live</title>" in httpx.get(address, trust_env=False).text
     pods = subprocess.run(reach, shell=True, capture_output=True, text=True, cwd=ROOT)
     ended = subprocess.run(end, shell=True, capture_output=True, text=True)
     assert pods.stdout.count("Running") == 6, pods.stderr

@@ -101,7 +101,7 @@ def test_a_preemptor_whose_binding_fails_keeps_the_room_that_was_made_for_it(pri
         faulty(priorities.proxy, Fault("POST", "/vip/binding$", answer(422, REFUSED), ALWAYS)) as between,
         priorities.running_poller("--pod-initial-backoff=3", proxy=between.url) as poller,
     ):
-        poller.says("default/vip takes the place of default/old on n1", within=30)
+        poller.says("default/vip preempts default/old on n1", within=30)
         priorities.api.delete("/api/v1/namespaces/default/pods/old", params=gone)
         poller.says("default/vip: binding failed", within=30)
         priorities.add_pod("eager", requests={"cpu": "1"}, priorityClassName="middle")
@@ -122,7 +122,7 @@ def test_a_group_that_fails_in_an_unforeseen_way_costs_its_own_pods_only(cluster
 
 def test_a_dry_run_forgets_pods_that_are_deleted(one_place: Cluster) -> None:
     with one_place.running_poller("--dry-run") as poller:
-        poller.says("default/web would be bound to n1", within=30)
+        poller.says("default/web would be assigned to n1", within=30)
         one_place.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
         one_place.add_pod("next")
-        poller.says("default/next would be bound to n1", within=30)
+        poller.says("default/next would be assigned to n1", within=30)

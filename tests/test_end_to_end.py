@@ -130,7 +130,7 @@ def test_some_pods_are_passed_over(cluster: Cluster) -> None:
 
     assert done.returncode == 0, done.stderr
     assert cluster.placement() == {"gated": None, "leaving": None}
-    assert "default/leaving is being deleted: passed over" in done.stderr
+    assert "default/leaving is being deleted: not scheduled" in done.stderr
     assert "gated" not in done.stderr
 
 
@@ -141,8 +141,8 @@ def test_pods_of_all_namespaces_and_of_many_pages(cluster: Cluster) -> None:
         cluster.add_pod(f"p{i:04}", requests={"cpu": "1m"})
     done = cluster.poller("--dry-run")
     assert done.returncode == 0
-    assert done.stderr.count(" would be bound to n1") == 1006
-    assert "kube-system/elsewhere would be bound to n1" in done.stderr
+    assert done.stderr.count(" would be assigned to n1") == 1006
+    assert "kube-system/elsewhere would be assigned to n1" in done.stderr
 
 
 def test_the_loop_places_what_comes_later(cluster: Cluster) -> None:
@@ -223,13 +223,13 @@ def test_a_dry_run_writes_nothing(cluster: Cluster) -> None:
     with faulty(cluster.proxy) as between:
         done = cluster.poller("--dry-run", proxy=between.url)
         assert done.returncode == 0
-        assert "default/web would be bound to n1" in done.stderr
+        assert "default/web would be assigned to n1" in done.stderr
         cluster.add_pod("big", requests={"cpu": "64"})
         assert cluster.poller("--dry-run", proxy=between.url).returncode == 3
         with cluster.running_poller("--dry-run", "--interval=0.05", proxy=between.url) as poller:
             polled = len(between.requests)
             eventually(lambda: len(between.requests) > polled + 12)
-            assert poller.said.count("default/web would be bound to n1") == 1
+            assert poller.said.count("default/web would be assigned to n1") == 1
         assert {method for method, _ in between.requests} == {"GET"}
     assert cluster.pods()["web"] == before["web"]
 
@@ -242,7 +242,7 @@ def test_a_seed_repeats_the_choices(cluster: Cluster) -> None:
 
     def choices(seed: str) -> list[str]:
         said = cluster.poller("--dry-run", "--seed", seed).stderr
-        return re.findall(r"default/(p\d would be bound to n\d)", said)
+        return re.findall(r"default/(p\d would be assigned to n\d)", said)
 
     assert len(choices("1")) == 8
     assert choices("1") == choices("1")
@@ -253,7 +253,7 @@ def test_options_come_from_the_environment_too(cluster: Cluster) -> None:
     cluster.add_node("n1")
     cluster.add_pod("web", scheduler="another")
     done = cluster.poller(POLLER_SCHEDULER_NAME="another", POLLER_DRY_RUN="1")
-    assert "default/web would be bound to n1" in done.stderr
+    assert "default/web would be assigned to n1" in done.stderr
 
 
 def test_verbose_says_why_node_by_node(cluster: Cluster) -> None:

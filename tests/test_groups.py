@@ -189,7 +189,7 @@ def test_a_group_comes_one_by_one_and_is_bound_at_once(cluster: Running) -> None
     with cluster.running_poller() as poller:
         for name in NAMES[:3]:
             add_member(cluster, name)
-        poller.says("default/a fits nowhere: waiting for 2 more of 5")
+        poller.says("default/a: waiting for 2 more of 5")
         assert set(cluster.placement().values()) == {None}
         for name in NAMES[3:]:
             add_member(cluster, name)
@@ -247,7 +247,7 @@ def test_a_pod_group_is_asked_how_many_it_needs(cluster: Running) -> None:
         for name in "ab":
             cluster.add_pod(name, metadata=label)
         done = cluster.poller()
-        assert "default/a fits nowhere: waiting for 1 more of 3" in done.stderr
+        assert "default/a: waiting for 1 more of 3" in done.stderr
         cluster.add_pod("c", metadata=label)
         assert cluster.poller().returncode == 0
         assert set(cluster.placement().values()) == {"n1"}

@@ -309,7 +309,7 @@ def test_health_follows_the_api_server_and_the_loop(cluster: Cluster) -> None:
 
         admitted.clear()
         eventually(lambda: client.get("/readyz").status_code == 503)
-        assert re.search(r"api-server failed: not since \d+ s: GET .* 401", client.get("/readyz").text)
+        assert re.search(r"api-server failed: failing for \d+ s: GET .* 401", client.get("/readyz").text)
         assert client.get("/healthz").text == "ok"
 
         admitted.set()

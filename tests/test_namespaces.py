@@ -82,7 +82,7 @@ def test_rights_in_one_namespace_are_enough(teams: Cluster, limited: str, how: l
         poller.says("team-a/near is bound to n1")
         teams.add_pod("huge", namespace=OURS, requests={"cpu": "8"})
         teams.add_pod("important", namespace=OURS, priorityClassName="high", requests={"cpu": "2"})
-        poller.says("team-a/important takes the place of team-a/low on n1")
+        poller.says("team-a/important preempts team-a/low on n1")
         eventually(lambda: len(teams.events("FailedScheduling")) == 2)
         eventually(
             lambda: {each["involvedObject"]["name"] for each in teams.events("Scheduled")} == {"web", "near"}
@@ -106,7 +106,7 @@ def test_pods_of_other_namespaces_are_counted_and_left_alone(teams: Cluster, how
     options = ("--namespace", OURS, "--namespace", "nowhere")
     with teams.running_poller(*options, *how) as poller:
         poller.says("there is no namespace nowhere, which --namespace names")
-        poller.says("team-a/ours takes the place of team-a/middle on n1")
+        poller.says("team-a/ours preempts team-a/middle on n1")
         poller.says("team-a/more fits nowhere")
         eventually(lambda: "deletionTimestamp" in teams.pod("middle", OURS)["metadata"])
         assert not refusals(poller.said)

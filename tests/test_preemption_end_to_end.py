@@ -27,7 +27,7 @@ def test_the_least_important_victims_make_room(priorities: Cluster) -> None:
     run(priorities, "c", "n2", "middle", cpu="2")
     priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
     with priorities.running_poller() as poller:
-        poller.says("default/vip takes the place of default/a on n1")
+        poller.says("default/vip preempts default/a on n1")
         poller.says("default/vip is bound to n1", within=15)
     assert priorities.placement() == {"b": "n1", "c": "n2", "vip": "n1"}
     (event,) = priorities.events("Preempted")
@@ -67,7 +67,7 @@ def test_a_place_that_was_made_is_kept_from_less_important_pods(priorities: Clus
     run(priorities, "old", "n1", "low")
     priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
     with priorities.running_poller("--pod-initial-backoff=2") as poller:
-        poller.says("default/vip takes the place of default/old on n1")
+        poller.says("default/vip preempts default/old on n1")
         for i in range(3):
             priorities.add_pod(f"eager-{i}", requests={"cpu": "1"}, priorityClassName="middle")
         poller.says("default/vip is bound to n1", within=15)
@@ -118,7 +118,7 @@ def test_a_dry_run_evicts_nobody(priorities: Cluster) -> None:
     priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
     done = priorities.poller("--dry-run")
     assert done.returncode == 3
-    assert "default/vip would take the place of default/old on n1" in done.stderr
+    assert "default/vip would preempt default/old on n1" in done.stderr
     assert priorities.placement() == {"old": "n1", "vip": None}
     assert "deletionTimestamp" not in priorities.pod("old")["metadata"]
     assert "nominatedNodeName" not in priorities.pod("vip")["status"]

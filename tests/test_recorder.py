@@ -39,7 +39,7 @@ def test_nobody_is_evicted_for_a_pod_that_was_deleted_while_the_proxy_was_away(p
                 proxy=stack.enter_context(kubectl_proxy(between.url, unix_socket=socket))
             ) as poller,
         ):
-            poller.says("default/vip takes the place of default/old on n1", within=30)
+            poller.says("default/vip preempts default/old on n1", within=30)
             poller.says("nothing answers at unix://", within=30)
             priorities.api.delete("/api/v1/namespaces/default/pods/vip", params={"gracePeriodSeconds": "0"})
             with kubectl_proxy(priorities.server, priorities.kubeconfig, socket):

@@ -63,6 +63,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         if options.leader_election:
             observer.elects(options.leader_election.resource_name, leads)
         api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, request_observer=observer))
+        observer.probes(lambda: api.hurried().get_whole("/version"))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
         names = [each.scheduler_name for each in profiles]

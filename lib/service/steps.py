@@ -112,6 +112,8 @@ class Poller:
         """
         delta = self.source.poll()
         self.unreadable = delta.unplaceable
+        if delta.changes:  # a watch has told them, without an answer to a request
+            self.report.observer.last_answer = time.monotonic()
         self.report.unreadable(delta.unreadable)
         bound = self.cache.assumed - self.queue.uids()  # by us, as far as we know, and not seen there yet
         for change in delta.changes:

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TextIO
 
 import msgspec
@@ -10,8 +10,8 @@ import msgspec
 from lib.kube.escaping import escaped
 from lib.scheduling.decision import Decision
 
-Explain = Callable[[Decision], None]
-"""Shows one decision."""
+Explain = Callable[[Decision, str], None]
+"""Shows one decision, under a headline that says what comes of it."""
 
 ROWS = 12
 """With more nodes than this a table shows the best ones, and those rejected alike in one row."""
@@ -26,61 +26,105 @@ def _stdout() -> TextIO:
     return sys.__stdout__
 
 
-def as_json(decision: Decision) -> None:
+def is_beside_the_log() -> bool:
+    """Whether someone reads decisions and the log on the same terminal."""
+    return _stdout().isatty() and sys.stderr.isatty()
+
+
+def as_json(decision: Decision, headline: str) -> None:
     """One line on standard output."""
-    _stdout().buffer.write(msgspec.json.encode(decision.as_json()) + b"\n")
+    _stdout().buffer.write(msgspec.json.encode(decision.as_json() | {"message": headline}) + b"\n")
     _stdout().buffer.flush()
 
 
-def as_table(decision: Decision) -> None:
-    """A table on standard output: nodes as rows, plugins as columns, rejections in words, the pick first."""
+def as_table(decision: Decision, headline: str) -> None:
+    """A table on standard output: nodes as rows, plugins as columns, rejections in words, the pick first.
+
+    Where it would be too wide, plugins are shortened to their capitals, and a legend says what these mean.
+    """
     from rich import box  # here, as few runs need it
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
 
     totals = decision.totals
     plugins = list(next(iter(decision.scores.values()), {}))
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("")
-    table.add_column("node")
-    for name in [*plugins, "total"] if plugins else []:
-        table.add_column(re.sub("(?<=[a-z])(?=[A-Z])", "\n", name), justify="right", vertical="bottom")
-    table.add_column("")
-
     cut = len(totals) + len(decision.rejected) > ROWS
     feasible = sorted(totals, key=lambda name: (name != decision.node_name, -totals[name], name))
     shown = feasible[: ROWS // 2] if cut else feasible
-    for name in shown:
-        picked = name == decision.node_name
-        scores = [str(decision.scores[name][plugin]) for plugin in plugins]
-        total = [str(totals[name])] if plugins else []
-        row = ["->" if picked else "", name, *scores, *total, "" if plugins else "the only one that fits"]
-        table.add_row(*map(escaped, row), style="bold" if picked else "")
     alike = _rejected_alike(decision, together=cut)
-    for nodes, words in alike[:ROWS]:
-        name = nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
-        blank = [""] * (len(plugins) + 1) if plugins else []
-        table.add_row("", escaped(name), *blank, escaped(words), style="dim")
+
+    def table(heads: Sequence[str]) -> Table:
+        made = Table(box=box.SIMPLE_HEAD)
+        made.add_column("")
+        made.add_column("node", overflow="fold")
+        for head in [*heads, "total"] if heads else []:
+            made.add_column(head, justify="right", vertical="bottom")
+        made.add_column("", overflow="fold")
+        for name in shown:
+            picked = name == decision.node_name
+            scores = [str(decision.scores[name][plugin]) for plugin in plugins]
+            total = [str(totals[name])] if plugins else []
+            row = ["->" if picked else "", name, *scores, *total, "" if plugins else _why_alone(decision)]
+            made.add_row(*map(escaped, row), style="bold" if picked else "")
+        for nodes, words in alike[:ROWS]:
+            name = nodes[0] if len(nodes) == 1 else f"{nodes[0]} and {len(nodes) - 1} more"
+            blank = [""] * (len(heads) + 1) if heads else []
+            made.add_row("", escaped(name), *blank, escaped(words), style="dim")
+        return made
 
     width = None if _stdout().isatty() else WIDTH
     console = Console(file=_stdout(), highlight=False, markup=False, width=width)
-    console.print(escaped(f"{decision.pod}: {decision.message}"), style="bold")
+    console.print(escaped(f"{decision.pod}: {headline}"), style="bold")
     if decision.scores or decision.rejected:
-        console.print(table)
+        whole = table([re.sub("(?<=[a-z])(?=[A-Z])", "\n", name) for name in plugins])
+        if Measurement.get(console, console.options.update(max_width=WIDTH), whole).minimum <= console.width:
+            console.print(whole)
+        else:
+            short = _abbreviations(plugins)
+            console.print(table([*short.values()]))
+            legend = ", ".join(f"{letters} {name}" for name, letters in short.items())
+            console.print(f"{escaped(legend)}\n", style="dim")
+    not_looked_at = decision.all_nodes - len(feasible) - len(decision.rejected)
+    enough = "as room was made for it on this one" if _is_nominated(decision) else "as enough fit"
     left_out = {
         "that fit": len(feasible) - len(shown),
         "that were rejected": sum(len(nodes) for nodes, _ in alike[ROWS:]),
-        "not looked at, as enough fit": decision.all_nodes - len(feasible) - len(decision.rejected),
+        f"not looked at, {enough}": not_looked_at,
     }
     if any(left_out.values()):
         counts = ", ".join(f"{count} {what}" for what, count in left_out.items() if count)
         console.print(f"nodes not shown: {counts}\n", style="dim")
 
 
+def _is_nominated(decision: Decision) -> bool:
+    """Whether the pick alone was looked at: room was made for the pod there. Else many are looked for."""
+    return len(decision.scores) == 1 and decision.all_nodes > 1 + len(decision.rejected)
+
+
+def _why_alone(decision: Decision) -> str:
+    """Why the pick has no scores."""
+    return "room was made for it here" if _is_nominated(decision) else "the only one that fits"
+
+
+def _abbreviations(plugins: Sequence[str]) -> dict[str, str]:
+    """The capitals of each plugin's name; the whole name where that would mean two plugins, or none."""
+    letters = {name: "".join(re.findall("[A-Z]", name)) for name in plugins}
+    known = list(letters.values())
+    return {name: short if short and known.count(short) == 1 else name for name, short in letters.items()}
+
+
 def _rejected_alike(decision: Decision, *, together: bool) -> list[tuple[list[str], str]]:
-    """The nodes that were rejected, with why; those for the same reason together, if there are many."""
+    """The nodes that were rejected, with why; those for the same reason together, if there are many.
+
+    Where pods are to be evicted, the node says which.
+    """
     groups: dict[tuple[str, str], list[str]] = {}
     for name, each in sorted(decision.rejected.items()):
         words = f"{each.plugin}: {', '.join(each.status.reasons)}"
-        groups.setdefault(("" if together else name, words), []).append(name)
-    return [(nodes, words) for (_, words), nodes in groups.items()]
+        if name == decision.nominated and decision.victims:
+            words += f"; fits without {', '.join(str(victim) for victim in decision.victims)}"
+        alone = not together or name == decision.nominated
+        groups.setdefault((name if alone else "", words), []).append(name)
+    ordered = sorted(groups.items(), key=lambda group: group[1] != [decision.nominated])
+    return [(nodes, words) for (_, words), nodes in ordered]

@@ -1,9 +1,9 @@
 """Whether poller's loop moves, and whether it reaches its API server."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
-from lib.kube.errors import LONGEST_WAIT
+from lib.kube.errors import LONGEST_WAIT, ApiError, ForbiddenError, LostAnswerError, UnreachableError
 from lib.kube.in_flight import LONGEST_ANSWER
 
 LONGEST_SILENCE = 2 * (LONGEST_ANSWER + LONGEST_WAIT)
@@ -16,15 +16,22 @@ trickle in. It is given twice that, as machines may be slow.
 """
 
 
+FRESH = 5.0
+"""Seconds for which an answer of the API server counts; then it is asked whether it still answers."""
+
+
 class Health:
     """Keeps what there is to say about the loop, which tells it; other threads ask.
 
-    heard: when the loop moved last, or is to move next.
+    heard: when the loop moved last, or is to move next. last_answer: when the API server last answered well.
+    probe: asks the API server for something small; ApiError if it doesn't answer.
     """
 
     def __init__(self) -> None:
         self.heard = time.monotonic()
-        self._reached: float | None = None
+        self.last_answer: float | None = None
+        self.probe: Callable[[], object] = bool
+        self._is_reached = False
         self._trouble: Exception | None = None
 
     # --- what the loop tells ----------------------------------------------------------------------------
@@ -39,7 +46,7 @@ class Health:
 
     def reached(self) -> None:
         """The API server has said all that was asked."""
-        self._reached, self._trouble = time.monotonic(), None
+        self._is_reached, self._trouble = True, None
 
     def failed(self, error: Exception) -> None:
         """A tick could not be done."""
@@ -57,9 +64,22 @@ class Health:
         return {**self.alive(within), "api-server": self._why_unreached()}
 
     def _why_unreached(self) -> str:
-        reached, trouble = self._reached, self._trouble
-        if reached is None:
+        trouble, last = self._trouble, self.last_answer
+        if not self._is_reached:
             return f"it was never reached: {trouble}" if trouble else "it has not answered yet"
-        if trouble:
-            return f"not since {time.monotonic() - reached:.0f} s: {trouble}"
-        return ""
+        if trouble is None and last is not None and time.monotonic() - last > FRESH:
+            try:
+                self.probe()  # a watch is quiet when nothing happens, and also when the server is frozen
+            except ForbiddenError:
+                pass  # it answers
+            except ApiError as error:
+                trouble = error
+        if trouble is None:
+            return ""
+        since = f" for {time.monotonic() - last:.0f} s" if last else ""
+        return f"unreachable{since}: {trouble}" if _is_silence(trouble) else f"failing{since}: {trouble}"
+
+
+def _is_silence(error: Exception) -> bool:
+    """Whether nothing answers; else it is an answer, but not a good one."""
+    return isinstance(error, UnreachableError | LostAnswerError)

@@ -166,6 +166,8 @@ class Metrics(Observer):
 
     def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
         """Count a request. One that reads is progress of the loop, if it is the loop that made it."""
+        super().answered(method, host, code, seconds)
+        self._health.last_answer = self.last_answer
         if method == "GET" and threading.current_thread() is threading.main_thread():
             self._health.moves()
         self._requests.labels(code or "<error>", method, host).inc()
@@ -251,6 +253,10 @@ class Metrics(Observer):
         """Take the time."""
         self._health.moves()
         self._tick_began = time.monotonic()
+
+    def probes(self, probe: Callable[[], object]) -> None:
+        """/readyz is to call it when nothing was heard of the API server for a while."""
+        self._health.probe = probe
 
     def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
         """Count what is there."""

@@ -1,5 +1,6 @@
 """Hears what poller does, for metrics, for health, and for how long things take."""
 
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,7 +23,20 @@ class ListenError(Exception):
 
 
 class Observer(RequestObserver):
-    """Is told what happens. This one makes nothing of it."""
+    """Is told what happens. This one keeps one thing only.
+
+    last_answer: when the API server last answered well, in `time.monotonic`'s seconds; None before.
+    """
+
+    last_answer: float | None = None
+
+    def answered(self, _method: str, _host: str, code: int | None, _seconds: float) -> None:
+        """A request was answered after so many seconds; without a code, it wasn't."""
+        if code is not None and 200 <= code < 300:
+            self.last_answer = time.monotonic()
+
+    def probes(self, probe: Callable[[], object]) -> None:
+        """What to call to see whether the API server answers: ApiError if it doesn't."""
 
     def record_for(self, _profile: str) -> Record:
         """A function that is called with the time of each extension point of a profile."""

@@ -4,18 +4,19 @@ import logging
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from lib import __version__
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError
 from lib.kube.objects import Object, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.queue import SchedulingQueue
-from lib.service.telemetry.explain import Explain
+from lib.service.telemetry.explain import Explain, as_table, is_beside_the_log
 from lib.service.telemetry.log import Fields, of_attempt, of_pod
 from lib.service.telemetry.observer import Observer
 
@@ -33,6 +34,7 @@ class Report:
 
     def __init__(self, *, dry_run: bool, explain: Explain | None) -> None:
         self.observer = Observer()
+        self._serving = ""  # to be said once the API server has answered
         self._dry_run = dry_run
         self._explain = explain
         self.done: Counter[str] = Counter()
@@ -40,7 +42,12 @@ class Report:
         self._subjects: set[str] = set()  # that something was said of in this tick
         self._unplaced: set[str] = set()
         self._began = time.monotonic()
-        self._trouble_since: float | None = None
+        self._away_since: float | None = None  # None if it has never answered
+        self._is_away = False
+        self._skipped: set[str] = set()
+        # A table on the terminal says it already.
+        beside = explain is as_table and is_beside_the_log()
+        self._decision_level = logging.DEBUG if beside else logging.INFO
 
     def _say_once(
         self,
@@ -67,7 +74,8 @@ class Report:
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """poller begins."""
         where = f" in {' and '.join(namespaces)}" if namespaces else ""
-        log.info("serving pods of %s%s through %s", " and ".join(scheduler_names), where, address)
+        self._serving = f"scheduling the pods of {' and '.join(scheduler_names)}{where}"
+        log.info("poller %s, connecting to %s", __version__, address)
         if not _stays_here(address):
             how = "in the clear and without" if address.startswith("http:") else "without"
             self.warning(
@@ -87,8 +95,8 @@ class Report:
     def skipped(self, pod: Object, why: str) -> None:
         """A pod names us, but must not be placed."""
         assert isinstance(pod, Pod)  # no other object is ever queued
-        level = logging.INFO if pod.metadata.deletion_timestamp else logging.DEBUG
-        self._say_once(pod.metadata.uid, f"{pod} {why}: passed over", level, about=of_pod(pod))
+        self._skipped.add(pod.metadata.uid)
+        self._say_once(pod.metadata.uid, f"{pod} {why}: not scheduled", about=of_pod(pod))
 
     def decided(self, decision: Decision) -> None:
         """A decision was made, and nothing of it is written yet; in a dry run nothing will be."""
@@ -106,14 +114,18 @@ class Report:
             _tell_each_node(decision)
         if decision.victims:
             names = ", ".join(str(victim) for victim in decision.victims)
-            takes = "would take" if self._dry_run else "takes"
+            preempts = "would preempt" if self._dry_run else "preempts"
             where = {**about, "node": decision.nominated}
-            log.info("%s %s the place of %s on %s", pod, takes, names, decision.nominated, extra=where)
-            self.done["preempted"] += len(decision.victims)
-        delta = True
+            log.info("%s %s %s on %s", pod, preempts, names, decision.nominated, extra=where)
+            self.done["would be preempted" if self._dry_run else "preempted"] += len(decision.victims)
+        delta, level = True, self._decision_level
         match decision.outcome:
             case Outcome.UNSCHEDULABLE:
-                delta = self._say_once(uid, f"{pod} fits nowhere: {decision.message}", about=about)
+                looked = (
+                    bool(decision.rejected) or not decision.all_nodes
+                )  # else a plugin, or its group, says no
+                words = f"{pod} fits nowhere: {decision.message}" if looked else f"{pod}: {decision.message}"
+                delta = self._say_once(uid, words, level, about=about)
                 self._unplaced.add(uid)
             case Outcome.ERROR:
                 delta = self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR, about=about)
@@ -122,15 +134,26 @@ class Report:
                 words = f"{pod} has {decision.node_name} held for it: {decision.message}"
                 delta = self._say_once(uid, words, about=about)
             case Outcome.SCHEDULED if self._dry_run:
-                words = f"{pod} would be bound to {decision.node_name}"
-                if delta := self._say_once(uid, words, gist="would be bound", about=about):
-                    self.done["would be bound"] += 1
+                words = f"{pod} would be assigned to {decision.node_name}"
+                if delta := self._say_once(uid, words, level, gist="would be assigned", about=about):
+                    self.done["would be assigned"] += 1
         if delta and self._explain:
             try:
-                self._explain(decision)
+                self._explain(decision, self._headline(decision))
             except OSError as error:
                 log.error("decisions are no longer shown: standard output: %s", error)
                 self._explain = None
+
+    def _headline(self, decision: Decision) -> str:
+        """What comes of a decision; in a dry run nothing does."""
+        message = decision.message
+        if decision.outcome == Outcome.SCHEDULED and self._dry_run:
+            message = f"would be assigned to {decision.node_name}"
+        if decision.victims:
+            names = ", ".join(str(victim) for victim in decision.victims)
+            preempts = "would preempt" if self._dry_run else "preempts"
+            message = f"{preempts} {names} on {decision.nominated}; now {message}"
+        return message
 
     def bound(self, decision: Decision) -> None:
         """A pod was bound."""
@@ -184,6 +207,9 @@ class Report:
 
     def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
         """The API server was asked, and has answered."""
+        if self._serving:
+            log.info("%s", self._serving)
+            self._serving = ""
         self.observer.looked(queue, cache)
 
     def tick_done(self, queue: SchedulingQueue, cache: Cache) -> None:
@@ -193,22 +219,23 @@ class Report:
         remembered = self._subjects | queue.uids()
         self._said = {subject: said for subject, said in self._said.items() if subject in remembered}
         self._subjects = set()
-        if self._trouble_since is not None:
+        if self._is_away:
             self._said.pop("trouble", None)
-            log.info("the API server is back, after %.0f s", time.monotonic() - self._trouble_since)
-            self._trouble_since = None
+            since = f", after {time.monotonic() - self._away_since:.0f} s" if self._away_since else ""
+            log.info("the API server is back%s", since)
+            self._is_away = False
         if counts := {where: count for where, count in queue.counts().items() if count}:
-            self._say_once("queue", f"queue: {counts}", logging.DEBUG)
+            self._say_once("queue", f"queue: {_listed(counts)}", logging.DEBUG)
 
     def show(self, queue: SchedulingQueue) -> None:
         """The queue, for someone who asked."""
-        log.info("queue: %s", ", ".join(f"{count} {where}" for where, count in queue.counts().items()))
+        log.info("queue: %s", _listed(queue.counts()))
         if oldest := queue.oldest():
             waited = time.monotonic() - oldest.since
             log.info(
-                "longest in it, for %.0f s, tried %d times: %s (%s)%s",
+                "longest in it, for %.0f s, tried %s: %s (%s)%s",
                 waited,
-                oldest.attempts,
+                "once" if oldest.attempts == 1 else f"{oldest.attempts} times",
                 oldest.pod,
                 oldest.where.value,
                 f": {oldest.reason}" if oldest.reason else "",
@@ -219,14 +246,16 @@ class Report:
         """A tick could not be done. Said once for as long as it stays the same."""
         self.observer.tick_failed(error)
         self._say_once("trouble", str(error), logging.ERROR)
-        if self._trouble_since is None:
-            self._trouble_since = time.monotonic()
+        if not self._is_away:
+            self._is_away, self._away_since = True, self.observer.last_answer
 
     def sum(self, ended_by: signal.Signals | None) -> None:
         """What was done in all; and which signal ended it, if one did."""
         if self._unplaced:
             self.done["left without a node"] = len(self._unplaced)
-        counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to place"
+        if self._skipped:
+            self.done["not to be scheduled yet"] = len(self._skipped)
+        counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to schedule"
         ended = f"ended by {ended_by.name}" if ended_by else "ended"
         log.info("%s after %.1f s; pods: %s", ended, time.monotonic() - self._began, counts)
 
@@ -249,4 +278,9 @@ def _tell_each_node(decision: Decision) -> None:
         log.debug("%s: not %s: %s (%s)", pod, node, reasons, rejection.plugin, extra=about)
     for node, total in decision.totals.items():
         about = {**of_pod(pod), "node": node}
-        log.debug("%s: %s scores %s: %s", pod, node, total, decision.scores[node], extra=about)
+        scores = ", ".join(f"{plugin} {score}" for plugin, score in decision.scores[node].items())
+        log.debug("%s: %s scores %s: %s", pod, node, total, scores or "the only one that fits", extra=about)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {what}" for what, count in counts.items())

@@ -16,6 +16,7 @@ NORMAL = (
     (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
     (r"unix://\S+/", "unix://FOLDER/"),
     (r"http://127\.0\.0\.1:\d+", "PROXY"),
+    (r"\bpoller \d+\.\d+\.\d+", "poller VERSION"),
     (r"[ \t]+", " "),
     (r"(?m)^ | $", ""),
 )

@@ -453,7 +453,7 @@ def test_a_policy_that_swallows_everything_does_not_make_it_deaf(one_pod: Cluste
     one_pod.add_node("n2")
     arguments = ("--plugin", str(tmp_path / "deaf.py"), "--dry-run")
     with one_pod.running_poller(*arguments) as poller:
-        poller.says("serving")
+        poller.says("scheduling the pods of")
         time.sleep(0.2)
         assert poller.stop(15) < 2
 

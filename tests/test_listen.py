@@ -388,7 +388,7 @@ def test_a_port_that_is_taken_is_named() -> None:
 
 def test_slow_clients_keep_no_probe_from_getting_through(cluster: Cluster) -> None:
     with listening(cluster) as (poller, client), ExitStack() as stack:
-        poller.says("serving pods of")
+        poller.says("scheduling the pods of")
         address = client.base_url.host, client.base_url.port or 0
         for _ in range(200):
             slow = stack.enter_context(socket.create_connection(address, 30))

@@ -153,6 +153,7 @@ RESOURCES: tuple[Resource, ...] = (
     REPLICA_SETS,
     STATEFUL_SETS,
     ACCESS_REVIEWS,
+    Resource("networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", short_names=("netpol",)),
     DISRUPTION_BUDGETS,
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,

@@ -1,5 +1,5 @@
 #!/bin/bash
-# The lab's scheduler: binds each pod that names it to a node picked by chance.
+# The lab's scheduler: binds each pod that names it to a node by chance.
 #   scripts/lab/scheduler.sh [PROXY [SCHEDULER-NAME]]
 proxy=${1:-${POLLER_PROXY:-http://127.0.0.1:8001}}
 waiting=spec.nodeName=,spec.schedulerName=${2:-my-scheduler}

@@ -1,6 +1,7 @@
 """`scripts/learn`: starts a cluster and a shell; in there, `learn` shows the page and checks tasks."""
 
 import os
+import shlex
 import shutil
 import subprocess
 from typing import Annotated
@@ -94,6 +95,8 @@ def hint() -> None:
     heading = "A solution" if last else f"Hint {progress.hints} of {len(hints) - 1}"
     console.print(f"[bold]{heading}[/]")
     console.print(Page(hints[progress.hints - 1]))
+    if last:
+        console.print("[dim]learn run does this[/]")
 
 
 @app.command()
@@ -130,10 +133,15 @@ def contents() -> None:
 
 @app.command()
 def commands() -> None:
-    """Print the commands of this step; `learn run` runs them."""
-    for block in Progress.load(PROGRESS, LESSONS).current(LESSONS).blocks:
-        for line in block.commands.splitlines():
-            print(line)
+    """Print the commands of this step, which `learn run` runs, and what shows each before it runs."""
+    progress = Progress.load(PROGRESS, LESSONS)
+    step = progress.current(LESSONS)
+    solution_was_shown = step.hints and progress.hints == len(step.hints)
+    parts = [step.solution] if solution_was_shown else [block.commands for block in step.blocks]
+    for part in parts:
+        shown = "\n".join(f"$ {line}" for line in part.splitlines())
+        print(f"printf '\\033[2m%s\\033[0m\\n' {shlex.quote(shown)}")
+        print(part)
 
 
 def the_lab() -> Lab:

@@ -54,12 +54,12 @@ class Page:
 
     def items(self, texts: Iterable[str]) -> None:
         """A list."""
-        self.pairs(("-", each) for each in texts)
+        self.pairs((("-", each) for each in texts), numbers=False)
 
-    def pairs(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Two columns: something short, and what there is to say of it."""
+    def pairs(self, rows: Iterable[tuple[str, str]], *, numbers: bool) -> None:
+        """Two columns: something short, such as a number, and what there is to say of it."""
         grid = Table.grid(padding=(0, 2))
-        grid.add_column(no_wrap=True, justify="right")
+        grid.add_column(no_wrap=numbers, overflow="fold", justify="right" if numbers else "left")
         grid.add_column(overflow="fold")
         for short, text in rows:
             grid.add_row(Text(printable(short)), Text(printable(text)))

@@ -42,7 +42,7 @@ class Details:
     # --- the node itself --------------------------------------------------------------------------------
 
     def _node_unschedulable(self, _node: NodeInfo, _reasons: tuple[str, ...]) -> Iterator[str]:
-        yield "is cordoned (spec.unschedulable)"
+        yield "cordoned (spec.unschedulable)"
 
     def _node_name(self, _node: NodeInfo, _reasons: tuple[str, ...]) -> Iterator[str]:
         yield f"the pod names node {self._pod.spec.node_name}"

@@ -43,7 +43,7 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
         many = len(decision.rejected)
         all_nodes = decision.all_nodes
         page.line(f"{many:,} of {count(all_nodes, 'node')} {'was' if many == 1 else 'were'} ruled out:")
-        page.pairs(_group_rows(answer.groups, wide=page.wide))
+        page.pairs(_group_rows(answer.groups, wide=page.wide), numbers=True)
     if decision.victims:
         page.gap()
         who = names([str(each) for each in decision.victims], 1000 if page.wide else 5)
@@ -52,7 +52,7 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
         page.line(decision.post_filter_message)
     if answer.suggestions:
         page.gap()
-        page.line("It would fit")
+        page.line("What would help:")
         page.items(each.sentence for each in answer.suggestions)
     elif not answer.yes and not decision.victims:
         page.gap()
@@ -73,7 +73,7 @@ def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
         have = [each.node_name for each in pods if each.node_name]
         text = f"{len(have):,} of {len(pods):,}"
         rows.append((f"{text}", f"{workload}{f': {_spread(have, wide=page.wide)}' if have else ''}"))
-    page.pairs(rows)
+    page.pairs(rows, numbers=True)
     if victims := trial.victims:
         page.gap()
         page.line(f"{count(len(victims), 'pod')} of lower priority would have to leave:")
@@ -112,7 +112,7 @@ def show_drain(drain: Drain, page: Page) -> None:
         for each in drain.moved
     ]
     shown = _some(sorted(rows, key=lambda row: "nowhere" not in row[1]), page)
-    page.pairs(shown)
+    page.pairs(shown, numbers=False)
     if len(shown) < len(rows):
         page.line(
             f"and {count(len(rows) - len(shown), 'more pod')} that would have a node (-o wide shows all)",
@@ -135,7 +135,7 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
         moved = differing(first, other)
         page.heading(f"{other.name} puts {count(len(moved), 'pod')} elsewhere than {first.name}")
     header = ["", "placed", "pending", "nodes used", *(f"{name}, mean ± deviation" for name in BALANCED)]
-    rows = [
+    figures = [
         [
             each.name,
             f"{len(each.nodes):,}",
@@ -145,13 +145,14 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
         ]
         for each in results
     ]
-    page.table(header, rows, right=range(1, len(header)))
+    page.table(header, figures, right=range(1, len(header)))
     for other in others:
         moved = differing(first, other)
-        page.pairs(
+        rows = [
             (name, f"{first.nodes.get(name, 'nowhere')} → {other.nodes.get(name, 'nowhere')}")
-            for name in _some(moved, page)
-        )
+            for name in moved
+        ]
+        page.pairs(_some(rows, page), numbers=False)
         if len(moved) > len(_some(moved, page)):
             page.line(f"and {count(len(moved) - ROWS, 'more pod')} (-o wide shows all)", indent=2)
 
@@ -184,9 +185,9 @@ def _show_nowhere(why: Why, page: Page) -> None:
     """Why a pod has no node, and what would help."""
     if why.gated or not why.decision.rejected:
         page.line(f"{why.gated or why.decision.message}")
-    page.pairs(_group_rows(why.groups, wide=page.wide))
+    page.pairs(_group_rows(why.groups, wide=page.wide), numbers=True)
     if why.suggestions:
-        page.line("It would fit")
+        page.line("What would help:")
         page.items(each.sentence for each in why.suggestions)
 
 
@@ -242,8 +243,8 @@ def _who(answer: Why, now: datetime) -> str:
     scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
     verb = "placed it, if nobody else did" if answer.bound_to else "is to place it"
     said = f" {_said(answer.said, now)}" if answer.said else ""
-    if not answer.said and not answer.bound_to:
-        said = " It has said nothing of it that is still known: is it running?"
+    if not answer.said and not answer.bound_to and answer.events_known:
+        said = " It has written no event about it: is it running?"
     other = answer.profile not in ("", scheduler)
     as_whom = f" Decided here as {answer.profile} would." if other else ""
     return f"{scheduler} {verb}.{said}{as_whom}"
@@ -277,8 +278,8 @@ def _show_feasible(answer: Why, page: Page) -> None:
         marks = [
             mark
             for mark, holds in (
-                ("would be picked", name == decision.node_name),
-                ("it is here", name == answer.bound_to),
+                ("the pick", name == decision.node_name),
+                ("here now", name == answer.bound_to),
             )
             if holds
         ]

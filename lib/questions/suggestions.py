@@ -100,8 +100,12 @@ class _Search:
         of_pod = list(self._changes_of_pod())
         smaller = list(self._smaller_requests())
         found = [each for change in of_pod if (each := self._try((change,)))]
+        less: list[Suggestion] = []
         for lacking in smaller:  # the one with which least is given up is tried first
-            found += next(([each] for change in lacking if (each := self._try((change,)))), [])
+            helps = next((each for change in lacking if (each := self._try((change,)))), None)
+            if helps and not any({*helps.fits_on} <= {*other.fits_on} for other in less):
+                less.append(helps)
+        found += less
         found += [each for change in self._changes_of_nodes() if (each := self._try((change,)))][:3]
         found += self._if_left()
         if not found:

@@ -7,7 +7,7 @@ from typing import Any
 
 from lib.kube.objects import Pod
 from lib.questions.deciding import PLACED, Decider, without_node
-from lib.questions.events import Said, last_said
+from lib.questions.events import Event, Said, last_said
 from lib.questions.rejections import Details
 from lib.questions.snapshot import Snapshot
 from lib.questions.suggestions import Suggestion, suggest
@@ -31,7 +31,8 @@ class Why:
 
     pod: as it is; decision: where it would go now. bound_to: its node, "" while it waits. gated: why no
     scheduler may place it yet. details: by node that was rejected, what stands against it with values.
-    suggestions: what would help, if it fits nowhere. said: what its scheduler said last of it.
+    suggestions: what would help, if it fits nowhere. said: what its scheduler said last of it. events_known:
+    whether its events were looked at.
     """
 
     pod: Pod
@@ -42,6 +43,7 @@ class Why:
     details: Mapping[str, Sequence[str]] = field(default_factory=dict)
     suggestions: Sequence[Suggestion] = ()
     said: Said | None = None
+    events_known: bool = False
 
     @property
     def yes(self) -> bool:
@@ -127,7 +129,8 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
         said_of = {name: details.of(name, each) for name, each in decision.rejected.items()}
         helpless = decision.outcome == Outcome.UNSCHEDULABLE or bool(gated)
         suggestions = suggest(decision, decider) if helpless and not bound_to else []
-    return Why(pod, decision, profile, bound_to, gated, said_of, suggestions, last_said(snapshot, pod))
+    said, events_known = last_said(snapshot, pod), Event in snapshot.objects
+    return Why(pod, decision, profile, bound_to, gated, said_of, suggestions, said, events_known)
 
 
 def why_nowhere(pod: Pod, decision: Decision, decider: Decider) -> Why:

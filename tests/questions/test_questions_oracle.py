@@ -4,20 +4,23 @@ from objects import read
 from questions_harness import decider_of
 from test_oracle import CASES
 
-from lib.kube.objects import Namespace, Node, Pod
+from lib.kube.objects import Namespace, Node, Object, Pod
+from lib.questions.deciding import cache_of
 from lib.questions.rejections import Details
 from lib.questions.snapshot import Snapshot
 
 
 def test_the_nodes_that_fit_are_those_of_kube_scheduler() -> None:
-    seen = 0
+    decider = decider_of(Snapshot())
+    explained = 0
     for case in CASES:
-        snapshot = Snapshot()
-        snapshot.of(Node).extend(read(Node, each) for each in case["nodes"])
-        snapshot.of(Pod).extend(read(Pod, each) for each in case["bound"])
-        for name, labels in case["namespaces"].items():
-            snapshot.of(Namespace).append(read(Namespace, {"metadata": {"name": name, "labels": labels}}))
-        decider, pod = decider_of(snapshot), read(Pod, case["pod"])
+        namespaces = [{"metadata": {"name": name, "labels": of}} for name, of in case["namespaces"].items()]
+        objects: dict[type[Object], list[Object]] = {
+            kind: [read(kind, each) for each in bodies]
+            for kind, bodies in ((Node, case["nodes"]), (Pod, case["bound"]), (Namespace, namespaces))
+        }
+        decider.cache = cache_of(Snapshot(objects))
+        pod = read(Pod, case["pod"])
         fitting = decider.fitting(pod)
         assert sorted(fitting) == sorted(case["answer"].get("feasible", ())), case["seed"]
         decision = decider.ask(pod)
@@ -25,5 +28,5 @@ def test_the_nodes_that_fit_are_those_of_kube_scheduler() -> None:
         details = Details(decision, decider.cache)
         for name, rejection in decision.rejected.items():  # each has its values, whatever the reason
             assert details.of(name, rejection), (case["seed"], rejection)
-            seen += 1
-    assert seen > 388
+            explained += 1
+    assert explained > 388

@@ -60,7 +60,7 @@ CASES = [
     Case(
         "node(s) were unschedulable",
         a_pod("p"),
-        ["is cordoned (spec.unschedulable)"],
+        ["cordoned (spec.unschedulable)"],
         node={"unschedulable": True},
     ),
     Case(

@@ -15,7 +15,7 @@ import pytest
 from cluster import ONE_SERVER, Cluster, Json, eventually
 from test_namespaces import granted
 
-from scripts.servers.kubectl import kubectl_proxy
+from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 from scripts.servers.process import ROOT
 from scripts.servers.real import assets
 
@@ -151,6 +151,40 @@ def test_the_pods_of_a_node_that_is_drained(four_nodes: Cluster) -> None:
     assert moved == {"default/small": ("n2", ["default/web"]), "default/large": (None, [])}
     assert answer(four_nodes, "drain", "n2")["pods"] == []
     assert "n9" in ask(four_nodes, "drain", "n9").stderr
+
+
+@pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
+def test_kubectl_poller_asks_the_cluster_of_kubectl(four_nodes: Cluster, tmp_path: Path) -> None:
+    four_nodes.add_pod("web", requests={"cpu": "64"})
+    for name in ("kubectl-poller", "kubectl_complete-poller"):
+        (tmp_path / name).symlink_to(ROOT / "scripts" / name)
+    (tmp_path / "kubectl").symlink_to(KUBECTL)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+
+    def kubectl(*arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            ["kubectl", *arguments],
+            env={**os.environ, "PATH": path, "KUBECONFIG": str(four_nodes.kubeconfig)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+
+    done = kubectl("poller", "why", "web")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert done.stdout.startswith("default/web waits: it fits on none of 4 nodes")
+    assert kubectl("poller", "why", "nope").stderr.startswith("kubectl poller why: there is no pod nope")
+    assert "Usage: kubectl poller why" in kubectl("poller", "why").stderr
+    assert "Usage: kubectl poller" in kubectl("poller").stdout
+    for words, candidates in (
+        (["why", ""], ["web"]),
+        (["why", "default/"], ["default/web"]),
+        (["drain", "n"], ["n1", "n2", "n3", "n4"]),
+        (["dr"], ["drain"]),
+        (["why", "web", "-o", "w"], ["wide"]),
+    ):
+        offered = kubectl("__complete", "poller", *words).stdout.splitlines()
+        assert [each for each in offered if not each.startswith(":")] == candidates
 
 
 # --- on the real server only ------------------------------------------------------------------------------

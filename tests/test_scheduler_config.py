@@ -133,6 +133,8 @@ def arguments(plugin: Any) -> dict[str, Any]:
             for each in plugin.default_constraints
         ]
         return {"defaultingType": "List"} | ({"defaultConstraints": constraints} if constraints else {})
+    if plugin.name == "VolumeBinding":
+        return {"bindTimeoutSeconds": plugin.bind_timeout_seconds}
     assert plugin.name == "NodeResourcesFit"
     told = {"type": plugin.strategy, "resources": dict(plugin.resources)}
     if plugin.strategy == "RequestedToCapacityRatio":

@@ -5,6 +5,15 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from lib.kube.objects import Node, Pod, Service
+from lib.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 
 
 class Kind(Enum):
@@ -15,12 +24,24 @@ class Kind(Enum):
     DELETED = "deleted"
 
 
-Changed = TypeVar("Changed", Pod, Node, Service)
+Changed = TypeVar(
+    "Changed",
+    Pod,
+    Node,
+    Service,
+    PersistentVolumeClaim,
+    PersistentVolume,
+    StorageClass,
+    CSINode,
+    CSIDriver,
+    CSIStorageCapacity,
+    VolumeAttachment,
+)
 
 
 @dataclass(frozen=True)
 class Change(Generic[Changed]):
-    """What happened to a pod, a node or a service; `before` is the object as it was, unless it was added.
+    """What happened to an object, such as a pod; `before` is the object as it was, unless it was added.
 
     A pod that gets a node is deleted from those that wait, and added to those that have one.
     """
@@ -30,7 +51,17 @@ class Change(Generic[Changed]):
     before: Changed | None = None
 
 
-AnyChange = Change[Pod] | Change[Node]
+AnyStorageChange = (
+    Change[PersistentVolumeClaim]
+    | Change[PersistentVolume]
+    | Change[StorageClass]
+    | Change[CSINode]
+    | Change[CSIDriver]
+    | Change[CSIStorageCapacity]
+    | Change[VolumeAttachment]
+)
+
+AnyChange = Change[Pod] | Change[Node] | AnyStorageChange
 
 
 def unassigned_pod(change: AnyChange) -> Pod | None:

@@ -18,7 +18,9 @@ from lib.kube.listers import Listers
 from lib.kube.objects import Node, Pod, Service
 from lib.kube.paths import NODES, PODS, paths_of
 from lib.kube.reflector import Reflector, WatchLine
-from lib.kube.source import UNCOUNTED, ClusterSource, Delta, Store
+from lib.kube.source import UNCOUNTED, ClusterSource, Delta
+from lib.kube.store import Store
+from lib.kube.watched_storage import WatchedStorage
 
 log = logging.getLogger(__name__)
 
@@ -85,6 +87,7 @@ class Informer(ClusterSource):
         self.listers = WatchingListers(api, namespaces, self._lines)
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
         self._pods = [self._pod_reflector(PODS)]
+        self._storage = WatchedStorage(api, namespaces, self._lines)
 
     def _pod_reflector(self, path: str) -> Reflector[Pod]:
         # The store that a pod enters comes before the one that it leaves, as when polling.
@@ -96,7 +99,7 @@ class Informer(ClusterSource):
     @property
     def _all(self) -> "list[Reflector[Any]]":
         """Those whose changes a poll tells."""
-        return [self._nodes, *self._pods]
+        return [self._nodes, *self._pods, *self._storage.reflectors]
 
     def poll(self) -> Delta:
         """What has changed since the last poll; no request is made, unless a watch is to be opened.
@@ -114,7 +117,10 @@ class Informer(ClusterSource):
             self._do_without(PODS, error, UNCOUNTED)
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)
+        self._storage.note_needs(self._delta.changes)
+        self._delta.changes += self._storage.go_on(self._go_on)
         delta, self._delta = self._delta, Delta()
+        delta.storage_unseen = self._storage.unseen
         delta.unreadable = [line for each in self._all for line in each.unreadable.values()]
         return delta
 

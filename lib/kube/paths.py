@@ -4,7 +4,31 @@ A name that comes from the API is checked before it becomes part of a path: pods
 their own words, and `../../secrets/x` would lead elsewhere.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+
+from lib.kube.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    StorageClass,
+    StorageObject,
+    VolumeAttachment,
+)
+
+_STORAGE_API = "/apis/storage.k8s.io/v1"
+
+CLAIMS = "/api/v1/persistentvolumeclaims"
+
+STORAGE: Mapping[str, type[StorageObject]] = {
+    "/api/v1/persistentvolumes": PersistentVolume,
+    f"{_STORAGE_API}/storageclasses": StorageClass,
+    f"{_STORAGE_API}/csinodes": CSINode,
+    f"{_STORAGE_API}/csidrivers": CSIDriver,
+    f"{_STORAGE_API}/csistoragecapacities": CSIStorageCapacity,
+    f"{_STORAGE_API}/volumeattachments": VolumeAttachment,
+}
+"""Where volumes and what else claims depend on are listed."""
 
 from lib.kube.errors import InvalidNameError
 

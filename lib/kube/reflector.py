@@ -14,7 +14,7 @@ from lib.kube.api import Api, Watch
 from lib.kube.changes import Change, Changed
 from lib.kube.decoding import WatchEvent
 from lib.kube.errors import ApiError, GoneError, LostAnswerError
-from lib.kube.source import Store, key_of
+from lib.kube.store import Store, key_of
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ class Reflector(Generic[Changed]):
         self.trouble: ApiError | None = None
         self.stores: Sequence[tuple[Store[Changed], Callable[[Changed], bool]]] = stores
         self._api = api
-        self._path = path
+        self.path = path
         self._kind: type[Changed] = kind
         self._lines = lines
         self._selectors = selectors
@@ -65,17 +65,21 @@ class Reflector(Generic[Changed]):
 
     def list(self) -> Sequence[Change[Changed]]:
         """List all objects, and watch no longer; what is different."""
-        if self._watch:
-            self._watch.close()
-        self._watch = None
-        self._version = ""
-        listing = self._api.list(self._path, self._kind, **self._selectors)
+        self.close()
+        listing = self._api.list(self.path, self._kind, **self._selectors)
         self._version = listing.resource_version
         self.unreadable = listing.malformed
         changes: list[Change[Changed]] = []
         for store, belongs in self.stores:
             changes += store.replace(filter(belongs, listing.items), listing.malformed)
         return changes
+
+    def close(self) -> None:
+        """Watch no longer; a list must be made before going on."""
+        if self._watch:
+            self._watch.close()
+        self._watch = None
+        self._version = ""
 
     def resume(self, relist: Callable[[], object]) -> None:
         """Watch from the version that was seen last. relist: called if a list must be made before."""
@@ -95,13 +99,13 @@ class Reflector(Generic[Changed]):
     def _open(self) -> None:
         """Open the watch. GoneError when a list must be made before."""
         try:
-            watch = self._api.watch(self._path, self._kind, self._version, **self._selectors)
+            watch = self._api.watch(self.path, self._kind, self._version, **self._selectors)
         except GoneError:
             self._version = ""
             raise
         self._watch = watch
         self._not_before = time.monotonic() + SHORTEST_WATCH
-        name = f"WATCH {self._path}"
+        name = f"WATCH {self.path}"
         threading.Thread(target=self._listen, args=(watch,), name=name, daemon=True).start()
 
     def _listen(self, watch: Watch[Changed]) -> None:
@@ -154,7 +158,7 @@ class Reflector(Generic[Changed]):
 
     def _end(self, why: ApiError | None) -> None:
         """The watch is over; the next one goes on where it was, or, if that can't be, after a list."""
-        log.debug("WATCH %s ended: %s", self._path, why or "its time was up")
+        log.debug("WATCH %s ended: %s", self.path, why or "its time was up")
         self._watch = None
         if why is None or isinstance(why, LostAnswerError):
             return

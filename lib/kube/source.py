@@ -3,17 +3,20 @@
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Generic
+from typing import Any
 
 from lib.kube.api import Api
-from lib.kube.changes import AnyChange, Change, Changed, Kind
-from lib.kube.decoding import Listing, called
+from lib.kube.changes import AnyChange
+from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError, NotFoundError
 from lib.kube.listers import Listers
-from lib.kube.objects import Namespace, Node, ObjectMeta, Pod
+from lib.kube.objects import Namespace, Node, Pod
 from lib.kube.paths import NAMESPACES, NODES, PODS, paths_of, segment
+from lib.kube.polled_storage import PolledStorage
+from lib.kube.storage import needs_storage
+from lib.kube.store import Store
 
 log = logging.getLogger(__name__)
 
@@ -30,63 +33,14 @@ class Delta:
 
     changes: in the order in which they are to be applied. unreadable: a line for each object that can't be
     read; the first `unplaceable` of them are pods that wait. complete: whether all was looked at, and not
-    only the pods that wait.
+    only the pods that wait. storage_unseen: why volumes and such can't be seen, if they can't.
     """
 
     changes: list[AnyChange] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     unplaceable: int = 0
     complete: bool = False
-
-
-class Store(Generic[Changed]):
-    """Objects as they were seen last, to find out what is different now.
-
-    keeps_unreadable: whether an object that can't be read any more stays as it was read last.
-    """
-
-    def __init__(self, *, keeps_unreadable: bool = False) -> None:
-        self.keeps_unreadable = keeps_unreadable
-        self._objects: dict[str, Changed] = {}
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._objects
-
-    def __iter__(self) -> Iterator[Changed]:
-        return iter(self._objects.values())
-
-    def replace(
-        self, objects: Iterable[Changed], unreadable: Container[str] = ()
-    ) -> Iterator[Change[Changed]]:
-        """What is different now that there are these and no others, and some that can't be read, by name."""
-        new = {key_of(each.metadata): each for each in objects}
-        gone = [key for key in self._objects if key not in new]
-        for key in gone:
-            if not (self.keeps_unreadable and called(self._objects[key].metadata) in unreadable):
-                yield from self.update(key, None)
-        for key, each in new.items():
-            yield from self.update(key, each)
-
-    def update(self, key: str, new: Changed | None) -> Iterator[Change[Changed]]:
-        """What is different now that an object is so, or isn't there any more.
-
-        Equal resource versions mean that nothing is; what was known stays, so that all hold the same object.
-        """
-        old = self._objects.get(key)
-        if new is None:
-            if old is not None:
-                yield Change(Kind.DELETED, self._objects.pop(key), old)
-        elif old is None:
-            self._objects[key] = new
-            yield Change(Kind.ADDED, new)
-        elif old.metadata.resource_version != new.metadata.resource_version:
-            self._objects[key] = new
-            yield Change(Kind.MODIFIED, new, old)
-
-
-def key_of(metadata: ObjectMeta) -> str:
-    """What tells an object from all others, earlier ones of its name among them."""
-    return metadata.uid or metadata.name
+    storage_unseen: str = ""
 
 
 class ClusterSource(ABC):
@@ -149,6 +103,7 @@ class PollingSource(ClusterSource):
         self.listers = Listers(api, namespaces)
         self._unassigned, self._nodes = Store[Pod](), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
+        self._storage = PolledStorage(api, namespaces)
         self._complete_at = ""
 
     def poll(self) -> Delta:
@@ -161,15 +116,19 @@ class PollingSource(ClusterSource):
         unassigned = self._unassigned_pods()
         if not unassigned.items or unassigned.resource_version == self._complete_at:
             changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]
-            return Delta(changes, [*unassigned.malformed.values()], unplaceable=len(unassigned.malformed))
+            unreadable, unplaceable = [*unassigned.malformed.values()], len(unassigned.malformed)
+            return Delta(changes, unreadable, unplaceable, storage_unseen=self._storage.unseen)
         nodes = self._api.list(NODES, Node)
         assigned = self._assigned_pods()
+        storage = self._storage.list() if any(map(needs_storage, unassigned.items)) else {}
         # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
-        unreadable = [line for each in (unassigned, nodes, assigned) for line in each.malformed.values()]
-        delta = Delta([], unreadable, unplaceable=len(unassigned.malformed), complete=True)
+        listings: list[Listing[Any]] = [unassigned, nodes, assigned, *storage.values()]
+        unreadable = [line for each in listings for line in each.malformed.values()]
+        delta = Delta([], unreadable, len(unassigned.malformed), True, self._storage.unseen)
         delta.changes += self._nodes.replace(nodes.items)
         # A pod that runs takes its room, whether it can be read any more or not.
         delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
+        delta.changes += self._storage.changes(storage)
         delta.changes += self._unassigned.replace(unassigned.items)
         self._complete_at = nodes.resource_version  # what came after the first of these lists isn't in it
         return delta

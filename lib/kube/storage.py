@@ -11,6 +11,7 @@ from lib.kube.objects import (
     NodeSelector,
     Object,
     ObjectMeta,
+    Pod,
     Value,
 )
 from lib.kube.quantity import Quantity
@@ -38,6 +39,19 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 """The `volumeBindingMode` of a StorageClass whose claims are bound when a pod needs them."""
+
+
+def needs_storage(pod: Pod) -> bool:
+    """Whether the place of a pod depends on claims, volumes and such."""
+    return any(
+        volume.persistent_volume_claim
+        or volume.ephemeral
+        or volume.gce_persistent_disk
+        or volume.aws_elastic_block_store
+        or volume.azure_disk
+        or volume.cinder
+        for volume in pod.spec.volumes
+    )
 
 
 class VolumeResourceRequirements(Object):
@@ -249,3 +263,15 @@ class VolumeAttachment(Object, tag_field="kind", tag=True, eq=False):
 
     metadata: ObjectMeta
     spec: VolumeAttachmentSpec = msgspec.field(default_factory=VolumeAttachmentSpec)
+
+
+StorageObject = (
+    PersistentVolumeClaim
+    | PersistentVolume
+    | StorageClass
+    | CSINode
+    | CSIDriver
+    | CSIStorageCapacity
+    | VolumeAttachment
+)
+"""What the place of a pod with volumes depends on."""

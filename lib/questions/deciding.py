@@ -26,6 +26,7 @@ from lib.kube.objects import (
     Service,
     StatefulSet,
 )
+from lib.kube.storage import StorageObject
 from lib.questions.snapshot import Snapshot
 from lib.questions.text import QuestionError
 from lib.scheduling.cache import Cache
@@ -36,7 +37,7 @@ from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_groups import batches, schedule_pod_group
 from lib.scheduling.preemption import Victims, covers, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.scheduling.volumes.storage import Storage, StorageObject
+from lib.scheduling.volumes.storage import Storage
 from lib.scheduling.workloads import Workloads
 
 PLACED = (Outcome.SCHEDULED, Outcome.WAITING)

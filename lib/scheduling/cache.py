@@ -78,6 +78,11 @@ class Cache:
         """Apply a change. Of a pod without a node, only its nomination is kept."""
         if isinstance(change.object, Node):
             self._apply_to_node(change.object, gone=change.kind == Kind.DELETED)
+        elif not isinstance(change.object, Pod):
+            if change.kind == Kind.DELETED:
+                self.storage.delete(change.object)
+            else:
+                self.storage.put(change.object)
         elif unassigned := unassigned_pod(change):
             self._apply_to_unassigned(unassigned, change)
         elif change.kind == Kind.DELETED:

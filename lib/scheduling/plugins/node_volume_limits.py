@@ -6,8 +6,9 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 from collections import Counter
 from dataclasses import dataclass
 
+from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.kube.storage import CSINode, PersistentVolumeClaim
+from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     SKIP,
@@ -17,9 +18,11 @@ from lib.scheduling.framework.interface import (
     unresolvable,
     unschedulable,
 )
+from lib.scheduling.hints import deleted_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes import in_tree
 from lib.scheduling.volumes.claims import claim_name, why_not_owner
+from lib.scheduling.volumes.hints import is_about_claim_of
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
 from lib.scheduling.volumes.storage import Storage
 
@@ -42,6 +45,17 @@ class NodeVolumeLimits:
     """Filters out nodes whose CSINode says that they can take no more volumes."""
 
     name: str = "NodeVolumeLimits"
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A volume that is in use no longer, a driver that takes more, or a claim of the pod's that came."""
+        now = change.object
+        if gone := deleted_pod(change):
+            return any(claim_name(gone, volume) or plugin_of(volume) for volume in gone.spec.volumes)
+        if isinstance(now, VolumeAttachment):
+            return change.kind == Kind.DELETED
+        if isinstance(now, CSINode) and change.kind != Kind.DELETED:
+            return not isinstance(change.before, CSINode) or _limits(change.before) != _limits(now)
+        return change.kind == Kind.ADDED and is_about_claim_of(pod, change)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """A pod without any such volumes fits everywhere."""

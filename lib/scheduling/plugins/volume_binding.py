@@ -3,9 +3,20 @@
 Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
+from lib.kube.storage import (
+    MIGRATED_PLUGINS,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable
 from lib.scheduling.node_info import NodeInfo
@@ -19,6 +30,7 @@ from lib.scheduling.volumes.binder import (
     revert_assumed,
 )
 from lib.scheduling.volumes.claims import has_claims, why_not_usable
+from lib.scheduling.volumes.hints import is_about_claim_of, is_new_or_relabelled_node
 from lib.scheduling.volumes.storage import Storage
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
@@ -48,12 +60,36 @@ class VolumeBinding:
     bind_timeout_seconds: int = 600
     name: str = "VolumeBinding"
 
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A change of its claims; a volume, class, node or capacity that came, or changed for the better."""
+        if change.kind == Kind.DELETED:
+            return False
+        now, before = change.object, change.before
+        match now:
+            case PersistentVolumeClaim():
+                return is_about_claim_of(pod, change)
+            case PersistentVolume():
+                return True
+            case StorageClass():
+                return not isinstance(before, StorageClass) or (
+                    before.allowed_topologies != now.allowed_topologies
+                )
+            case CSINode():
+                return not isinstance(before, CSINode) or _migrated(before) != _migrated(now)
+            case CSIDriver():
+                return not isinstance(before, CSIDriver) or (
+                    before.spec.storage_capacity and not now.spec.storage_capacity
+                )
+            case CSIStorageCapacity():
+                return not isinstance(before, CSIStorageCapacity) or _largest(before) < _largest(now)
+        return is_new_or_relabelled_node(change)
+
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Reject a pod with a claim that can't be used, or that should have been bound at once."""
         if not has_claims(pod):
             return SKIP
         storage = cache.storage
-        if why_not := why_not_usable(pod, storage):
+        if why_not := storage.unseen or why_not_usable(pod, storage):
             return unresolvable(why_not)
         claims = claims_of(pod, storage)
         if claims.immediate:
@@ -73,6 +109,16 @@ class VolumeBinding:
             return None
         return unresolvable(*found)
 
+    def pre_score(
+        self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
+        """Nothing to score: kube-scheduler's feature StorageCapacityScoring is off, too, by default."""
+        return SKIP
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """All nodes are alike."""
+        return 0
+
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """Take the claims for bound to what they are to get on this node."""
         kept: VolumesState | None = state.get(self.name)
@@ -86,3 +132,12 @@ class VolumeBinding:
         if kept and kept.assumed:
             revert_assumed(kept.assumed, kept.storage)
             kept.assumed = None
+
+
+def _migrated(csi_node: CSINode) -> str:
+    return csi_node.metadata.annotations.get(MIGRATED_PLUGINS, "")
+
+
+def _largest(capacity: CSIStorageCapacity) -> int:
+    """Nothing, where it isn't known."""
+    return -1 if capacity.largest_volume is None else capacity.largest_volume

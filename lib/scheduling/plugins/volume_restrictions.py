@@ -6,11 +6,14 @@ Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.g
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lib.kube.objects import Pod, Volume
+from lib.kube.changes import AnyChange, Kind
+from lib.kube.objects import Node, Pod, Volume
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.hints import deleted_pod
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.volumes.claims import NOT_FOUND
+from lib.scheduling.volumes.claims import NOT_FOUND, has_claims
+from lib.scheduling.volumes.hints import is_about_claim_of
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 IN_USE = unschedulable(
@@ -27,8 +30,21 @@ class VolumeRestrictions:
 
     name: str = "VolumeRestrictions"
 
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A pod that left and used a disk or a claim of this one; a node or a claim of its that came."""
+        if gone := deleted_pod(change):
+            return gone.metadata.namespace == pod.metadata.namespace and (
+                any(_conflict(one, other) for one in pod.spec.volumes for other in gone.spec.volumes)
+                or bool({*_claims_by_name(pod)} & {*_claims_by_name(gone)})
+            )
+        if change.kind != Kind.ADDED:
+            return False
+        return isinstance(change.object, Node) or is_about_claim_of(pod, change)
+
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find out whether a claim that is for one pod alone is in use."""
+        if cache.storage.unseen and has_claims(pod):
+            return unresolvable(cache.storage.unseen)
         alone: set[str] = set()
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is None:

@@ -5,11 +5,13 @@ Source: pkg/scheduler/framework/plugins/volumezone/volume_zone.go
 
 from dataclasses import dataclass
 
+from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume
+from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageClass
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.volumes.hints import is_about_claim_of, is_new_or_relabelled_node
 from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
@@ -29,6 +31,18 @@ class VolumeZone:
     """Filters out nodes of other zones; one that says nothing of where it is passes."""
 
     name: str = "VolumeZone"
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """A change of its claims; a node or volume that came or moved; a class that lets claims wait."""
+        now, before = change.object, change.before
+        if change.kind == Kind.DELETED:
+            return False
+        if isinstance(now, PersistentVolume):
+            was = topologies_of(before) if isinstance(before, PersistentVolume) else None
+            return was != topologies_of(now)
+        if isinstance(now, StorageClass):
+            return change.kind == Kind.ADDED and now.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        return is_about_claim_of(pod, change) or is_new_or_relabelled_node(change)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find out where the volumes of the pod are that it names through claims."""

@@ -15,17 +15,8 @@ from lib.kube.storage import (
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    StorageObject,
     VolumeAttachment,
-)
-
-StorageObject = (
-    PersistentVolumeClaim
-    | PersistentVolume
-    | StorageClass
-    | CSINode
-    | CSIDriver
-    | CSIStorageCapacity
-    | VolumeAttachment
 )
 
 T = TypeVar("T", PersistentVolumeClaim, PersistentVolume)
@@ -77,11 +68,12 @@ class AssumeCache(Generic[T]):
 class Storage:
     """All objects that the place of a pod with volumes depends on.
 
-    version: grows with each change of them.
+    version: grows with each change of them. unseen: why they can't be seen, if they can't.
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
         self.version = 0
+        self.unseen = ""
         self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
         self.volumes = AssumeCache[PersistentVolume]()  # by name
         self.classes: dict[str, StorageClass] = {}

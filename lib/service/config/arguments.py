@@ -370,6 +370,24 @@ def _as_object(constraint: TopologySpreadConstraint) -> objects.TopologySpreadCo
     )
 
 
+class VolumeBindingArgs(Args):
+    """How long a pod waits for its volumes, once a node was picked."""
+
+    bind_timeout_seconds: int = 600
+    shape: tuple[UtilizationShapePoint, ...] = ()
+
+    def problems(self, path: str) -> Iterator[str]:
+        """What is wrong with them."""
+        if self.bind_timeout_seconds < 0:
+            yield f"{path}.bindTimeoutSeconds: {self.bind_timeout_seconds} is less than 0"
+        if self.shape:
+            yield f"{path}.shape: poller doesn't score storage capacity; leave it out"
+
+    def for_plugin(self) -> dict[str, Any]:
+        """The time limit."""
+        return {"bind_timeout_seconds": self.bind_timeout_seconds}
+
+
 ARGS: Mapping[str, type[Args]] = {
     "DefaultPreemption": DefaultPreemptionArgs,
     "InterPodAffinity": InterPodAffinityArgs,
@@ -377,6 +395,7 @@ ARGS: Mapping[str, type[Args]] = {
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
     "NodeResourcesFit": NodeResourcesFitArgs,
     "PodTopologySpread": PodTopologySpreadArgs,
+    "VolumeBinding": VolumeBindingArgs,
 }
 """What there is to tell, by plugin; other plugins are told nothing."""
 

@@ -1,0 +1,59 @@
+"""Claims, volumes and what they depend on, listed."""
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from lib.kube.api import Api
+from lib.kube.changes import AnyStorageChange
+from lib.kube.decoding import Listing
+from lib.kube.errors import ForbiddenError
+from lib.kube.paths import CLAIMS, STORAGE, paths_of
+from lib.kube.storage import PersistentVolumeClaim
+from lib.kube.store import Store
+
+log = logging.getLogger(__name__)
+
+UNSEEN = "volumes can't be seen: {}"
+"""What is said of pods that need some, then."""
+
+OTHER_CLAIMS_UNSEEN = "volumes of pods of other namespaces are not counted: %s"
+
+
+class PolledStorage:
+    """Lists all of it, and compares. unseen: why it can't be seen, if it can't."""
+
+    def __init__(self, api: Api, namespaces: Sequence[str]) -> None:
+        self.unseen = ""
+        self._api = api
+        self._namespaces = namespaces
+        self._claim_paths = [CLAIMS]
+        self._stores = {path: Store[Any]() for path in [CLAIMS, *STORAGE]}
+
+    def list(self) -> Mapping[str, Listing[Any]]:
+        """All of it, by path; nothing if a part may not be read."""
+        try:
+            found: dict[str, Listing[Any]] = {CLAIMS: self._claims()}
+            for path, kind in STORAGE.items():
+                found[path] = self._api.list(path, kind)
+        except ForbiddenError as error:
+            self.unseen = UNSEEN.format(error)
+            return {}
+        self.unseen = ""
+        return found
+
+    def _claims(self) -> Listing[PersistentVolumeClaim]:
+        """The claims: of all namespaces, if we may see them."""
+        try:
+            return self._api.list_each(self._claim_paths, PersistentVolumeClaim)
+        except ForbiddenError as error:
+            if not self._namespaces or self._claim_paths != [CLAIMS]:
+                raise
+            log.warning(OTHER_CLAIMS_UNSEEN, error)
+            self._claim_paths = paths_of("persistentvolumeclaims", self._namespaces)
+            return self._api.list_each(self._claim_paths, PersistentVolumeClaim)
+
+    def changes(self, listings: Mapping[str, Listing[Any]]) -> Iterator[AnyStorageChange]:
+        """What is different."""
+        for path, listing in listings.items():
+            yield from self._stores[path].replace(listing.items)

@@ -1,0 +1,61 @@
+"""Objects as they were seen last, and what is different now.
+
+Counterpart: k8s.io/client-go, tools/cache/store.go
+"""
+
+from collections.abc import Container, Iterable, Iterator
+from typing import Generic
+
+from lib.kube.changes import Change, Changed, Kind
+from lib.kube.decoding import called
+from lib.kube.objects import ObjectMeta
+
+
+class Store(Generic[Changed]):
+    """Objects as they were seen last, to find out what is different now.
+
+    keeps_unreadable: whether an object that can't be read any more stays as it was read last.
+    """
+
+    def __init__(self, *, keeps_unreadable: bool = False) -> None:
+        self.keeps_unreadable = keeps_unreadable
+        self._objects: dict[str, Changed] = {}
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._objects
+
+    def __iter__(self) -> Iterator[Changed]:
+        return iter(self._objects.values())
+
+    def replace(
+        self, objects: Iterable[Changed], unreadable: Container[str] = ()
+    ) -> Iterator[Change[Changed]]:
+        """What is different now that there are these and no others, and some that can't be read, by name."""
+        new = {key_of(each.metadata): each for each in objects}
+        gone = [key for key in self._objects if key not in new]
+        for key in gone:
+            if not (self.keeps_unreadable and called(self._objects[key].metadata) in unreadable):
+                yield from self.update(key, None)
+        for key, each in new.items():
+            yield from self.update(key, each)
+
+    def update(self, key: str, new: Changed | None) -> Iterator[Change[Changed]]:
+        """What is different now that an object is so, or isn't there any more.
+
+        Equal resource versions mean that nothing is; what was known stays, so that all hold the same object.
+        """
+        old = self._objects.get(key)
+        if new is None:
+            if old is not None:
+                yield Change(Kind.DELETED, self._objects.pop(key), old)
+        elif old is None:
+            self._objects[key] = new
+            yield Change(Kind.ADDED, new)
+        elif old.metadata.resource_version != new.metadata.resource_version:
+            self._objects[key] = new
+            yield Change(Kind.MODIFIED, new, old)
+
+
+def key_of(metadata: ObjectMeta) -> str:
+    """What tells an object from all others, earlier ones of its name among them."""
+    return metadata.uid or metadata.name

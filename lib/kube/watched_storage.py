@@ -1,0 +1,82 @@
+"""Claims, volumes and what they depend on, watched for as long as a pod that has no node yet needs them."""
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from lib.kube.api import Api
+from lib.kube.changes import AnyChange, Kind, unassigned_pod
+from lib.kube.errors import ForbiddenError
+from lib.kube.paths import CLAIMS, STORAGE, paths_of
+from lib.kube.polled_storage import OTHER_CLAIMS_UNSEEN, UNSEEN
+from lib.kube.reflector import Reflector, WatchLine
+from lib.kube.storage import PersistentVolumeClaim, needs_storage
+from lib.kube.store import Store
+
+log = logging.getLogger(__name__)
+
+FORBIDDEN_PAUSE = 5.0
+"""Seconds until what may not be watched is tried again: the right may be granted at any time."""
+
+GoOn = Callable[[Iterable[Reflector[Any]]], None]
+
+
+class WatchedStorage:
+    """The reflectors of all of it. unseen: why it can't be seen, if it can't.
+
+    lines: the queue of the informer, which gives the watch's lines to their reflector.
+    """
+
+    def __init__(self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
+        self.unseen = ""
+        self._api = api
+        self._namespaces = namespaces
+        self._lines = lines
+        self._needed_by: set[str] = set()  # uids of pods
+        self._claims = [self._reflector(CLAIMS, PersistentVolumeClaim)]
+        self._others = [self._reflector(path, kind) for path, kind in STORAGE.items()]
+
+    def _reflector(self, path: str, kind: type[Any]) -> Reflector[Any]:
+        return Reflector(self._api, path, kind, [(Store[Any](), lambda _: True)], self._lines)
+
+    @property
+    def reflectors(self) -> Sequence[Reflector[Any]]:
+        """Those whose changes matter now."""
+        return [*self._claims, *self._others] if self._needed_by else ()
+
+    def note_needs(self, changes: Iterable[AnyChange]) -> None:
+        """Note which pods need it; if none does any more, the watches are closed."""
+        before = self.reflectors
+        for change in changes:
+            if pod := unassigned_pod(change):
+                needed = change.kind != Kind.DELETED and needs_storage(pod)
+                (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
+        if not self._needed_by:
+            for each in before:
+                each.close()
+
+    def go_on(self, open_watches: GoOn) -> list[AnyChange]:
+        """Have the watches opened that are to be; what is different as claims can be seen no longer."""
+        if not self._needed_by:
+            return []
+        forgotten: list[AnyChange] = []
+        try:
+            try:
+                open_watches(self._claims)
+            except ForbiddenError as error:
+                if not self._namespaces or len(self._claims) != 1 or self._claims[0].path != CLAIMS:
+                    raise
+                log.warning(OTHER_CLAIMS_UNSEEN, error)
+                forgotten += self._claims[0].forget()
+                paths = paths_of("persistentvolumeclaims", self._namespaces)
+                self._claims = [self._reflector(path, PersistentVolumeClaim) for path in paths]
+                open_watches(self._claims)
+            open_watches(self._others)
+            self.unseen = ""
+        except ForbiddenError as error:
+            self.unseen = UNSEEN.format(error)
+            for each in self.reflectors:
+                if each.pause is not None:
+                    each.retry_in(FORBIDDEN_PAUSE)
+        return forgotten

@@ -1,0 +1,25 @@
+"""What a change is about, for the plugins that place pods with volumes."""
+
+from lib.kube.changes import AnyChange, Kind
+from lib.kube.objects import Node, Pod
+from lib.kube.storage import PersistentVolumeClaim
+from lib.scheduling.volumes.claims import claim_names
+
+
+def is_new_or_relabelled_node(change: AnyChange) -> bool:
+    """Whether a node came, or has other labels than before."""
+    if not isinstance(change.object, Node) or change.kind == Kind.DELETED:
+        return False
+    before = change.before
+    return not isinstance(before, Node) or before.metadata.labels != change.object.metadata.labels
+
+
+def is_about_claim_of(pod: Pod, change: AnyChange) -> bool:
+    """Whether a claim of a pod came or changed."""
+    claim = change.object
+    return (
+        isinstance(claim, PersistentVolumeClaim)
+        and change.kind != Kind.DELETED
+        and claim.metadata.namespace == pod.metadata.namespace
+        and any(each.name == claim.metadata.name for each in claim_names(pod))
+    )

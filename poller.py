@@ -57,7 +57,8 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             poller.queue.drop(uid)
         elif result == Result.NOT_WRITTEN:
             poller.queue.drop(uid)
-        elif result == Result.WAITING:  # its node is held; Permit is asked again at the next tick
+        elif result == Result.WAITING:  # its node is held; Permit or PreBind is asked again at the next tick
+            poller.report.waiting(decision)
             poller.waiting_pods.hold(decision, now)
             poller.queue.hold_for_permit(uid, decision.message)
         elif result == Result.UNSCHEDULABLE:  # tried again when something happens that could help it

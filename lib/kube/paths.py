@@ -6,6 +6,7 @@ their own words, and `../../secrets/x` would lead elsewhere.
 
 from collections.abc import Iterable, Mapping
 
+from lib.kube.errors import InvalidNameError
 from lib.kube.storage import (
     CSIDriver,
     CSINode,
@@ -29,8 +30,6 @@ STORAGE: Mapping[str, type[StorageObject]] = {
     f"{_STORAGE_API}/volumeattachments": VolumeAttachment,
 }
 """Where volumes and what else claims depend on are listed."""
-
-from lib.kube.errors import InvalidNameError
 
 PODS, NODES, NAMESPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
 

@@ -122,6 +122,8 @@ class Cache:
         was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
         if change.kind == Kind.DELETED:
             self.nominator.delete(pod)
+        elif pod_key(pod) in self.assumed:
+            return  # it has its room; so it is nominated while it waits there for its volumes
         elif now or was:  # otherwise our nomination may not have arrived there yet
             self.nominator.add(pod, now)
 

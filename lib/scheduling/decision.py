@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from lib.kube.objects import Pod
+from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
 from lib.scheduling.framework.interface import CycleState, Status
 
 NO_NODES = "no nodes"
@@ -72,6 +73,9 @@ class Decision:
     victims: tuple[Pod, ...] = ()
     preempted_held: tuple[Pod, ...] = ()
     lost_nomination: tuple[Pod, ...] = ()
+    pre_bound: set[str] = field(default_factory=set)
+    waits_for_pre_bind: bool = False
+    writes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
     state: CycleState = field(default_factory=dict, repr=False)
     began: float = 0.0
     ended: float = 0.0

@@ -166,6 +166,8 @@ class Scheduler:
         try:
             if decision.pod.metadata.uid in cache.leaving:
                 self._reject(decision, cache, PREEMPTED)
+            elif decision.node_name in cache.nodes and decision.waits_for_pre_bind:
+                self._recheck_pre_bind(decision, cache, waited)
             elif decision.node_name in cache.nodes:
                 self._permit(decision, cache, waited)
             else:
@@ -175,12 +177,20 @@ class Scheduler:
             self._fail(decision, cache, error)
         decision.ended = self._framework.clock()
 
+    def _recheck_pre_bind(self, decision: Decision, cache: Cache, waited: float) -> None:
+        rejection = self._framework.run_pre_bind(decision, waited)
+        if rejection is None:
+            decision.outcome, decision.reason = Outcome.SCHEDULED, ""
+        elif rejection.status.code != Code.WAIT:
+            self._reject(decision, cache, rejection)
+
     # --- the binding cycle ------------------------------------------------------------------------------
 
     def bind(self, decision: Decision, cache: Cache) -> bool:
         """Run PreBind, the extenders and Bind; whether one of them bound the pod.
 
-        If none did, and the decision's outcome still is `scheduled`, poller is to POST the binding.
+        If none did, and the decision's outcome still is `scheduled`, poller is to POST the binding. If it
+        is `waiting`, a PreBind plugin waits; the decision's `writes` are to be written first.
         """
         assert decision.node_name
         try:
@@ -190,6 +200,10 @@ class Scheduler:
                 bound = by_extender or self._framework.run_bind(decision)
         except FAILURES as error:
             self._fail(decision, cache, error)
+            return False
+        if isinstance(bound, Rejection) and bound.status.code == Code.WAIT:
+            decision.outcome, decision.reason = Outcome.WAITING, ", ".join(bound.status.reasons)
+            decision.waits_for_pre_bind, decision.writes = True, bound.status.writes
             return False
         if isinstance(bound, Rejection):
             self._reject(decision, cache, bound)

@@ -16,6 +16,7 @@ from lib.kube.errors import ApiError
 from lib.kube.informer import Informer
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import PollingSource
+from lib.kube.storage_writer import StorageWriter
 from lib.kube.writer import Writer
 from lib.scheduling.cache import Cache
 from lib.scheduling.permit import WaitingPods
@@ -91,6 +92,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             WaitingPods(schedulers),
             BindingCycle(
                 writer,
+                StorageWriter(api),
                 schedulers,
                 cache,
                 gate,

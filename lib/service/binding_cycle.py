@@ -15,6 +15,7 @@ from functools import cached_property, partial
 from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
 from lib.kube.in_flight import InFlight, PendingResponse
 from lib.kube.objects import Status
+from lib.kube.storage_writer import StorageWriter
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -39,7 +40,7 @@ class Result(Enum):
     NOT_WRITTEN = auto()
     """It would be bound, but nothing is written: a dry run."""
     WAITING = auto()
-    """A Permit plugin says: not yet."""
+    """A Permit or PreBind plugin says: not yet."""
     UNSCHEDULABLE = auto()
     """The scheduling cycle found no node, or a plugin failed in it."""
     REJECTED = auto()
@@ -85,6 +86,7 @@ class BindingCycle:
     def __init__(
         self,
         writer: Writer,
+        storage_writer: StorageWriter,
         schedulers: Mapping[str, Scheduler],
         cache: Cache,
         gate: WriteGate,
@@ -95,6 +97,7 @@ class BindingCycle:
         dry_run: bool,
     ) -> None:
         self._writer = writer
+        self._storage_writer = storage_writer
         self._schedulers = schedulers
         self._cache = cache
         self._gate = gate
@@ -153,7 +156,9 @@ class BindingCycle:
             decision = self._unsent.popleft()
             if self._gate.closed:
                 self._completed.append(Completed(decision, Result.NOT_SENT))
-            elif result := self._run_bind_plugins(decision):
+            elif (result := self._run_bind_plugins(decision)) == Result.WAITING:
+                self._retried.append(self._pool.submit(self._write_storage, decision))
+            elif result:
                 self._completed.append(self._concluded(Completed(decision, result)))
             else:
                 try:
@@ -167,6 +172,8 @@ class BindingCycle:
         decision.ended = time.monotonic()
         if bound:
             return Result.BOUND
+        if decision.outcome == Outcome.WAITING:
+            return Result.WAITING
         return None if decision.outcome == Outcome.SCHEDULED else Result.REJECTED
 
     def _begin_binding(self, decision: Decision) -> PendingResponse[Status]:
@@ -201,8 +208,26 @@ class BindingCycle:
             return Completed(decision, Result.BOUND)
         return Completed(decision, Result.TAKEN, why=result.value)
 
+    def _write_storage(self, decision: Decision) -> Completed:
+        """Write what a PreBind plugin will wait for; before that, on the pod, on which node it is to run."""
+        assert decision.node_name
+        try:
+            if decision.pod.status.nominated_node_name != decision.node_name:
+                self._writer.nominate(decision.pod, decision.node_name)
+            decision.writes = tuple(map(self._storage_writer.write, decision.writes))
+        except (UnreachableError, NotLeadingError) as error:
+            self._gate.error = error
+            return Completed(decision, Result.NOT_SENT)
+        except ApiError as error:
+            return Completed(decision, Result.FAILED, error=error)
+        except Exception as error:
+            return _broke(decision, error)
+        return Completed(decision, Result.WAITING)
+
     def _concluded(self, completed: Completed) -> Completed:
-        """The same, once the PostBind plugins have been told of a bound pod."""
+        """The same, once the PostBind plugins, or the cache of what was written, have been told."""
+        for written in completed.decision.writes if completed.result == Result.WAITING else ():
+            self._cache.storage.assume(written)
         if completed.result == Result.BOUND:
             self._scheduler_of(completed.decision).post_bind(completed.decision)
         return completed

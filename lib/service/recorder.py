@@ -105,6 +105,8 @@ class Recorder:
         now, pod, message, writer = _now(), decision.pod, decision.message, self._writer
         reason = CONDITION_REASONS[decision.outcome]
         writes = [PendingWrite(pod, "condition", partial(writer.mark_unscheduled, pod, reason, message, now))]
+        if decision.waits_for_pre_bind:  # it was nominated for that time
+            writes.append(PendingWrite(pod, "nomination", partial(writer.nominate, pod, "")))
         if where := decision.nominated:
             writes.append(PendingWrite(pod, "nomination", partial(writer.nominate, pod, where)))
             writes += [

@@ -115,6 +115,7 @@ class Poller:
         if delta.changes:  # a watch has told them, without an answer to a request
             self.report.observer.last_answer = time.monotonic()
         self.report.unreadable(delta.unreadable)
+        self.cache.storage.unseen = delta.storage_unseen
         bound = self.cache.assumed - self.queue.uids()  # by us, as far as we know, and not seen there yet
         for change in delta.changes:
             pod = unassigned_pod(change)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
+from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
 
 if TYPE_CHECKING:
     from lib.scheduling.cache import Cache
@@ -38,7 +39,7 @@ class Code(Enum):
     UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """Not here, and removing other pods would not help."""
     WAIT = "Wait"
-    """Permit: not yet, ask again at the next tick."""
+    """Permit and PreBind: not yet, ask again at the next tick."""
     SKIP = "Skip"
     """Nothing to do for this pod: don't ask again in this cycle. Of Bind: another plugin shall."""
     DEFAULT_BIND = "post"
@@ -49,12 +50,14 @@ class Code(Enum):
 class Status:
     """An answer with its reasons, in words for people. None stands for success.
 
-    limit: of WAIT, after how many seconds the pod is rejected.
+    limit: of WAIT, after how many seconds the pod is rejected. writes: of PreBind's WAIT, claims and volumes
+    that poller is to write first.
     """
 
     code: Code
     reasons: tuple[str, ...] = ()
     limit: float = 0.0
+    writes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
 
 
 def unschedulable(*reasons: str) -> Status:
@@ -67,9 +70,13 @@ def unresolvable(*reasons: str) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
-def wait(*reasons: str, limit: float = 900.0) -> Status:
-    """Not yet; and if not within `limit` seconds, not at all."""
-    return Status(Code.WAIT, reasons, limit)
+def wait(
+    *reasons: str,
+    limit: float = 900.0,
+    writes: Sequence[PersistentVolume | PersistentVolumeClaim] = (),
+) -> Status:
+    """Not yet; and if not within `limit` seconds, not at all. writes: what poller is to write first."""
+    return Status(Code.WAIT, reasons, limit, tuple(writes))
 
 
 SKIP = Status(Code.SKIP)
@@ -275,7 +282,7 @@ class PreBindPlugin(Plugin, Protocol):
     """Does what must be done before a pod is bound."""
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """A rejection means that the pod is not bound."""
+        """A rejection means that the pod is not bound. WAIT: the plugin is asked again at the next tick."""
 
 
 @runtime_checkable

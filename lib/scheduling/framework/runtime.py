@@ -187,14 +187,25 @@ class Framework:
                     wait = _rejection(point, plugin, status)
         return wait
 
-    def run_pre_bind(self, decision: Decision) -> Rejection | None:
-        """Run what must be done before a pod is bound; the first rejection."""
+    def run_pre_bind(self, decision: Decision, waited: float = 0.0) -> Rejection | None:
+        """Run what must be done before a pod is bound; the first rejection, or one with Code.WAIT.
+
+        waited: for how many seconds the pod has been held since the first run. Plugins that have agreed
+        are not run again. PluginError when one isn't done within its time.
+        """
         assert decision.node_name
         with self.point("PreBind") as point:
+            point.recorded = not waited
             for plugin in self.each(self._pre_bind):
+                if plugin.name in decision.pre_bound:
+                    continue
                 status = checked(plugin.pre_bind(decision.state, decision.pod, decision.node_name))
+                if status and status.code == Code.WAIT and waited >= status.limit:
+                    late = f"{', '.join(status.reasons)}: not within {status.limit:g} s"
+                    raise PluginError(f'running PreBind plugin "{plugin.name}": {late}')
                 if status:
                     return _rejection(point, plugin, status)
+                decision.pre_bound.add(plugin.name)
         return None
 
     def run_bind(self, decision: Decision) -> bool | Rejection:

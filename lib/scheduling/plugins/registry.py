@@ -41,7 +41,7 @@ DEFAULT_PLUGINS: Mapping[str, int] = {
     "NodeResourcesFit": 1,
     "VolumeRestrictions": 0,
     "NodeVolumeLimits": 0,
-    "VolumeBinding": 0,
+    "VolumeBinding": 1,
     "VolumeZone": 0,
     "PodTopologySpread": 2,
     "InterPodAffinity": 2,

@@ -5,6 +5,7 @@ Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
@@ -18,13 +19,14 @@ from lib.kube.storage import (
     StorageClass,
 )
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable
+from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable, wait
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.binder import (
     BinderError,
     PodClaims,
     PodVolumes,
     assume_pod_volumes,
+    check_bindings,
     claims_of,
     find_pod_volumes,
     revert_assumed,
@@ -41,13 +43,19 @@ class VolumesState:
     """What is kept in the cycle state.
 
     by_node: what the claims would get, of nodes that were looked at. assumed: what they are to get, as it is
-    to be written, once a node was picked.
+    to be written, once a node was picked. is_handed_out: poller has been told to write it.
     """
 
-    storage: Storage
+    cache: Cache
     claims: PodClaims
     by_node: dict[str, PodVolumes] = field(default_factory=dict)
     assumed: PodVolumes | None = None
+    is_handed_out: bool = False
+
+    @property
+    def storage(self) -> Storage:
+        """Claims, volumes and such."""
+        return self.cache.storage
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class VolumeBinding:
         claims = claims_of(pod, storage)
         if claims.immediate:
             return unresolvable(UNBOUND_IMMEDIATE)
-        state[self.name] = VolumesState(storage, claims)
+        state[self.name] = VolumesState(cache, claims)
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
@@ -126,12 +134,37 @@ class VolumeBinding:
             kept.assumed = assume_pod_volumes(kept.by_node[node_name], node_name, kept.storage)
         return None
 
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Have claims and volumes written as they were assumed to be, and wait until they are bound."""
+        kept: VolumesState | None = state.get(self.name)
+        if not kept or not kept.assumed:
+            return None
+        names = sorted({claim.metadata.name for claim in kept.claims.delayed})
+        waits = partial(
+            wait, f"waiting for claims to be bound: {', '.join(names)}", limit=self.bind_timeout_seconds
+        )
+        if not kept.is_handed_out:
+            kept.is_handed_out = True
+            return waits(writes=_changed(kept.by_node[node_name], kept.assumed))
+        node = kept.cache.nodes[node_name]
+        try:
+            return None if check_bindings(kept.assumed, node_name, node.labels, kept.storage) else waits()
+        except BinderError as error:
+            raise PluginError(f'running PreBind plugin "{self.name}": binding volumes: {error}') from error
+
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Take them for unbound again."""
         kept: VolumesState | None = state.get(self.name)
         if kept and kept.assumed:
             revert_assumed(kept.assumed, kept.storage)
             kept.assumed = None
+
+
+def _changed(before: PodVolumes, after: PodVolumes) -> list[PersistentVolume | PersistentVolumeClaim]:
+    """The volumes and claims that are assumed to be otherwise than they are."""
+    volumes = [new for (_, old), (_, new) in zip(before.static, after.static, strict=True) if new is not old]
+    claims = [new for old, new in zip(before.provisions, after.provisions, strict=True) if new is not old]
+    return [*volumes, *claims]
 
 
 def _migrated(csi_node: CSINode) -> str:

@@ -122,13 +122,7 @@ def _why_not_bound(
         volume = storage.volumes.get(claim.spec.volume_name)
         if volume is None:
             return [NO_SUCH_VOLUMES]
-        plugin = plugin_of(volume.spec)
-        if plugin and is_migrated(plugin, storage.csi_nodes.get(node_name)):
-            try:
-                volume = as_csi(volume)
-            except TranslationError as error:
-                raise BinderError(f"could not translate pv: {error}") from error
-        if not reaches(volume.required_nodes, labels):
+        if not reaches(_as_on(volume, node_name, storage).required_nodes, labels):
             return [AFFINITY]
     return []
 
@@ -179,6 +173,63 @@ def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) ->
         storage.claims.assume(selected)
         assumed.provisions.append(selected)
     return assumed
+
+
+def check_bindings(assumed: PodVolumes, node_name: str, labels: Mapping[str, str], storage: Storage) -> bool:
+    """Whether a pod's claims are bound to what they were to get. BinderError when they will not be.
+
+    It is looked at as the API server has it; what was written and isn't seen there yet is waited for.
+    """
+    for claim, volume in assumed.static:
+        name, key = volume.metadata.name, key_of(claim.metadata)
+        stored, stored_claim = storage.volumes.get_stored(name), storage.claims.get_stored(key)
+        if stored is None:
+            raise BinderError(f'failed to check binding: persistentvolume "{name}" not found')
+        if stored_claim is None:
+            raise BinderError(f'failed to check binding: persistentvolumeclaim "{key}" not found')
+        if storage.volumes.is_assumed(name):
+            return False
+        _check_reaches(stored, node_name, labels, storage)
+        if stored.spec.claim_ref is None or not stored.spec.claim_ref.uid:
+            raise BinderError(f'ClaimRef got reset for pv "{name}"')
+        if not stored_claim.is_bound:
+            return False
+    for claim in assumed.provisions:
+        key = key_of(claim.metadata)
+        stored_claim = storage.claims.get_stored(key)
+        if stored_claim is None:
+            raise BinderError(f'failed to check provisioning pvc: persistentvolumeclaim "{key}" not found')
+        if storage.claims.is_assumed(key):
+            return False
+        if stored_claim.metadata.annotations.get(SELECTED_NODE) != node_name:
+            raise BinderError(f'provisioning failed for PVC "{claim.metadata.name}"')
+        if stored_claim.spec.volume_name:
+            provisioned = storage.volumes.get_stored(stored_claim.spec.volume_name)
+            if provisioned is None:
+                return False
+            _check_reaches(provisioned, node_name, labels, storage)
+        if not stored_claim.is_bound:
+            return False
+    return True
+
+
+def _check_reaches(
+    volume: PersistentVolume, node_name: str, labels: Mapping[str, str], storage: Storage
+) -> None:
+    """BinderError when a volume can't be reached from the node that was picked."""
+    if not reaches(_as_on(volume, node_name, storage).required_nodes, labels):
+        raise BinderError(f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node_name}"')
+
+
+def _as_on(volume: PersistentVolume, node_name: str, storage: Storage) -> PersistentVolume:
+    """A volume as it is on a node: one of a CSI driver, if that stands for its plugin there."""
+    plugin = plugin_of(volume.spec)
+    if not plugin or not is_migrated(plugin, storage.csi_nodes.get(node_name)):
+        return volume
+    try:
+        return as_csi(volume)
+    except TranslationError as error:
+        raise BinderError(f"could not translate pv: {error}") from error
 
 
 def revert_assumed(volumes: PodVolumes, storage: Storage) -> None:

@@ -46,15 +46,20 @@ class AssumeCache(Generic[T]):
     def put(self, thing: T) -> None:
         """Take over what the API server has; what was assumed of an earlier version doesn't hold any more."""
         key = key_of(thing.metadata)
-        before = self._stored.get(key)
+        before, assumed = self._stored.get(key), self._assumed.get(key)
         self._stored[key] = thing
-        if before is None or before.metadata.resource_version != thing.metadata.resource_version:
+        changed = before is None or before.metadata.resource_version != thing.metadata.resource_version
+        if changed and not (assumed and _is_older(thing.metadata, assumed.metadata)):
             self._assumed.pop(key, None)
 
     def delete(self, key: str) -> None:
         """The API server has it no longer."""
         self._stored.pop(key, None)
         self._assumed.pop(key, None)
+
+    def is_assumed(self, key: str) -> bool:
+        """Whether something is assumed of an object that the API server hasn't shown yet."""
+        return key in self._assumed
 
     def assume(self, thing: T) -> None:
         """Take an object for what it is about to become."""
@@ -108,6 +113,13 @@ class Storage:
                 self._capacities[key_of(thing.metadata)] = thing
             case VolumeAttachment():
                 self._attachments.setdefault(thing.spec.node_name, {})[name] = thing
+
+    def assume(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
+        """Take a volume or a claim for what it is about to become."""
+        if isinstance(thing, PersistentVolume):
+            self.volumes.assume(thing)
+        else:
+            self.claims.assume(thing)
 
     def delete(self, thing: StorageObject) -> None:
         """Forget an object that the API server has no longer."""
@@ -163,6 +175,12 @@ class Storage:
             self._capacities.values(),
             chain.from_iterable(attachments),
         )
+
+
+def _is_older(one: ObjectMeta, other: ObjectMeta) -> bool:
+    """Whether an object is an earlier version than another: versions are numbers that grow."""
+    versions = one.resource_version, other.resource_version
+    return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
 def key_of(metadata: ObjectMeta) -> str:

@@ -155,6 +155,11 @@ class Report:
             message = f"{preempts} {names} on {decision.nominated}; now {message}"
         return message
 
+    def waiting(self, decision: Decision) -> None:
+        """A pod's node is held for it."""
+        words = f"{decision.pod} has {decision.node_name} held for it: {decision.message}"
+        self._say_once(decision.pod.metadata.uid, words, about=of_attempt(decision))
+
     def bound(self, decision: Decision) -> None:
         """A pod was bound."""
         self._settled(decision, bound=True)

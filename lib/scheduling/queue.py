@@ -91,7 +91,7 @@ class SchedulingQueue:
         self._times = times or BackoffSettings()
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
-        self._gated: dict[str, tuple[str, str]] = {}  # by uid: the plugin and the profile
+        self._gated: dict[str, tuple[str, Pod]] = {}  # by uid; and the plugin that gates the pod
         first = next(iter(profiles.values()))  # all have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._pre_enqueuers = {
@@ -149,7 +149,7 @@ class SchedulingQueue:
             if queued:
                 self._wake_group(queued.pod, now, event)
             if plugin:
-                self._gated[uid] = plugin, pod.spec.scheduler_name
+                self._gated[uid] = plugin, pod
                 if not was_gated:
                     self._incoming(Where.UNSCHEDULABLE.value, event)
         elif queued is None:
@@ -286,7 +286,15 @@ class SchedulingQueue:
             for plugin in queued.rejected_by
             if queued.where != Where.PERMIT_WAIT and plugin != NO_NODES
         )
-        return Counter(chain(self._gated.values(), rejections))
+        gated = ((plugin, pod.spec.scheduler_name) for plugin, pod in self._gated.values())
+        return Counter(chain(gated, rejections))
+
+    def lanes(self) -> dict[str, list[Pod]]:
+        """The pods in each part of the queue, and those that a PreEnqueue plugin keeps out of it."""
+        lanes: dict[str, list[Pod]] = {where.value: [] for where in Where}
+        for queued in self._pods.values():
+            lanes[queued.where.value].append(queued.pod)
+        return {**lanes, "gated": [pod for _, pod in self._gated.values()]}
 
     def oldest(self) -> QueuedPod | None:
         """The pod that has been queued longest."""

@@ -119,6 +119,10 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             proxy,
         )
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
+        if options.top:
+            from lib.service.telemetry.top import on_terminal  # here, as few runs need rich
+
+            report.redraw = stack.enter_context(on_terminal(poller.queue, cache)).note
         report.started(names, namespaces, api.address)
         if options.ui:
             report.page(f"{address}/ui/")

@@ -239,6 +239,10 @@ class CommandLine:
             envvar="POLLER_EXPLAIN",
         ),
     ] = None
+    top: Annotated[
+        bool,
+        _flag(OUTPUT, "Show nodes, pods, the queue and the log, live, on the whole terminal.", "--top"),
+    ] = False
     no_annotate: Annotated[
         bool, _flag(OUTPUT, "Don't write the annotation poller/decision on pods.", "--no-annotate")
     ] = False

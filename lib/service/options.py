@@ -177,6 +177,8 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
         )
     if given.ui and given.once:
         raise typer.BadParameter("--once can't be combined with --ui: the page ends with poller")
+    if given.top:
+        _check_top(given)
     config, problems = _config(given.config_file)
     if given.policy and config.profiles:
         raise typer.BadParameter(
@@ -206,6 +208,17 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
         leader_election=_leader_election(config, given),
     )
     return options, profiles
+
+
+def _check_top(given: CommandLine) -> None:
+    if given.once or given.explain_as:
+        other = "--once" if given.once else "--explain"
+        raise typer.BadParameter(f"{other} can't be combined with --top (POLLER_TOP)")
+    if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        raise typer.BadParameter(
+            "--top (POLLER_TOP) draws on a terminal, and standard output is none that it can draw on."
+            " Leave it out, or start poller in a terminal"
+        )
 
 
 def _refuse_options_before(verb: str, context: typer.Context) -> None:

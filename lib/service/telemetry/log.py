@@ -51,7 +51,7 @@ def set_up_logging(log_format: LogFormat, *, verbose: bool) -> TextIO:
     In JSON all that is said there is JSON: warnings, what policies print, an exception that nobody caught.
     """
     handler = logging.StreamHandler()
-    handler.setFormatter(TextFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S"))
+    handler.setFormatter(text_formatter())
     if log_format == LogFormat.JSON:
         handler.setFormatter(JsonFormatter())
         logging.captureWarnings(True)
@@ -94,6 +94,11 @@ class TextFormatter(logging.Formatter):
     def formatException(self, ei: Any) -> str:  # noqa: N802
         """The traceback, with its line breaks: they are Python's own, or an error's text's."""
         return escaped(super().formatException(ei), keep="\n")
+
+
+def text_formatter() -> TextFormatter:
+    """What makes a record a line of text."""
+    return TextFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S")
 
 
 class JsonFormatter(logging.Formatter):

@@ -4,7 +4,7 @@ import logging
 import signal
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -35,6 +35,7 @@ class Report:
     def __init__(self, *, dry_run: bool, explain: Explain | None) -> None:
         self.observer = Observer()
         self._serving = ""  # to be said once the API server has answered
+        self.redraw: Callable[[], None] = lambda: None  # what shows the queue and the cache, for --top
         self._dry_run = dry_run
         self._explain = explain
         self.done: Counter[str] = Counter()
@@ -231,6 +232,7 @@ class Report:
             self._is_away = False
         if counts := {where: count for where, count in queue.counts().items() if count}:
             self._say_once("queue", f"queue: {_listed(counts)}", logging.DEBUG)
+        self.redraw()
 
     def show(self, queue: SchedulingQueue) -> None:
         """The queue, for someone who asked."""

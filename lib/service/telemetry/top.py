@@ -1,0 +1,246 @@
+"""poller on a terminal: nodes with their pods, the queue, why the oldest pod waits, and the last log lines.
+
+The loop notes after a tick what is to be shown (`Screen.note`); a thread of rich's draws that, and the log.
+"""
+
+import logging
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass
+from textwrap import wrap
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from lib.kube.escaping import escaped
+from lib.scheduling.cache import Cache
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.queue import SchedulingQueue
+from lib.service.telemetry.log import Printed, text_formatter
+
+PAUSE = 0.25
+"""Seconds between two notes at least: ticks can be many more."""
+
+MAX_NODES, MAX_NAMES, MAX_LINES = 100, 30, 100
+"""Nodes, pods of a node or a lane, and log lines, that are kept for a screen."""
+
+NOT_NODES = 15
+"""Rows of the screen that nodes don't take: headings, lanes, the oldest pod, and a few log lines."""
+
+NEARLY_FULL = 0.9
+"""A bar is red from this share on."""
+
+LANES = {
+    "active": "to be tried now",
+    "backoff": "an attempt failed; tried again soon",
+    "unschedulable": "fits nowhere; waits for a change",
+    "gated": "has a scheduling gate",
+    "waiting": "has a node, and waits for Permit",
+}
+"""The parts of the queue, and what it means to be there; `waiting` is left out when it is empty."""
+
+
+@dataclass(frozen=True)
+class NodeRow:
+    """A node as it is shown. cpu, memory: the shares that are requested. pods: names, as far as shown."""
+
+    name: str
+    cpu: float
+    memory: float
+    pod_count: int
+    pods: Sequence[str]
+    cordoned: bool
+
+
+@dataclass(frozen=True)
+class Lane:
+    """A part of the queue: how many pods, and the names of some."""
+
+    count: int
+    pods: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is shown of the cluster and the queue. pod_count: how many pods have a node.
+
+    oldest: the pod that is queued longest, if there is one. since: when it was queued, in time.monotonic's
+    seconds. reason: why it has no node.
+    """
+
+    nodes: Sequence[NodeRow] = ()
+    node_count: int = 0
+    pod_count: int = 0
+    lanes: Mapping[str, Lane] | None = None
+    oldest: str = ""
+    since: float = 0.0
+    attempts: int = 0
+    reason: str = ""
+
+
+def picture(queue: SchedulingQueue, cache: Cache) -> Picture:
+    """What is to be shown now. It shares nothing that changes with the loop."""
+    nodes = sorted(cache.nodes.values(), key=lambda node: _in_order(node.name))
+    lanes = {
+        name: Lane(len(pods), [escaped(str(pod)) for pod in pods[:MAX_NAMES]])
+        for name, pods in queue.lanes().items()
+    }
+    oldest = queue.oldest()
+    return Picture(
+        [_row(node) for node in nodes[:MAX_NODES]],
+        len(nodes),
+        sum(len(node.pods) for node in nodes),
+        lanes,
+        escaped(str(oldest.pod)) if oldest else "",
+        oldest.since if oldest else 0.0,
+        oldest.attempts if oldest else 0,
+        escaped(oldest.reason) if oldest else "",
+    )
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    """node2 comes before node10."""
+    return [(int(each), "") if each.isdigit() else (0, each) for each in re.split("([0-9]+)", name)]
+
+
+def _row(node: NodeInfo) -> NodeRow:
+    cpu, memory = (
+        node.requested.get(name, 0) / node.allocatable[name] if node.allocatable.get(name) else 0.0
+        for name in ("cpu", "memory")
+    )
+    pods = [escaped(pod.metadata.name) for pod in node.pods[:MAX_NAMES]]
+    return NodeRow(escaped(node.name), cpu, memory, len(node.pods), pods, node.node.spec.unschedulable)
+
+
+class Screen(logging.Handler):
+    """What the terminal shows: a picture, and the last log lines, which it takes as a log handler."""
+
+    def __init__(self, queue: SchedulingQueue, cache: Cache) -> None:
+        super().__init__()
+        self.setFormatter(text_formatter())
+        self._queue, self._cache = queue, cache
+        self._lines: deque[str] = deque(maxlen=MAX_LINES)
+        self._picture = Picture()
+        self._noted = -PAUSE
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a log line."""
+        self._lines.extend(self.format(record).splitlines())
+
+    def note(self) -> None:
+        """A tick is over: keep what is to be shown of it."""
+        now = time.monotonic()
+        if now - self._noted >= PAUSE:
+            self._noted = now
+            self._picture = picture(self._queue, self._cache)
+
+    def rendered(self, width: int, height: int) -> RenderableType:
+        """All of it, in so many columns and rows."""
+        shown, lines = self._picture, list(self._lines)
+        room = max(height - NOT_NODES, 3)
+        rows = shown.nodes if shown.node_count <= room else shown.nodes[: room - 1]
+        above: list[RenderableType] = [
+            self._title(shown),
+            _nodes(rows, width),
+            *_left_out(shown.node_count - len(rows)),
+        ]
+        queue: list[RenderableType] = [_heading("Queue"), _lanes(shown.lanes or {}), _oldest(shown, width)]
+        taken = 2 + shown.node_count if shown.node_count <= room else 2 + room
+        rest = max(height - taken - 1 - len(_shown_lanes(shown.lanes or {})) - 3 - 1, 1)
+        log_lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines[-rest:]]
+        return Group(*above, *queue, _heading("Log"), *log_lines)
+
+    def _title(self, shown: Picture) -> Text:
+        said = f"poller   nodes: {shown.node_count}   pods on them: {shown.pod_count}   Ctrl-C ends it"
+        return Text(said, style="bold", no_wrap=True)
+
+
+def _heading(text: str) -> Text:
+    return Text(text, style="bold")
+
+
+def _left_out(count: int) -> list[Text]:
+    return [Text(f"and {count} more nodes", style="dim")] if count else []
+
+
+def _nodes(rows: Sequence[NodeRow], width: int) -> Table:
+    table = Table(box=None, expand=True, padding=(0, 1, 0, 0), pad_edge=False, header_style="bold")
+    table.add_column("Node", no_wrap=True, overflow="ellipsis", max_width=max(width // 5, 8))
+    for name in ("cpu", "memory"):
+        table.add_column(name, width=8)
+        table.add_column("", width=4, justify="right")
+    table.add_column("Pods", justify="right")
+    table.add_column("", no_wrap=True, overflow="ellipsis", ratio=1)
+    for row in rows:
+        pods = Text(" ".join(row.pods))
+        if row.cordoned:
+            pods = Text("cordoned ", style="yellow") + pods
+        bars = [part for share in (row.cpu, row.memory) for part in (_bar(share), f"{share:.0%}")]
+        table.add_row(Text(row.name), *bars, str(row.pod_count), pods)
+    return table
+
+
+def _bar(share: float) -> ProgressBar:
+    style = "red" if share >= NEARLY_FULL else "green"
+    return ProgressBar(1, min(share, 1.0), width=8, complete_style=style, finished_style=style)
+
+
+def _shown_lanes(lanes: Mapping[str, Lane]) -> list[str]:
+    return [name for name in LANES if name != "waiting" or (name in lanes and lanes[name].count)]
+
+
+def _lanes(lanes: Mapping[str, Lane]) -> Table:
+    table = Table.grid(padding=(0, 1, 0, 0), expand=True)
+    table.add_column(width=13)
+    table.add_column(justify="right", width=4)
+    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
+    for name in _shown_lanes(lanes):
+        lane = lanes.get(name, Lane(0, ()))
+        pods = Text(" ".join(lane.pods)) if lane.count else Text(LANES[name], style="dim")
+        table.add_row(name, str(lane.count), pods)
+    return table
+
+
+def _oldest(shown: Picture, width: int) -> Text:
+    """Three rows."""
+    if not shown.oldest:
+        return Text("In the queue for longest: none\n\n", style="dim")
+    waited = time.monotonic() - shown.since
+    said = f"In the queue for longest: {shown.oldest}, {waited:.0f} s; failed attempts: {shown.attempts}"
+    why = wrap(shown.reason, width, max_lines=2, placeholder=" …")
+    return Text("\n".join([said, *why, "", ""][:3]), no_wrap=True, overflow="ellipsis")
+
+
+@contextmanager
+def on_terminal(queue: SchedulingQueue, cache: Cache) -> Iterator[Screen]:
+    """Take the terminal for as long as the block runs. Log lines go to the screen, and not to standard error.
+
+    They go there, too, when that isn't a terminal. What is printed becomes log lines.
+    """
+    root, screen = logging.getLogger(), Screen(queue, cache)
+    before = root.handlers[:]
+    console = Console(file=sys.__stdout__, highlight=False, markup=False)
+    root.handlers = [screen] if sys.stderr.isatty() else [*before, screen]
+    live = Live(
+        console=console,
+        screen=True,
+        refresh_per_second=4,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        vertical_overflow="crop",
+        get_renderable=lambda: screen.rendered(*console.size),
+    )
+    try:
+        logging.captureWarnings(True)
+        with redirect_stdout(Printed()), live:
+            yield screen
+    finally:
+        logging.captureWarnings(False)
+        root.handlers = before

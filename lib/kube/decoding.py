@@ -53,8 +53,22 @@ class Page(Object, Generic[Item]):
     items: list[Item] | None
 
 
+class _Names(Object):
+    """What an object is known by: it can be named even if the rest of its metadata can't be read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+    def as_metadata(self) -> ObjectMeta:
+        return ObjectMeta(
+            name=self.name, namespace=self.namespace, uid=self.uid, resource_version=self.resource_version
+        )
+
+
 class _Named(Object):
-    metadata: ObjectMeta
+    metadata: _Names
 
 
 class _WatchLine(Object):
@@ -114,21 +128,26 @@ def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
             status = _decoder(Status).decode(event.object)
             raise error_of(status.code)(f"{where}: {status.code} {status.message}")
         if event.type == "BOOKMARK":
-            return WatchEvent(event.type, _decoder(_Named).decode(event.object).metadata)
+            return WatchEvent(event.type, _names_of(event.object))
         try:
             read, why = _decoder(kind).decode(event.object), ""
             metadata = read.metadata
         except UNREADABLE as error:
             read, why = None, _left_out(kind, event.object, error)
-            metadata = _decoder(_Named).decode(event.object).metadata
+            metadata = _names_of(event.object)
     except UNREADABLE as error:
         raise _unreadable(where, line, error) from error
     return WatchEvent(event.type, metadata, called(metadata), read, why)
 
 
+def _names_of(raw: msgspec.Raw) -> ObjectMeta:
+    """An object's metadata, as far as it is known by them. One of UNREADABLE when not even these can be read."""
+    return _decoder(_Named).decode(raw).metadata.as_metadata()
+
+
 def _name_of(raw: msgspec.Raw) -> str:
     try:
-        return called(_decoder(_Named).decode(raw).metadata)
+        return called(_names_of(raw))
     except UNREADABLE:
         return "?"
 

@@ -1,0 +1,169 @@
+"""An API server that takes any object for a good one: what a real one would refuse can be seen to be read.
+
+    with canned({"pods": [...], "nodes": [...]}) as server:
+        ...  # talk to server.url
+
+It lists, watches and gets what it was given, takes bindings and events, and merges into a pod's status.
+"""
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+Json = dict[str, Any]
+
+KINDS = {
+    "pods": "Pod",
+    "nodes": "Node",
+    "namespaces": "Namespace",
+    "services": "Service",
+    "events": "Event",
+    "poddisruptionbudgets": "PodDisruptionBudget",
+    "replicasets": "ReplicaSet",
+    "statefulsets": "StatefulSet",
+    "replicationcontrollers": "ReplicationController",
+    "podgroups": "PodGroup",
+    "leases": "Lease",
+}
+
+PATH = re.compile(
+    r"/apis?(?:/[^/]+)?/v[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
+    r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[^/]+))?"
+)
+
+
+class CannedServer:
+    """The server, running.
+
+    objects: by resource, as they are. by_watch: pods, nodes and services are told of by watches only, after
+    lists without any. bound: the node of each pod that was bound. deleted: the names of what was.
+    """
+
+    def __init__(self, url: str, objects: dict[str, list[Any]], *, by_watch: bool) -> None:
+        self.url = url
+        self.objects = objects
+        self.by_watch = by_watch
+        self.bound: dict[str, str] = {}
+        self.deleted: list[str] = []
+
+    def listed(self, resource: str, namespace: str | None, selector: str) -> list[Any]:
+        found = self.objects.get(resource, [])
+        if namespace:
+            found = [each for each in found if _of(each, "metadata", "namespace") == namespace]
+        if resource == "pods" and "spec.nodeName" in selector:
+            assigned = "spec.nodeName!=" in selector
+            found = [each for each in found if bool(_of(each, "spec", "nodeName")) == assigned]
+        return found
+
+    def find(self, resource: str, namespace: str | None, name: str) -> Any:
+        same = [each for each in self.listed(resource, namespace, "") if _of(each, "metadata", "name") == name]
+        return same[0] if same else None
+
+
+def _of(body: Any, *path: str) -> Any:
+    for name in path:
+        body = body.get(name) if isinstance(body, dict) else None
+    return body
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    canned: CannedServer
+    stopping: threading.Event
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        query = {name: values[0] for name, values in parse_qs(url.query).items()}
+        match = PATH.fullmatch(unquote(url.path))
+        if not match:
+            return self._answer(404, _status(404, "no such path"))
+        resource, name = match["resource"], match["name"]
+        if query.get("watch"):
+            return self._watch(resource)
+        if name:
+            found = self.canned.find(resource, match["namespace"], name)
+            kind = {"kind": KINDS.get(resource), "apiVersion": "v1"}
+            return self._answer(200, {**kind, **found}) if found else self._answer(404, _status(404, "not found"))
+        items = self.canned.listed(resource, match["namespace"], query.get("fieldSelector", ""))
+        if self.canned.by_watch and resource in ("pods", "nodes", "services"):
+            items = []
+        kind = f"{KINDS.get(resource)}List"
+        return self._answer(200, {"kind": kind, "metadata": {"resourceVersion": "1"}, "items": items})
+
+    def do_POST(self) -> None:
+        match, body = PATH.fullmatch(unquote(self.path)), self._body()
+        if match and match["subresource"] == "binding":
+            pod = self.canned.find("pods", match["namespace"], match["name"])
+            node = body["target"]["name"]
+            self.canned.bound[match["name"]] = pod["spec"]["nodeName"] = node
+            return self._answer(201, _status(201, ""))
+        body["metadata"].setdefault("name", f"made-{id(body)}")
+        return self._answer(201, body)
+
+    def do_PATCH(self) -> None:
+        match, patch = PATH.fullmatch(unquote(self.path)), self._body()
+        found = match and self.canned.find(match["resource"], match["namespace"], match["name"])
+        if not found:
+            return self._answer(404, _status(404, "not found"))
+        return self._answer(200, {**found, "status": patch.get("status", {})})
+
+    def do_DELETE(self) -> None:
+        self._body()
+        match = PATH.fullmatch(unquote(self.path))
+        assert match
+        self.canned.deleted.append(match["name"])
+        return self._answer(200, _status(200, ""))
+
+    def _watch(self, resource: str) -> None:
+        self.close_connection = True
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        for each in self.canned.objects.get(resource, []):
+            self.wfile.write(json.dumps({"type": "ADDED", "object": each}).encode() + b"\n")
+        self.wfile.flush()
+        self.stopping.wait()
+
+    def _body(self) -> Any:
+        return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def _answer(self, code: int, body: Any) -> None:
+        content = json.dumps(body).encode()
+        self.send_response(code)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+def _status(code: int, message: str) -> Json:
+    said = "Success" if code < 300 else "Failure"
+    return {"kind": "Status", "status": said, "code": code, "message": message}
+
+
+@contextmanager
+def canned(objects: dict[str, list[Any]], *, by_watch: bool = False) -> Iterator[CannedServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    server.RequestHandlerClass = type("Handler", (_Handler,), {})
+    running = CannedServer(f"http://127.0.0.1:{server.server_port}", objects, by_watch=by_watch)
+    stopping = threading.Event()
+    server.RequestHandlerClass.canned, server.RequestHandlerClass.stopping = running, stopping
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield running
+    finally:
+        stopping.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()

@@ -1,0 +1,107 @@
+"""Odd objects: a whole object of a kind, and each of its fields in turn missing, null, huge, and so on.
+
+What fields there are is read from poller's own structures: one that it learns to read is poisoned, too.
+"""
+
+import types
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from lib.kube.objects import Object, Value
+from lib.kube.quantity import Quantity
+
+MISSING = object()
+
+POISONS: dict[str, Any] = {
+    "missing": MISSING,
+    "null": None,
+    "empty": "",
+    "a huge number": 10**30,
+    "a negative number": -(2**31),
+    "a fraction": 0.5,
+    "a word": "word",
+    "true": True,
+    "an object": {},
+    "a list": [],
+    "a list of nulls": [None],
+    "control characters": "\x1b[2J\r\n\x00\u202eforged",
+    "a path": "../../secrets/x",
+    "dots": "..",
+    "many digits": "9" * 5000,
+    "300 kB": "x" * 300_000,
+    "an early time": "0000-01-01T00:00:00Z",
+}
+"""What takes the place of a field's value. Not all of it would a real API server take."""
+
+PLAIN: dict[Any, Any] = {
+    str: "x",
+    int: 1,
+    bool: True,
+    datetime: "2026-01-01T00:00:00Z",
+    Quantity: "1",
+    Any: {},
+}
+
+BY_NAME: dict[str, Any] = {
+    "operator": "In",
+    "topologyKey": "kubernetes.io/hostname",
+    "effect": "NoSchedule",
+    "when_unsatisfiable": "DoNotSchedule",
+    "preemptionPolicy": "PreemptLowerPriority",
+    "restartPolicy": "Always",
+    "phase": "Pending",
+}
+"""Values of fields of which not any will do."""
+
+
+def whole(kind: Any) -> Any:
+    """An object of a kind as JSON, with all the fields that poller reads."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if hasattr(kind, "__metadata__"):
+        return whole(arguments[0])
+    if origin in (Union, types.UnionType):
+        return whole(next(each for each in arguments if each is not type(None)))
+    if origin is dict:
+        return {"k": whole(arguments[1])}
+    if origin in (list, tuple):
+        return [whole(arguments[0])]
+    if isinstance(kind, type) and issubclass(kind, Object | Value):
+        hints = get_type_hints(kind, include_extras=True)
+        fields = msgspec.structs.fields(kind)
+        return {
+            each.encode_name: BY_NAME.get(each.encode_name) or whole(hints[each.name]) for each in fields
+        }
+    return PLAIN[kind]
+
+
+def places(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The ways to all values in a JSON value."""
+    inner = body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()
+    for key, value in inner:
+        yield (*path, key)
+        yield from places(value, (*path, key))
+
+
+def with_value(body: Any, path: tuple[Any, ...], value: Any) -> Any:
+    """The body with another value in this place; MISSING for none. What isn't on the way there is shared."""
+    if not path:
+        return value
+    key, *rest = path
+    changed = body.copy()
+    if not rest and value is MISSING:
+        del changed[key]
+    else:
+        changed[key] = with_value(body[key], tuple(rest), value)
+    return changed
+
+
+def poisoned(body: Any, poison: Any, part: tuple[Any, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """The body with the poison in each place of a part of it, the part itself included; and where that is."""
+    inner = body
+    for key in part:
+        inner = inner[key]
+    for path in (part, *places(inner, part)) if part else places(body):
+        yield ".".join(map(str, path)), with_value(body, path, poison)

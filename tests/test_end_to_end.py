@@ -130,7 +130,7 @@ def test_some_pods_are_passed_over(cluster: Cluster) -> None:
 
     assert done.returncode == 0, done.stderr
     assert cluster.placement() == {"gated": None, "leaving": None}
-    assert "default/leaving is being deleted: not scheduled" in done.stderr
+    assert "not scheduled: default/leaving is being deleted" in done.stderr
     assert "gated" not in done.stderr
 
 

@@ -111,6 +111,7 @@ class Poller:
         Room that is free again is the deletion of the pod that had it: kube-scheduler's AssignedPodDelete.
         """
         delta = self.source.poll()
+        self.report.reached()
         self.unreadable = delta.unplaceable
         if delta.changes:  # a watch has told them, without an answer to a request
             self.report.observer.last_answer = time.monotonic()

@@ -97,7 +97,7 @@ class Report:
         """A pod names us, but must not be placed."""
         assert isinstance(pod, Pod)  # no other object is ever queued
         self._skipped.add(pod.metadata.uid)
-        self._say_once(pod.metadata.uid, f"{pod} {why}: not scheduled", about=of_pod(pod))
+        self._say_once(pod.metadata.uid, f"not scheduled: {pod} {why}", about=of_pod(pod))
 
     def decided(self, decision: Decision) -> None:
         """A decision was made, and nothing of it is written yet; in a dry run nothing will be."""
@@ -211,11 +211,14 @@ class Report:
         """A tick begins."""
         self.observer.tick_began()
 
-    def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
-        """The API server was asked, and has answered."""
+    def reached(self) -> None:
+        """The API server has answered: the first time, say whose pods are scheduled."""
         if self._serving:
             log.info("%s", self._serving)
             self._serving = ""
+
+    def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
+        """The API server was asked, and has answered."""
         self.observer.looked(queue, cache)
 
     def tick_done(self, queue: SchedulingQueue, cache: Cache) -> None:
@@ -261,7 +264,7 @@ class Report:
         if self._unplaced:
             self.done["left without a node"] = len(self._unplaced)
         if self._skipped:
-            self.done["not to be scheduled yet"] = len(self._skipped)
+            self.done["not scheduled"] = len(self._skipped)
         counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to schedule"
         ended = f"ended by {ended_by.name}" if ended_by else "ended"
         log.info("%s after %.1f s; pods: %s", ended, time.monotonic() - self._began, counts)

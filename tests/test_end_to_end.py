@@ -131,7 +131,7 @@ def test_some_pods_are_passed_over(cluster: Cluster) -> None:
     assert done.returncode == 0, done.stderr
     assert cluster.placement() == {"gated": None, "leaving": None}
     assert "not scheduled: default/leaving is being deleted" in done.stderr
-    assert "gated" not in done.stderr
+    assert "not scheduled: default/gated waiting for scheduling gates: [example.com/wait]" in done.stderr
 
 
 def test_pods_of_all_namespaces_and_of_many_pages(cluster: Cluster) -> None:

@@ -4,6 +4,7 @@ from typing import ClassVar
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement
+from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -14,7 +15,7 @@ class _Block(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         content = str(self.text).rstrip()
         if self.lexer_name == "text":
-            yield Text("\n".join(f"    {line}" for line in content.splitlines()), style="dim")
+            yield Padding(Text(content, style="dim"), (0, 0, 0, 4))
         else:
             yield Syntax(content, self.lexer_name, theme="ansi_dark", word_wrap=True, padding=(0, 2))
 

@@ -15,7 +15,8 @@ from lib.questions.files import save
 from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.page import Page, print_json, run_through
 from lib.questions.room import Filling
-from lib.questions.show import show_compare, show_drain, show_room, show_trial, show_why
+from lib.questions.show import show_compare, show_drain, show_room, show_trial
+from lib.questions.show_why import show_why
 from lib.questions.snapshot import look_up_controllers, look_up_pod_groups
 from lib.questions.text import QuestionError
 from lib.questions.trial import Placing, new_pods

@@ -1,35 +1,24 @@
 """Decides about a snapshot of a cluster as the loop would, and takes decisions back.
 
-The only file here that knows how lib/scheduling keeps a cluster and how it is asked.
+With snapshot_cache.py the only file here that changes what lib/scheduling keeps.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 from random import Random
-from typing import get_args
 
 import msgspec
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import (
-    ControllerRef,
-    LabelSelector,
-    Namespace,
     Node,
     Pod,
     PodDisruptionBudget,
-    PodGroup,
-    ReplicaSet,
-    ReplicationController,
-    Service,
-    StatefulSet,
 )
-from lib.kube.storage import StorageObject
 from lib.questions.snapshot import Snapshot
+from lib.questions.snapshot_cache import cache_of
 from lib.questions.text import QuestionError
-from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome, Rejection
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Status
 from lib.scheduling.node_info import NodeInfo
@@ -37,50 +26,9 @@ from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_groups import batches, schedule_pod_group
 from lib.scheduling.preemption import Victims, covers, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.scheduling.volumes.storage import Storage
-from lib.scheduling.workloads import Workloads
 
 PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
 """Outcomes of pods that have a node, if only held for them."""
-
-
-STORAGE_KINDS: tuple[type[StorageObject], ...] = get_args(StorageObject)
-
-
-def cache_of(snapshot: Snapshot) -> Cache:
-    """The cluster as the loop would know it."""
-    pods = snapshot.of(Pod)
-    cache = Cache(
-        snapshot.of(Node),
-        [pod for pod in pods if pod.spec.node_name],
-        namespaces={each.metadata.name: each.metadata.labels for each in snapshot.of(Namespace)},
-        workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
-    )
-    storage: list[Iterable[StorageObject]] = [snapshot.of(kind) for kind in STORAGE_KINDS]
-    cache.storage = Storage(chain.from_iterable(storage))
-    for pod in pods:
-        if not pod.spec.node_name and pod.status.nominated_node_name:
-            cache.nominator.add(pod, pod.status.nominated_node_name)
-    forbidden = PodDisruptionBudget in snapshot.forbidden
-    cache.budgets = None if forbidden else snapshot.of(PodDisruptionBudget)
-    cache.group_sizes = {
-        (each.metadata.namespace, each.metadata.name): each.spec.min_member for each in snapshot.of(PodGroup)
-    }
-    return cache
-
-
-def selectors_of(snapshot: Snapshot) -> dict[ControllerRef, LabelSelector]:
-    """What each controller selects its pods by."""
-    sets: list[ReplicaSet | StatefulSet] = [*snapshot.of(ReplicaSet), *snapshot.of(StatefulSet)]
-    found = {_ref("apps/v1", each): each.spec.selector for each in sets if each.spec.selector}
-    old = snapshot.of(ReplicationController)
-    return found | {_ref("v1", each): LabelSelector(each.spec.selector) for each in old}
-
-
-def _ref(api_version: str, controller: ReplicaSet | StatefulSet | ReplicationController) -> ControllerRef:
-    metadata = controller.metadata
-    kind = type(controller).__name__
-    return ControllerRef(metadata.namespace, api_version, kind, metadata.name, metadata.uid)
 
 
 def without_node(pod: Pod) -> Pod:

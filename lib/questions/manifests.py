@@ -1,13 +1,8 @@
-"""Manifests of pods that aren't there yet: what the API server and the controllers would make of them.
-
-Sources: pkg/apis/core/v1/defaults.go; the admission plugins Priority, LimitRanger, RuntimeClass and
-DefaultTolerationSeconds; pkg/controller/daemon/util/daemonset_util.go for what DaemonSets add.
-"""
+"""Manifests: the workloads in them, and what else in them decides something."""
 
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,44 +14,20 @@ from lib.kube.objects import (
     UNREADABLE,
     ControllerSpec,
     LabelSelector,
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
     ObjectMeta,
     OwnerReference,
     Pod,
     ReplicaSet,
     ReplicationController,
-    Requirement,
     ServiceSpec,
     StatefulSet,
     decode_hook,
 )
-from lib.kube.selectors import untolerated
 from lib.questions.files import KINDS
-from lib.questions.snapshot import LimitRange, PriorityClass, RuntimeClass, Snapshot
+from lib.questions.snapshot import Snapshot
 from lib.questions.text import QuestionError, count, listed
-from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.plugins.node_affinity import wants
-from lib.scheduling.plugins.taint_toleration import REPELLING
 
 Json = dict[str, Any]
-
-MAIN_SCHEDULER = "default-scheduler"
-
-SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-
-DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints with the effect NoExecute that every pod tolerates for a while."""
-
-DAEMON_TOLERATIONS = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
-)
 
 TEMPLATE_HASH = "pod-template-hash"
 """The label by which the pods of a Deployment's versions are told apart."""
@@ -78,6 +49,7 @@ class Workload:
     template: Json
     replicas: int | None
     selector: LabelSelector | None = None
+    claim_templates: tuple[Json, ...] = ()
 
     def __str__(self) -> str:
         """`Deployment default/web`."""
@@ -98,15 +70,6 @@ class Workload:
         return OwnerReference(kind, self.name, self.uid, api_version, controller=True)
 
 
-@dataclass(frozen=True)
-class NewPod:
-    """A pod of a workload; the only node that it may go to, if it is a DaemonSet's."""
-
-    workload: Workload
-    pod: Pod
-    node_name: str = ""
-
-
 def read_manifests(files: Sequence[Path], namespace: str) -> list[Json]:
     """The objects in some files of YAML or JSON, "-" being standard input; those in Lists, too.
 
@@ -122,7 +85,7 @@ def read_manifests(files: Sequence[Path], namespace: str) -> list[Json]:
             raise QuestionError(f"{file}: {reason}") from error
         for document in documents:
             for each in _flat(document, file):
-                each["metadata"] = {"namespace": namespace, **_dict(each.get("metadata"), file)}
+                each["metadata"] = {"namespace": namespace, **as_dict(each.get("metadata"), file)}
                 objects.append(each)
     return objects
 
@@ -139,7 +102,8 @@ def _flat(document: Any, file: Path) -> Iterator[Json]:
         yield document
 
 
-def _dict(value: Any, where: object) -> Json:
+def as_dict(value: Any, where: object) -> Json:
+    """An object of a manifest, without what is null in it; QuestionError when it is none."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -177,11 +141,11 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
 def _workload(each: Json, replicas: int | None) -> Workload | None:
     kind = each["kind"]
     where = f"{kind} {each['metadata'].get('name') or '?'}"
-    spec = _dict(each.get("spec"), where)
+    spec = as_dict(each.get("spec"), where)
     if kind == "CronJob":
-        spec = _dict(_dict(spec.get("jobTemplate"), where).get("spec"), where)
+        spec = as_dict(as_dict(spec.get("jobTemplate"), where).get("spec"), where)
     template = each if kind == "Pod" else spec.get("template")
-    if not isinstance(template, dict) or "containers" not in _dict(template.get("spec"), where):
+    if not isinstance(template, dict) or "containers" not in as_dict(template.get("spec"), where):
         return None
     metadata = each["metadata"]
     name = metadata.get("name") or metadata.get("generateName", "").rstrip("-")
@@ -194,12 +158,13 @@ def _workload(each: Json, replicas: int | None) -> Workload | None:
         number = _replicas(kind, spec, where)
     selector = None
     if kind in ("Deployment", "ReplicaSet", "StatefulSet") and spec.get("selector"):
-        selector = _convert(spec["selector"], LabelSelector, where)
+        selector = convert(spec["selector"], LabelSelector, where)
         if kind == "Deployment":  # its ReplicaSet's selects the pods of this version only
             selector.match_labels = {**selector.match_labels, TEMPLATE_HASH: NEW_HASH}
     elif kind == "ReplicationController" and spec.get("selector"):
-        selector = LabelSelector(_dict(spec["selector"], where))
-    return Workload(kind, str(metadata["namespace"]), name, template, number, selector)
+        selector = LabelSelector(as_dict(spec["selector"], where))
+    templates = tuple(as_dict(each, where) for each in spec.get("volumeClaimTemplates") or ())
+    return Workload(kind, str(metadata["namespace"]), name, template, number, selector, templates)
 
 
 def _replicas(kind: str, spec: Json, where: str) -> int:
@@ -232,7 +197,7 @@ def _add_controller(snapshot: Snapshot, workload: Workload) -> None:
 def _put(snapshot: Snapshot, each: Json) -> None:
     """Add an object, in the place of one of its name."""
     kind = KINDS[each["kind"]]
-    new: Any = _convert(each, kind, f"{each['kind']} {each['metadata'].get('name') or '?'}")
+    new: Any = convert(each, kind, f"{each['kind']} {each['metadata'].get('name') or '?'}")
 
     def key(metadata: ObjectMeta) -> tuple[str, str]:
         return metadata.namespace, metadata.name
@@ -259,147 +224,8 @@ def _note_existing(snapshot: Snapshot, workload: Workload) -> None:
         snapshot.note(f"{workload} is there already with {pods}; they stay, and the new ones come on top")
 
 
-# --- pods -------------------------------------------------------------------------------------------------
-
-
-class PodMaker:
-    """Makes pods of workloads, as they would come to be in a cluster."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        self._priorities = {each.metadata.name: each for each in snapshot.of(PriorityClass)}
-        self._runtimes = {each.metadata.name: each for each in snapshot.of(RuntimeClass)}
-        self._limits = snapshot.of(LimitRange)
-
-    def pods_of(self, workload: Workload, first: int = 1) -> Iterator[NewPod]:
-        """The pods of a workload that is no DaemonSet, numbered from `first`."""
-        body = self.body_of(workload)
-        number = workload.replicas or 0
-        alone = workload.kind == "Pod" and number == 1 and first == 1
-        start = first - 1 if workload.kind == "StatefulSet" else first
-        for i in range(start, start + number):
-            name = workload.name if alone else f"{workload.name}-{i}"
-            yield NewPod(workload, self.pod_named(workload, body, name))
-
-    def daemon_pods_of(self, workload: Workload, nodes: Iterable[NodeInfo]) -> Iterator[NewPod]:
-        """The pods of a DaemonSet: one for each node that it means, and that it tolerates the taints of."""
-        body = self.body_of(workload)
-        like = self.pod_named(workload, body, workload.name)
-        for node in nodes:
-            if wants(like, node) and not untolerated(node.taints, like.spec.tolerations, REPELLING):
-                yield NewPod(workload, _only_on(like, node.name), node.name)
-
-    def pod_named(self, workload: Workload, body: Json, name: str) -> Pod:
-        """A pod of a workload."""
-        metadata = {**body["metadata"], "name": name, "uid": f"{workload.uid}-{name}"}
-        pod: Pod = _convert({**body, "metadata": metadata}, Pod, str(workload))
-        return pod
-
-    def body_of(self, workload: Workload) -> Json:
-        """What all pods of a workload have in common, with all defaults filled in."""
-        template = workload.template
-        where = str(workload)
-        spec = deepcopy(_dict(template.get("spec"), where))
-        metadata = _dict(template.get("metadata"), where)
-        labels = _dict(metadata.get("labels"), where)
-        if workload.kind == "Deployment":
-            labels.setdefault(TEMPLATE_HASH, NEW_HASH)
-        spec.setdefault("schedulerName", MAIN_SCHEDULER)
-        self._admit(spec, workload)
-        head: Json = {
-            "namespace": workload.namespace,
-            "labels": labels,
-            "annotations": _dict(metadata.get("annotations"), where),
-        }
-        if workload.owner:
-            head["ownerReferences"] = [msgspec.to_builtins(workload.owner)]
-        return {"kind": "Pod", "metadata": head, "spec": spec}
-
-    def _admit(self, spec: Json, workload: Workload) -> None:
-        where = str(workload)
-        self._set_priority(spec, where)
-        self._set_runtime(spec, where)
-        defaults = self._default_requests(workload.namespace)
-        for key in ("containers", "initContainers"):
-            containers = spec.get(key) or []
-            if not isinstance(containers, list):
-                raise QuestionError(f"{where}: spec.{key} is no list")
-            spec[key] = [_dict(each, where) for each in containers]
-            for each in spec[key]:
-                each["resources"] = resources = _dict(each.get("resources"), where)
-                limits = _dict(resources.get("limits"), where)
-                resources["requests"] = {
-                    **defaults,
-                    **limits,
-                    **_dict(resources.get("requests"), where),
-                }
-                if spec.get("hostNetwork"):
-                    for port in each.get("ports") or ():
-                        port["hostPort"] = port.get("containerPort", 0)
-        tolerations = spec["tolerations"] = [*(spec.get("tolerations") or [])]
-        if workload.kind == "DaemonSet":
-            added = list(DAEMON_TOLERATIONS)
-            if spec.get("hostNetwork"):
-                added.append(("node.kubernetes.io/network-unavailable", "NoSchedule"))
-        else:
-            added = [(key, "NoExecute") for key in DEFAULT_TOLERATIONS]
-        tolerations += [{"key": key, "operator": "Exists", "effect": effect} for key, effect in added]
-
-    def _set_priority(self, spec: Json, where: str) -> None:
-        name = spec.get("priorityClassName")
-        if not name:
-            found = next((each for each in self._priorities.values() if each.global_default), None)
-        elif name in SYSTEM_PRIORITIES:
-            found = PriorityClass(ObjectMeta(name=name), SYSTEM_PRIORITIES[name])
-        else:
-            found = self._priorities.get(name)
-            if found is None:
-                raise QuestionError(f"{where}: there is no PriorityClass {name}")
-        if found:
-            spec["priority"] = found.value
-            spec.setdefault("preemptionPolicy", found.preemption_policy)
-
-    def _set_runtime(self, spec: Json, where: str) -> None:
-        name = spec.get("runtimeClassName")
-        if not name:
-            return
-        found = self._runtimes.get(name)
-        if found is None:
-            raise QuestionError(f"{where}: there is no RuntimeClass {name}")
-        if found.overhead.pod_fixed and not spec.get("overhead"):
-            spec["overhead"] = found.overhead.pod_fixed
-        selector = _dict(spec.get("nodeSelector"), where)
-        spec["nodeSelector"] = {**selector, **found.scheduling.node_selector}
-        more = msgspec.to_builtins(found.scheduling.tolerations)
-        spec["tolerations"] = [*(spec.get("tolerations") or []), *more]
-
-    def _default_requests(self, namespace: str) -> Mapping[str, str]:
-        defaults: dict[str, str] = {}
-        for each in self._limits:
-            if each.metadata.namespace == namespace:
-                for item in each.spec.limits:
-                    if item.type == "Container":
-                        defaults |= {**item.default, **item.default_request}
-        return defaults
-
-
-def _only_on(pod: Pod, node_name: str) -> Pod:
-    """A DaemonSet's pod for one node: that it names by its required node affinity."""
-    named = NodeSelectorTerm(match_fields=(Requirement("metadata.name", "In", (node_name,)),))
-    affinity = msgspec.structs.replace(
-        pod.spec.affinity.node_affinity or NodeAffinity(),
-        required_during_scheduling_ignored_during_execution=NodeSelector((named,)),
-    )
-    name = f"{pod.metadata.name}-{node_name}"
-    return msgspec.structs.replace(
-        pod,
-        metadata=msgspec.structs.replace(pod.metadata, name=name, uid=f"{pod.metadata.uid}-{node_name}"),
-        spec=msgspec.structs.replace(
-            pod.spec, affinity=msgspec.structs.replace(pod.spec.affinity, node_affinity=affinity)
-        ),
-    )
-
-
-def _convert(body: Any, kind: Any, where: str) -> Any:
+def convert(body: Any, kind: Any, where: str) -> Any:
+    """A part of a manifest as this kind; QuestionError when it can't be read as that."""
     try:
         return msgspec.convert(body, kind, dec_hook=_decode)
     except UNREADABLE as error:

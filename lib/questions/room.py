@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lib.questions.deciding import PLACED, Decider
-from lib.questions.manifests import PodMaker, Workload
+from lib.questions.manifests import Workload
+from lib.questions.new_pods import PodMaker
 from lib.questions.snapshot import Snapshot
 from lib.questions.why import Why, why_nowhere
 
@@ -54,7 +55,7 @@ class Filling:
         self, workloads: Sequence[Workload], snapshot: Snapshot, decider: Decider, most: int
     ) -> None:
         self.room = Room({each: Counter() for each in workloads})
-        self._maker, self._decider, self._most = PodMaker(snapshot), decider, most
+        self._maker, self._decider, self._most = PodMaker(snapshot, decider.cache.storage), decider, most
 
     def steps(self) -> Iterator[str]:
         """The node of each pod, as it is placed; the answer is complete in the end."""

@@ -1,62 +1,21 @@
 """How answers look to people."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import TypeVar
 
 from lib.questions.compare import BALANCED, Result, differing
 from lib.questions.drain import Drain, Moved
-from lib.questions.events import Said, age
 from lib.questions.page import Page
 from lib.questions.room import Room
+from lib.questions.show_why import show_nowhere
 from lib.questions.text import count, listed, names
 from lib.questions.trial import Trial
-from lib.questions.why import Group, Why
-from lib.scheduling.decision import Decision, Outcome
 
 T = TypeVar("T")
 
 ROWS = 8
 """Rows of a table, unless all are wanted."""
-
-LINES = 4
-"""What is said of the nodes of one reason takes no more lines than this, unless all is wanted."""
-
-BEST = 5
-"""So many of the nodes that fit are shown, unless all are wanted."""
-
-
-def show_why(answer: Why, page: Page, now: datetime) -> None:
-    """Why a pod waits, or is where it is."""
-    decision = answer.decision
-    page.heading(_headline(answer))
-    page.line(_who(answer, now))
-    if answer.gated:
-        page.line(f"No scheduler may place it yet: {answer.gated}.")
-    if decision.outcome == Outcome.ERROR or (decision.reason and not decision.rejected):
-        page.line(decision.message)
-    if decision.totals or answer.bound_to:
-        _show_feasible(answer, page)
-    if decision.rejected:
-        page.gap()
-        many = len(decision.rejected)
-        all_nodes = decision.all_nodes
-        page.line(f"{many:,} of {count(all_nodes, 'node')} {'was' if many == 1 else 'were'} ruled out:")
-        page.pairs(_group_rows(answer.groups, wide=page.wide), numbers=True)
-    if decision.victims:
-        page.gap()
-        who = names([str(each) for each in decision.victims], 1000 if page.wide else 5)
-        page.line(f"Preemption: {who} would have to leave {decision.nominated}, and then it fits there.")
-    elif decision.post_filter_message and page.wide:
-        page.line(decision.post_filter_message)
-    if answer.suggestions:
-        page.gap()
-        page.line("What would help:")
-        page.items(each.sentence for each in answer.suggestions)
-    elif not answer.yes and not decision.victims:
-        page.gap()
-        page.line("No single change, and no two together, was found with which it would fit.")
 
 
 def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
@@ -86,7 +45,7 @@ def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
         page.gap()
         missing = [each for each in trial.placed if each.new.workload == workload and not each.node_name]
         page.heading(f"{workload}: {count(len(missing), 'pod')} without a node; the first is {why.pod}")
-        _show_nowhere(why, page)
+        show_nowhere(why, page)
     if trial.after:
         _show_usage(trial, page)
 
@@ -101,7 +60,7 @@ def show_room(room: Room, page: Page) -> None:
     for workload, why in room.stopped.items():
         page.gap()
         page.heading(f"what stops the next of {workload}")
-        _show_nowhere(why, page)
+        show_nowhere(why, page)
 
 
 def show_drain(drain: Drain, page: Page) -> None:
@@ -125,7 +84,7 @@ def show_drain(drain: Drain, page: Page) -> None:
     for why in drain.why:
         page.gap()
         page.heading(f"why {why.pod} would have no node")
-        _show_nowhere(why, page)
+        show_nowhere(why, page)
 
 
 def show_compare(results: Sequence[Result], page: Page) -> None:
@@ -181,16 +140,6 @@ def _cost(moved: Moved) -> str:
     return f"; {'; '.join(parts)}" if parts else ""
 
 
-def _show_nowhere(why: Why, page: Page) -> None:
-    """Why a pod has no node, and what would help."""
-    if why.gated or not why.decision.rejected:
-        page.line(f"{why.gated or why.decision.message}")
-    page.pairs(_group_rows(why.groups, wide=page.wide), numbers=True)
-    if why.suggestions:
-        page.line("What would help:")
-        page.items(each.sentence for each in why.suggestions)
-
-
 def _show_usage(trial: Trial, page: Page) -> None:
     """How full the nodes get that got pods, the fullest first."""
     fullest = sorted(trial.after.items(), key=lambda each: -each[1].fullest)
@@ -217,115 +166,3 @@ def _spread(nodes: Sequence[str], *, wide: bool) -> str:
 
 def _some(things: Sequence[T], page: Page) -> Sequence[T]:
     return things if page.wide else things[:ROWS]
-
-
-def _headline(answer: Why) -> str:
-    pod, decision = answer.pod, answer.decision
-    nodes = count(decision.all_nodes, "node")
-    if answer.bound_to:
-        return f"{pod} is on {answer.bound_to}"
-    if pod.metadata.deletion_timestamp:
-        return f"{pod} waits, but is being deleted"
-    if answer.gated:
-        return f"{pod} waits for its scheduling gates"
-    if decision.outcome == Outcome.WAITING:
-        return f"{pod} waits: {decision.node_name} would be held for it, {decision.reason}"
-    if decision.outcome == Outcome.SCHEDULED:
-        return f"{pod} waits, and {decision.node_name} would be its node now"
-    if decision.outcome == Outcome.ERROR:
-        return f"{pod} waits: it can't be decided on"
-    if not decision.all_nodes:
-        return f"{pod} waits: there are no nodes"
-    return f"{pod} waits: it fits on none of {nodes}"
-
-
-def _who(answer: Why, now: datetime) -> str:
-    scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
-    verb = "placed it, if nobody else did" if answer.bound_to else "is to place it"
-    said = f" {_said(answer.said, now)}" if answer.said else ""
-    if not answer.said and not answer.bound_to and answer.events_known:
-        said = " It has written no event about it: is it running?"
-    other = answer.profile not in ("", scheduler)
-    as_whom = f" Decided here as {answer.profile} would." if other else ""
-    return f"{scheduler} {verb}.{said}{as_whom}"
-
-
-def _said(said: Said, now: datetime) -> str:
-    when = f"{age(said.at, now)} ago " if said.at else ""
-    often = f", {said.times} times" if said.times > 1 else ""
-    by = said.by or "somebody"
-    return f"{when[:1].upper()}{when[1:]}{by} said ({said.reason}{often}): {said.message.rstrip('.')}."
-
-
-def _show_feasible(answer: Why, page: Page) -> None:
-    """The nodes that fit, best first; for a bound pod whether it would go there again."""
-    decision = answer.decision
-    totals = decision.totals
-    best = sorted(totals, key=lambda name: (name != decision.node_name, -totals[name], name))
-    if answer.bound_to:
-        page.line(_again(answer, best))
-    if not best:
-        return
-    shown = best if page.wide else _with(best[:BEST], answer.bound_to, totals)
-    plugins = list(next(iter(decision.scores.values())))
-    if not plugins:
-        page.line(f"{best[0]} is the only node that would do.")
-        return
-    header = ["node", "total", *(plugins if page.wide or len(plugins) <= 4 else ()), ""]
-    rows = []
-    for name in shown:
-        scores = [str(decision.scores[name].get(each, 0)) for each in header[2:-1]]
-        marks = [
-            mark
-            for mark, holds in (
-                ("the pick", name == decision.node_name),
-                ("here now", name == answer.bound_to),
-            )
-            if holds
-        ]
-        rows.append([name, str(totals[name]), *scores, ", ".join(marks)])
-    page.table(header, rows, right=range(1, len(header) - 1))
-    if len(shown) < len(best):
-        page.line(
-            f"and {count(len(best) - len(shown), 'more node')} that would do (-o wide shows all)", indent=2
-        )
-
-
-def _with(shown: list[str], name: str, totals: dict[str, int]) -> list[str]:
-    return [*shown, name] if name in totals and name not in shown else shown
-
-
-def _again(answer: Why, best: Sequence[str]) -> str:
-    """Whether a bound pod would go to its node again."""
-    decision, here = answer.decision, answer.bound_to
-    totals = decision.totals
-    if here in decision.rejected:
-        details = "; ".join(answer.details.get(here, ())) or _reasons(decision, here)
-        return f"It wouldn't go there again: {details}."
-    if here not in totals:
-        return f"It wouldn't go there again: there is no node {here}, or {decision.message}."
-    runner_up = next((name for name in best if name != here), None)
-    if runner_up is None:
-        return "It would go there again: no other node would do."
-    if totals[runner_up] > totals[here]:
-        return f"It would rather go to {best[0]} now: {totals[best[0]]} points, {here} has {totals[here]}."
-    if totals[runner_up] == totals[here]:
-        return f"It might go there again, by chance: {totals[here]} points, and {runner_up} has as many."
-    points = f"{totals[here]} points; the runner-up {runner_up} has {totals[runner_up]}"
-    return f"It would go there again: {points}."
-
-
-def _reasons(decision: Decision, name: str) -> str:
-    return ", ".join(decision.rejected[name].status.reasons)
-
-
-def _group_rows(groups: Sequence[Group], *, wide: bool) -> Iterator[tuple[str, str]]:
-    for group in groups:
-        yield f"{len(group.nodes):,}", f"{', '.join(group.reasons)} ({group.plugin})"
-        said = sorted(group.details.items(), key=lambda each: -len(each[1]))
-        shown = said if wide or len(said) <= LINES else said[: LINES - 1]
-        for lines, nodes in shown:
-            who = names(nodes, 1000 if wide else 3)
-            yield "", f"{who}: {'; '.join(lines)}" if lines else who
-        if rest := sum(len(nodes) for _, nodes in said[len(shown) :]):
-            yield "", f"and {count(rest, 'more node')} (-o wide shows all)"

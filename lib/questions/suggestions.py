@@ -1,21 +1,21 @@
 """The smallest changes with which a pod that fits nowhere would fit; each is verified by deciding again."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain, combinations, islice
 
-from lib.kube.objects import Node, Pod, Toleration
+from lib.kube.objects import Pod
 from lib.questions import edits
+from lib.questions.changes import NODES_TRIED, Change, Changes, NotPossibleError
 from lib.questions.deciding import Decider
-from lib.questions.rejections import pods_text, port_text, requirement_text, untolerated_taints
-from lib.questions.text import count, exact_amount, is_bytes, labels_text, listed, names, taint_text, verb
-from lib.questions.what_if import belongs_to_node, copies, shapes, uncordoned
+from lib.questions.rejections import pods_text
+from lib.questions.text import count, listed, names, verb
+from lib.questions.what_if import belongs_to_node
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.interface import Code
-from lib.scheduling.node_info import NodeInfo, host_ports
-from lib.scheduling.plugins.node_resources_fit import amount_left, pods_left
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.plugins.node_resources_fit import amount_left
 from lib.scheduling.resources import pod_requests
 
 NODES_LOOKED_AT = 250_000
@@ -24,29 +24,8 @@ NODES_LOOKED_AT = 250_000
 FEWEST_TRIES, MOST_TRIES = 12, 200
 """Of changes, whatever the number of nodes."""
 
-NODES_TRIED = 3
-"""On so many nodes it is tried who would have to leave."""
-
-CONDITIONS = "node.kubernetes.io/"
-"""How taints begin that nodes get of themselves: not ready, cordoned, out of memory."""
-
 MOST_LEAVING = 5
 """More pods than this nobody is asked to have leave."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """Something that could be otherwise.
-
-    words: as they stand before "it fits". edit: changes the pod. gone: pods that have left. nodes: more of
-    them, or some described otherwise; come: pods that come with these.
-    """
-
-    words: str
-    edit: edits.Edit = lambda pod: pod
-    gone: tuple[Pod, ...] = ()
-    nodes: tuple[Node, ...] = ()
-    come: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,8 +76,9 @@ class _Search:
         """All that help."""
         if self._first and (freed := self._try(())):
             return [freed]
-        of_pod = list(self._changes_of_pod())
-        smaller = list(self._smaller_requests())
+        changes = Changes(self._decision, self._decider)
+        of_pod = list(changes.of_pod())
+        smaller = list(changes.smaller_requests())
         found = [each for change in of_pod if (each := self._try((change,)))]
         less: list[Suggestion] = []
         for lacking in smaller:  # the one with which least is given up is tried first
@@ -106,7 +86,7 @@ class _Search:
             if helps and not any({*helps.fits_on} <= {*other.fits_on} for other in less):
                 less.append(helps)
         found += less
-        found += [each for change in self._changes_of_nodes() if (each := self._try((change,)))][:3]
+        found += [each for change in changes.of_nodes() if (each := self._try((change,)))][:3]
         found += self._if_left()
         if not found:
             pairs = combinations([*of_pod, *chain.from_iterable(smaller)], 2)
@@ -124,7 +104,7 @@ class _Search:
         try:
             for change in changes:
                 pod = change.edit(pod)
-        except _NotPossibleError:
+        except NotPossibleError:
             return None
         self._left -= 1
         with self._decider.otherwise(
@@ -136,134 +116,6 @@ class _Search:
                 return None
             fits_on = self._decider.fitting(pod)
         return Suggestion(changes, tuple(fits_on), pod) if fits_on else None
-
-    # --- the pod ----------------------------------------------------------------------------------------
-
-    def _changes_of_pod(self) -> Iterator[Change]:
-        spec = self._pod.spec
-        for key, value in spec.node_selector.items():
-            yield Change(
-                f"without nodeSelector {labels_text({key: value})}", partial(edits.without_selector, key=key)
-            )
-        yield from self._changes_of_node_affinity()
-        taints = {
-            (taint.key, taint.value, taint.effect): taint
-            for node in self._nodes
-            for taint in untolerated_taints(node.taints, self._pod)
-            if not taint.key.startswith(CONDITIONS)  # they say that something is wrong there
-        }
-        for taint in taints.values():
-            toleration = Toleration(taint.key, "Equal", taint.value, taint.effect)
-            words = f"with a toleration for {taint_text(taint)}"
-            yield Change(words, partial(edits.tolerating, toleration=toleration))
-        for i, constraint in enumerate(spec.topology_spread_constraints):
-            if constraint.when_unsatisfiable == "DoNotSchedule":
-                yield from self._changes_of_constraint(i, constraint.topology_key, constraint.max_skew)
-        for which, name in (("pod_affinity", "pod affinity"), ("pod_anti_affinity", "anti-affinity")):
-            affinity = getattr(spec.affinity, which)
-            terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
-            for i, term in enumerate(terms):
-                selected = term.label_selector and labels_text(term.label_selector.match_labels)
-                to = f" to {selected}" if selected else ""
-                words = f"without the required {name}{to} ({term.topology_key})"
-                yield Change(words, partial(edits.without_required_term, which=which, term=i))
-        for port in host_ports(self._pod):
-            yield Change(f"without host port {port_text(port)}", partial(edits.without_port, port=port))
-
-    def _changes_of_node_affinity(self) -> Iterator[Change]:
-        affinity = self._pod.spec.affinity.node_affinity
-        required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-        if not required or belongs_to_node(self._pod):
-            return
-        terms = required.node_selector_terms
-        for i, term in enumerate(terms):
-            if len(term.match_expressions) + len(term.match_fields) < 2:
-                continue
-            for j, expression in enumerate(term.match_expressions):
-                words = f"without {requirement_text(expression)} in its node affinity"
-                yield Change(words, partial(edits.without_expression, term=i, expression=j))
-        yield Change("without its required node affinity", edits.without_node_affinity)
-
-    def _changes_of_constraint(self, which: int, key: str, skew: int) -> Iterator[Change]:
-        counted = self._decision.state.get("PodTopologySpread/filter", ())
-        hard = [
-            i
-            for i, each in enumerate(self._pod.spec.topology_spread_constraints)
-            if each.when_unsatisfiable == "DoNotSchedule"
-        ]
-        if which in hard and len(counted) == len(hard):
-            known = counted[hard.index(which)]
-            fewest = min(known.pods.values(), default=0)
-            needed = fewest + known.itself - known.emptiest
-            if needed > skew:
-                words = f"with maxSkew {needed} in place of {skew} for {key}"
-                yield Change(words, partial(edits.with_constraint, which=which, max_skew=needed))
-        words = f"with whenUnsatisfiable: ScheduleAnyway for {key}"
-        yield Change(words, partial(edits.with_constraint, which=which, when_unsatisfiable="ScheduleAnyway"))
-
-    # --- what it requests -------------------------------------------------------------------------------
-
-    def _smaller_requests(self) -> list[list[Change]]:
-        """For each set of resources that nodes lack: to request what those have free that have most of it."""
-        requests = pod_requests(self._pod)
-        best: dict[tuple[bool, frozenset[str]], list[tuple[float, dict[str, int]]]] = {}
-        for node in self._nodes:
-            lacking = {
-                name: max(amount_left(node, name), 0)
-                for name, wanted in requests.items()
-                if wanted > amount_left(node, name)
-            }
-            if not lacking or pods_left(node) <= 0:
-                continue
-            rejection = self._decision.rejected.get(node.name)
-            first = rejection is not None and rejection.plugin == "NodeResourcesFit"
-            share = min(left / requests[name] for name, left in lacking.items())
-            best.setdefault((not first, frozenset(lacking)), []).append((share, lacking))
-        changes = []
-        for (_, lacking_names), found in sorted(best.items(), key=lambda each: (each[0][0], len(each[0][1]))):
-            found.sort(key=lambda each: each[0], reverse=True)
-            tried: list[dict[str, int]] = []
-            for _, lacking in found:
-                rounded = {name: _rounded(name, left) for name, left in lacking.items()}
-                if rounded not in tried and len(tried) < NODES_TRIED:
-                    tried.append(rounded)
-            changes.append([self._smaller(sorted(lacking_names), each, requests) for each in tried])
-        return changes
-
-    def _smaller(
-        self, lacking: Sequence[str], left: Mapping[str, int], requests: Mapping[str, int]
-    ) -> Change:
-        parts = [
-            f"at {name} {exact_amount(name, left[name])} in place of {exact_amount(name, requests[name])}"
-            if left[name]
-            else f"without {name}"
-            for name in lacking
-        ]
-
-        def edit(pod: Pod) -> Pod:
-            smaller = edits.requesting(pod, left)
-            if smaller is None:
-                raise _NotPossibleError
-            return smaller
-
-        return Change(listed(parts), edit)
-
-    # --- the nodes --------------------------------------------------------------------------------------
-
-    def _changes_of_nodes(self) -> Iterator[Change]:
-        cordoned = [node.node for node in self._nodes if node.node.spec.unschedulable]
-        if len(cordoned) > NODES_TRIED:
-            words = f"with the {len(cordoned)} cordoned nodes uncordoned"
-            yield Change(words, nodes=tuple(uncordoned(each) for each in cordoned))
-        else:
-            for node in cordoned:
-                yield Change(f"with {node.metadata.name} uncordoned", nodes=(uncordoned(node),))
-        everyone = [node.node for node in self._nodes]
-        for shape in shapes(everyone)[:NODES_TRIED]:
-            pods = self._decider.cache.nodes[shape.metadata.name].pods
-            ((copy, come),) = copies(shape, pods, 1, everyone)
-            words = f"with one more node like {shape.metadata.name}"
-            yield Change(words, nodes=(copy,), come=tuple(come))
 
     # --- other pods -------------------------------------------------------------------------------------
 
@@ -341,13 +193,3 @@ class _Search:
                 if (far or unwelcome) and not belongs_to_node(other):
                     seen += 1
                     yield [other]
-
-
-class _NotPossibleError(Exception):
-    """A change can't be made to this pod."""
-
-
-def _rounded(name: str, left: int) -> int:
-    """An amount as it can be written down: memory in whole Mi where that is not nothing."""
-    mebi = 2**20
-    return left // mebi * mebi if is_bytes(name) and left >= mebi else left

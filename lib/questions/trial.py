@@ -7,7 +7,8 @@ from typing import Any
 
 from lib.kube.objects import Pod
 from lib.questions.deciding import PLACED, Decider
-from lib.questions.manifests import NewPod, PodMaker, Workload
+from lib.questions.manifests import Workload
+from lib.questions.new_pods import NewPod, PodMaker
 from lib.questions.snapshot import Snapshot
 from lib.questions.usage import Usage, usage_of
 from lib.questions.why import Why, why_nowhere
@@ -93,7 +94,7 @@ class Trial:
 
 def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider) -> list[NewPod]:
     """All pods of some workloads, in the order in which they are placed: the highest priority first."""
-    maker = PodMaker(snapshot)
+    maker = PodMaker(snapshot, decider.cache.storage)
     found: list[NewPod] = []
     for workload in workloads:
         if workload.replicas is None:

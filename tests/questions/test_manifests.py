@@ -9,7 +9,9 @@ from objects import read
 from questions_harness import a_node, a_pod, decider_of, snapshot_of
 
 from lib.kube.objects import Object, Pod
-from lib.questions.manifests import PodMaker, read_manifests, workloads_in
+from lib.kube.storage import StorageClass
+from lib.questions.manifests import read_manifests, workloads_in
+from lib.questions.new_pods import PodMaker
 from lib.questions.snapshot import LimitRange, PriorityClass, RuntimeClass
 from lib.questions.text import QuestionError
 from lib.questions.trial import Placing, new_pods
@@ -142,8 +144,9 @@ def test_a_service_in_the_manifest_spreads_pods(tmp_path: Path) -> None:
     file.write_text(yaml.safe_dump_all([service, workload("Pod")]))
     snapshot = snapshot_of(a_node("n1"))
     (one,) = workloads_in(read_manifests([file], "default"), snapshot)
-    (new,) = PodMaker(snapshot).pods_of(one)
-    selector = decider_of(snapshot).cache.workloads.selector_for(new.pod)
+    cache = decider_of(snapshot).cache
+    (new,) = PodMaker(snapshot, cache.storage).pods_of(one)
+    selector = cache.workloads.selector_for(new.pod)
     assert selector
     assert selector.match_labels == {"app": "web"}
 
@@ -157,6 +160,45 @@ def test_pods_that_are_there_already_are_told_of(tmp_path: Path) -> None:
     assert snapshot.notes == [
         "Deployment default/web is there already with 1 pod; they stay, and the new ones come on top"
     ]
+
+
+def storage_class(name: str, mode: str, *, default: bool = False) -> StorageClass:
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
+    body = {"metadata": {"name": name, "annotations": annotations}, "provisioner": "ebs"}
+    made: StorageClass = read(StorageClass, {**body, "volumeBindingMode": mode})
+    return made
+
+
+@pytest.mark.parametrize(("cls", "fits"), [("at-once", True), ("later", True), (None, True), ("none", False)])
+def test_the_claims_of_a_stateful_set_are_made(tmp_path: Path, cls: str | None, fits: bool) -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    if cls:
+        claim["spec"]["storageClassName"] = cls
+    file = tmp_path / "web.yaml"
+    file.write_text(yaml.safe_dump(workload("StatefulSet", replicas=2, volumeClaimTemplates=[claim])))
+    snapshot = snapshot_of(
+        a_node("n1"),
+        storage_class("at-once", "Immediate", default=True),
+        storage_class("later", "WaitForFirstConsumer"),
+    )
+    workloads = workloads_in(read_manifests([file], "default"), snapshot)
+    decider = decider_of(snapshot)
+    placing = Placing(new_pods(workloads, snapshot, decider), decider)
+    assert [bool(each.node_name) for each in placing.steps()] == [fits, fits]
+    assert decider.cache.storage.claim("default", "data-web-1")
+
+
+def test_the_claim_of_an_ephemeral_volume_is_made(tmp_path: Path) -> None:
+    file = tmp_path / "web.yaml"
+    for name, node_name in (("at-once", "n1"), ("none", "")):
+        template = {"spec": {"storageClassName": name}}
+        volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
+        file.write_text(yaml.safe_dump(workload("Pod", {"volumes": [volume]})))
+        snapshot = snapshot_of(a_node("n1"), storage_class("at-once", "Immediate"))
+        workloads = workloads_in(read_manifests([file], "default"), snapshot)
+        decider = decider_of(snapshot)
+        placing = Placing(new_pods(workloads, snapshot, decider), decider)
+        assert [each.node_name for each in placing.steps()] == [node_name]
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from questions_harness import decider_of
 from test_oracle import CASES
 
 from lib.kube.objects import Namespace, Node, Object, Pod
-from lib.questions.deciding import cache_of
 from lib.questions.rejections import Details
 from lib.questions.snapshot import Snapshot
+from lib.questions.snapshot_cache import cache_of
 
 
 def test_the_nodes_that_fit_are_those_of_kube_scheduler() -> None:

@@ -10,7 +10,7 @@ from questions_harness import HOSTNAME, ZONE, a_claim, a_node, a_pod, a_volume, 
 
 from lib.kube.objects import Node, Object, Pod
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
-from lib.questions.deciding import cache_of
+from lib.questions.snapshot_cache import cache_of
 from lib.questions.suggestions import Suggestion
 from lib.questions.why import Why
 from lib.scheduling.decision import Outcome

@@ -1,0 +1,62 @@
+"""A snapshot of a cluster as the loop would know the cluster."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import get_args
+
+from lib.kube.objects import (
+    ControllerRef,
+    LabelSelector,
+    Namespace,
+    Node,
+    Pod,
+    PodDisruptionBudget,
+    PodGroup,
+    ReplicaSet,
+    ReplicationController,
+    Service,
+    StatefulSet,
+)
+from lib.kube.storage import StorageObject
+from lib.questions.snapshot import Snapshot
+from lib.scheduling.cache import Cache
+from lib.scheduling.volumes.storage import Storage
+from lib.scheduling.workloads import Workloads
+
+STORAGE_KINDS: tuple[type[StorageObject], ...] = get_args(StorageObject)
+
+
+def cache_of(snapshot: Snapshot) -> Cache:
+    """The cluster as the loop would know it."""
+    pods = snapshot.of(Pod)
+    cache = Cache(
+        snapshot.of(Node),
+        [pod for pod in pods if pod.spec.node_name],
+        namespaces={each.metadata.name: each.metadata.labels for each in snapshot.of(Namespace)},
+        workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
+    )
+    storage: list[Iterable[StorageObject]] = [snapshot.of(kind) for kind in STORAGE_KINDS]
+    cache.storage = Storage(chain.from_iterable(storage))
+    for pod in pods:
+        if not pod.spec.node_name and pod.status.nominated_node_name:
+            cache.nominator.add(pod, pod.status.nominated_node_name)
+    forbidden = PodDisruptionBudget in snapshot.forbidden
+    cache.budgets = None if forbidden else snapshot.of(PodDisruptionBudget)
+    cache.group_sizes = {
+        (each.metadata.namespace, each.metadata.name): each.spec.min_member for each in snapshot.of(PodGroup)
+    }
+    return cache
+
+
+def selectors_of(snapshot: Snapshot) -> dict[ControllerRef, LabelSelector]:
+    """What each controller selects its pods by."""
+    sets: list[ReplicaSet | StatefulSet] = [*snapshot.of(ReplicaSet), *snapshot.of(StatefulSet)]
+    found = {_ref("apps/v1", each): each.spec.selector for each in sets if each.spec.selector}
+    old = snapshot.of(ReplicationController)
+    return found | {_ref("v1", each): LabelSelector(each.spec.selector) for each in old}
+
+
+def _ref(api_version: str, controller: ReplicaSet | StatefulSet | ReplicationController) -> ControllerRef:
+    metadata = controller.metadata
+    kind = type(controller).__name__
+    return ControllerRef(metadata.namespace, api_version, kind, metadata.name, metadata.uid)

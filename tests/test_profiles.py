@@ -220,6 +220,18 @@ def test_without_profiles_the_file_changes_no_names(tmp_path: Path, name: str | 
             "profiles[0].pluginConfig[0].name: poller hasn't kube-scheduler's DynamicResources; leave it out",
         ),
         (
+            {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": -1}}]},
+            "profiles[0].pluginConfig[0].args.bindTimeoutSeconds: -1 is less than 0",
+        ),
+        (
+            {
+                "pluginConfig": [
+                    {"name": "VolumeBinding", "args": {"shape": [{"utilization": 0, "score": 1}]}}
+                ]
+            },
+            "profiles[0].pluginConfig[0].args.shape: poller doesn't score storage capacity; leave it out",
+        ),
+        (
             {"plugins": {"placementScore": enabling("NodeResourcesFit")}},
             "profiles[0].plugins.placementScore: poller places no groups by topology; leave it out",
         ),

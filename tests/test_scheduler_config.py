@@ -38,8 +38,6 @@ ONLY_THERE |= {
     for point in ("preEnqueue", "filter", "postFilter", "preScore", "score", "reserve", "preBind")
 }
 """There it allocates devices; poller's only holds the pods that need some, at preFilter."""
-ONLY_THERE |= {(point, "VolumeBinding") for point in ("preScore", "score", "preBind")}
-"""There it scores if a feature gate is on that is off by default, and writes at preBind."""
 ONLY_HERE = {("preScore", "ImageLocality")}
 
 

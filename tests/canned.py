@@ -61,7 +61,9 @@ class CannedServer:
         return found
 
     def find(self, resource: str, namespace: str | None, name: str) -> Any:
-        same = [each for each in self.listed(resource, namespace, "") if _of(each, "metadata", "name") == name]
+        same = [
+            each for each in self.listed(resource, namespace, "") if _of(each, "metadata", "name") == name
+        ]
         return same[0] if same else None
 
 
@@ -89,7 +91,11 @@ class _Handler(BaseHTTPRequestHandler):
         if name:
             found = self.canned.find(resource, match["namespace"], name)
             kind = {"kind": KINDS.get(resource), "apiVersion": "v1"}
-            return self._answer(200, {**kind, **found}) if found else self._answer(404, _status(404, "not found"))
+            return (
+                self._answer(200, {**kind, **found})
+                if found
+                else self._answer(404, _status(404, "not found"))
+            )
         items = self.canned.listed(resource, match["namespace"], query.get("fieldSelector", ""))
         if self.canned.by_watch and resource in ("pods", "nodes", "services"):
             items = []

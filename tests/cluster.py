@@ -21,6 +21,12 @@ Json = dict[str, Any]
 
 POLLER = ROOT / "poller.py"
 
+PATIENCE = 60
+"""Seconds: how long anything is waited for. A busy machine may take long; what never comes, a minute."""
+
+NEVER = "--interval=3600"
+"""Polls so seldom that what a test sees was not brought about by the next one."""
+
 ONE_SERVER = "real" if assets() else "embedded"
 """Where a test is run that need not be run on both."""
 
@@ -30,7 +36,7 @@ def refusals(said: str) -> list[str]:
     return [line for line in said.splitlines() if re.search(r"\b403\b", line)]
 
 
-def eventually(condition: Callable[[], Any], within: float = 10) -> Any:
+def eventually(condition: Callable[[], Any], within: float = PATIENCE) -> Any:
     """What `condition` returns, once that is true; AssertionError if it isn't within so many seconds."""
     deadline = time.monotonic() + within
     while not (result := condition()):
@@ -50,19 +56,17 @@ class RunningPoller:
     def said(self) -> str:
         return self._log.read_text()
 
-    def says(self, words: str, within: float = 10) -> None:
+    def says(self, words: str, within: float = PATIENCE) -> None:
         """Wait for these words."""
         try:
             eventually(lambda: words in self.said, within)
         except AssertionError:
             raise AssertionError(f"{words!r} isn't said within {within} s:\n{self.said}") from None
 
-    def stop(self, signal: int) -> float:
-        """Send a signal and wait for the end; the seconds it took."""
+    def stop(self, signal: int) -> None:
+        """Send a signal and wait for the end."""
         self.process.send_signal(signal)
-        began = time.monotonic()
-        self.process.wait(20)
-        return time.monotonic() - began
+        self.process.wait(PATIENCE)
 
 
 @dataclass
@@ -86,7 +90,7 @@ class Cluster:
     def kubectl(self, *arguments: str) -> str:
         """Run the real kubectl; what it prints. It must succeed."""
         command = [str(KUBECTL), f"--kubeconfig={self.kubeconfig}", *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 
@@ -99,7 +103,7 @@ class Cluster:
             env={**os.environ, **environment},
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
         )
 
     @contextmanager

@@ -88,6 +88,6 @@ def real(folder: Path) -> Iterator[Cluster]:
 def behind_proxy(server: str, kubeconfig: Path, folder: Path) -> Iterator[Cluster]:
     with (
         kubectl_proxy(server, kubeconfig) as proxy,
-        httpx.Client(base_url=proxy, timeout=30, trust_env=False) as api,
+        httpx.Client(base_url=proxy, timeout=60, trust_env=False) as api,
     ):
         yield Cluster(server, proxy, kubeconfig, folder, api)

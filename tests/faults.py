@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 import httpx
 
 ALWAYS = sys.maxsize
-UPSTREAM_TIMEOUT = 10.0
+UPSTREAM_TIMEOUT = 60.0
 
 # About one connection and its encoding: httpx writes its own, and hands out decoded bodies.
 HOP_BY_HOP = {
@@ -119,6 +119,18 @@ def delay(seconds: float) -> Effect:
 
     def effect(exchange: Exchange) -> Answer | None:
         return None if exchange.wait(seconds) else exchange.forward()
+
+    return effect
+
+
+def hold(let_go: threading.Event) -> Effect:
+    """Wait until this is set, then forward."""
+
+    def effect(exchange: Exchange) -> Answer | None:
+        while not let_go.is_set():
+            if exchange.wait(0.02):
+                return None
+        return exchange.forward()
 
     return effect
 

@@ -71,9 +71,7 @@ def whole(kind: Any) -> Any:
     if isinstance(kind, type) and issubclass(kind, Object | Value):
         hints = get_type_hints(kind, include_extras=True)
         fields = msgspec.structs.fields(kind)
-        return {
-            each.encode_name: BY_NAME.get(each.encode_name) or whole(hints[each.name]) for each in fields
-        }
+        return {each.encode_name: BY_NAME.get(each.encode_name) or whole(hints[each.name]) for each in fields}
     return PLAIN[kind]
 
 

@@ -1,15 +1,17 @@
 """What poller does when something is wrong between it and the API server, or in what the server holds."""
 
 import re
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
-from cluster import Cluster, RunningPoller, eventually
+from cluster import PATIENCE, Cluster, RunningPoller, eventually
 from faults import (
     ALWAYS,
     Answer,
@@ -21,6 +23,7 @@ from faults import (
     cut_answer,
     delay,
     faulty,
+    hold,
     lose_answer,
     refuse,
 )
@@ -32,6 +35,9 @@ ON_ONE_SERVER = True
 PODS, NODES, BINDING, EVENTS = r"/pods\?", r"/nodes", r"/binding$", r"/events$"
 FEW_AT_A_TIME = "--bind-workers=16"
 """So that a burst of some dozen pods doesn't fit on the way all at once."""
+
+FOREVER = 3600.0
+"""Seconds: longer than any test takes."""
 
 HTML = "<html><body>Sign in</body></html>"
 
@@ -292,21 +298,26 @@ def test_forbidden_names_the_rule_that_is_missing(one_pod: Cluster) -> None:
 
 def test_a_signal_ends_it_while_the_server_does_not_answer(one_pod: Cluster) -> None:
     with (
-        faulty(one_pod.proxy, Fault("GET", PODS, delay(30), ALWAYS)) as between,
+        faulty(one_pod.proxy, Fault("GET", PODS, delay(FOREVER), ALWAYS)) as between,
         one_pod.running_poller(proxy=between.url) as poller,
     ):
         eventually(lambda: between.requests)
-        assert poller.stop(2) < 1
+        poller.stop(2)
         assert "ended by SIGINT" in poller.said
 
 
 def test_a_signal_lets_the_write_in_flight_end(one_pod: Cluster) -> None:
+    let_go = Event()
     with (
-        faulty(one_pod.proxy, Fault("POST", BINDING, delay(0.7))) as between,
+        faulty(one_pod.proxy, Fault("POST", BINDING, hold(let_go))) as between,
         one_pod.running_poller(proxy=between.url) as poller,
     ):
         eventually(lambda: any(method == "POST" for method, _ in between.requests))
-        assert poller.stop(15) > 0.2
+        poller.process.send_signal(15)
+        with pytest.raises(subprocess.TimeoutExpired):
+            poller.process.wait(0.5)
+        let_go.set()
+        poller.process.wait(PATIENCE)
         assert poller.process.returncode == 0
         assert re.search(r"ended by SIGTERM after [\d.]+ s; pods: 1 bound", poller.said)
     assert one_pod.placement() == {"web": "n1"}
@@ -314,23 +325,28 @@ def test_a_signal_lets_the_write_in_flight_end(one_pod: Cluster) -> None:
 
 
 @contextmanager
-def in_a_burst(one_pod: Cluster, seconds: float) -> Iterator[RunningPoller]:
-    """A poller in the middle of binding 31 pods, each of which takes so long."""
+def in_a_burst(one_pod: Cluster) -> Iterator[tuple[RunningPoller, Event]]:
+    """A poller whose first 16 of 31 bindings are under way, and what lets them go on."""
     for i in range(30):
         one_pod.add_pod(f"web-{i}")
+    let_go = Event()
     with (
-        faulty(one_pod.proxy, Fault("POST", BINDING, delay(seconds), ALWAYS)) as between,
+        faulty(one_pod.proxy, Fault("POST", BINDING, hold(let_go), ALWAYS)) as between,
         one_pod.running_poller(FEW_AT_A_TIME, proxy=between.url) as poller,
     ):
-        eventually(lambda: sum(method == "POST" for method, _ in between.requests) > 12)
-        yield poller
+        eventually(lambda: sum(method == "POST" for method, _ in between.requests) == 16)
+        yield poller, let_go
 
 
 def test_a_signal_in_a_burst_leaves_no_pod_bound_without_its_event(one_pod: Cluster) -> None:
-    with in_a_burst(one_pod, 0.2) as poller:
-        poller.stop(15)
+    with in_a_burst(one_pod) as (poller, let_go):
+        poller.process.send_signal(15)
+        with pytest.raises(subprocess.TimeoutExpired):
+            poller.process.wait(2)
+        let_go.set()
+        poller.process.wait(PATIENCE)
     bound = {name for name, node in one_pod.placement().items() if node}
-    assert 12 <= len(bound) < 31
+    assert 16 <= len(bound) < 31
     assert {each["involvedObject"]["name"] for each in one_pod.events("Scheduled")} == bound
 
 
@@ -339,28 +355,27 @@ def test_a_signal_waits_once_for_a_server_that_takes_no_event(one_pod: Cluster) 
     for i in range(30):
         one_pod.add_pod(f"web-{i}")
     with (
-        faulty(one_pod.proxy, Fault("POST", EVENTS, delay(30), ALWAYS)) as between,
+        faulty(one_pod.proxy, Fault("POST", EVENTS, delay(FOREVER), ALWAYS)) as between,
         one_pod.running_poller(FEW_AT_A_TIME, proxy=between.url) as poller,
     ):
         eventually(lambda: any(path.endswith("/events") for _, path in between.requests))
-        assert poller.stop(15) < 14
+        poller.stop(15)
         assert "event failed: POST" in poller.said
+        assert sum(path.endswith("/events") for _, path in between.requests) <= 16
     assert set(one_pod.placement().values()) == {"n1"}
 
 
 def test_what_goes_wrong_with_some_bindings_is_seen_to_beside_the_others(one_pod: Cluster) -> None:
-    """A pod whose binding is refused here waits for a second; one after the other they would for sixteen."""
+    """Each refused binding waits for 5 s; one after the other they would for longer than PATIENCE."""
     for i in range(30):
         one_pod.add_pod(f"web-{i}")
-    busy = answer(429, "later", {"Retry-After": "1"})
+    busy = answer(429, "later", {"Retry-After": "5"})
     troubles = (
         Fault("POST", BINDING, busy, times=16, after=10),
         Fault("POST", BINDING, lose_answer(), times=9),
     )
     with faulty(one_pod.proxy, *troubles) as between:
-        began = time.monotonic()
         assert one_pod.poller(FEW_AT_A_TIME, proxy=between.url).returncode == 0
-        assert time.monotonic() - began < 12
     assert set(one_pod.placement().values()) == {"n1"}
     assert len(one_pod.events("Scheduled")) == 31
     sent = Counter(path for method, path in between.requests if method == "POST" and "/binding" in path)
@@ -371,14 +386,14 @@ def test_what_goes_wrong_with_some_bindings_is_seen_to_beside_the_others(one_pod
 def test_a_binding_that_has_to_wait_holds_up_no_other(one_pod: Cluster) -> None:
     for i in range(35):
         one_pod.add_pod(f"web-{i}")
-    busy = answer(429, "later", {"Retry-After": "6"})
+    busy = answer(429, "later", {"Retry-After": "60"})
     with (
         faulty(one_pod.proxy, Fault("POST", "/web/binding", busy)) as between,
         one_pod.running_poller(FEW_AT_A_TIME, proxy=between.url) as poller,
     ):
         poller.says("default/web-0 is bound")
-        eventually(lambda: sum(map(bool, one_pod.placement().values())) == 35, within=4)
-        eventually(lambda: one_pod.placement()["web"], within=10)
+        eventually(lambda: sum(map(bool, one_pod.placement().values())) == 35)
+        assert not one_pod.placement()["web"]
 
 
 def test_a_pod_keeps_its_place_as_long_as_it_may_be_there(one_pod: Cluster) -> None:
@@ -395,11 +410,11 @@ def test_a_pod_keeps_its_place_as_long_as_it_may_be_there(one_pod: Cluster) -> N
 
 
 def test_a_second_signal_ends_it_whatever_is_in_flight(one_pod: Cluster) -> None:
-    with in_a_burst(one_pod, 20) as poller:
+    with in_a_burst(one_pod) as (poller, _):
         poller.process.send_signal(15)
-        time.sleep(0.3)
-        assert poller.process.poll() is None
-        assert poller.stop(15) < 2
+        with pytest.raises(subprocess.TimeoutExpired):
+            poller.process.wait(0.5)
+        poller.stop(15)
 
 
 @pytest.mark.parametrize(
@@ -429,7 +444,7 @@ def test_what_was_bound_has_its_event_even_if_the_proxy_was_away(
             poller.says("nothing answers at unix://")
             assert len(one_pod.events("Scheduled")) == written
             with kubectl_proxy(one_pod.server, one_pod.kubeconfig, socket):
-                poller.says("the API server is back", within=15)
+                poller.says("the API server is back")
                 eventually(lambda: one_pod.events("Scheduled"))
                 one_pod.add_pod("next")
                 poller.says("default/next is bound to n1")
@@ -455,12 +470,12 @@ def test_a_policy_that_swallows_everything_does_not_make_it_deaf(one_pod: Cluste
     with one_pod.running_poller(*arguments) as poller:
         poller.says("scheduling the pods of")
         time.sleep(0.2)
-        assert poller.stop(15) < 2
+        poller.stop(15)
 
 
 def test_once_that_is_ended_by_a_signal_has_not_placed_all(one_pod: Cluster) -> None:
     with (
-        faulty(one_pod.proxy, Fault("GET", PODS, delay(30), ALWAYS)) as between,
+        faulty(one_pod.proxy, Fault("GET", PODS, delay(FOREVER), ALWAYS)) as between,
         one_pod.running_poller("--once", proxy=between.url) as poller,
     ):
         eventually(lambda: between.requests)

@@ -46,9 +46,9 @@ def test_a_binding_that_was_only_said_to_be_made_is_made_in_the_end(
         faulty(one_place.proxy, Fault("POST", "/binding$", answer(201, SAID))) as between,
         one_place.running_poller(*how, proxy=between.url, script=soon) as poller,
     ):
-        poller.says("default/web is bound to n1", within=30)
-        poller.says("default/web was said to be bound to n1, but it isn't: it is tried again", within=30)
-        eventually(lambda: one_place.placement()["web"] == "n1", within=30)
+        poller.says("default/web is bound to n1")
+        poller.says("default/web was said to be bound to n1, but it isn't: it is tried again")
+        eventually(lambda: one_place.placement()["web"] == "n1")
 
 
 def test_a_binding_that_may_have_been_made_keeps_its_room_until_it_is_looked_up(
@@ -60,9 +60,9 @@ def test_a_binding_that_may_have_been_made_keeps_its_room_until_it_is_looked_up(
             "--pod-initial-backoff=600", "--pod-max-backoff=600", proxy=between.url, script=soon
         ) as poller,
     ):
-        poller.says("default/web: binding failed", within=30)
+        poller.says("default/web: binding failed")
         one_place.add_pod("other")
-        poller.says("default/other fits nowhere", within=30)
+        poller.says("default/other fits nowhere")
         more = (f"more-{i}" for i in count())
 
         def another_is_bound() -> bool:
@@ -70,7 +70,7 @@ def test_a_binding_that_may_have_been_made_keeps_its_room_until_it_is_looked_up(
             time.sleep(0.5)
             return any(one_place.placement().values())
 
-        eventually(another_is_bound, within=60)
+        eventually(another_is_bound)
         assert one_place.placement()["web"] is None
 
 
@@ -88,8 +88,8 @@ def test_room_that_is_free_again_wakes_who_was_rejected_for_want_of_it(prioritie
         faulty(priorities.proxy, Fault("POST", "/vip/binding$", deleted_meanwhile)) as between,
         priorities.running_poller(proxy=between.url) as poller,
     ):
-        poller.says("default/next fits nowhere", within=30)
-        poller.says("default/next is bound to n1", within=30)
+        poller.says("default/next fits nowhere")
+        poller.says("default/next is bound to n1")
 
 
 def test_a_preemptor_whose_binding_fails_keeps_the_room_that_was_made_for_it(priorities: Cluster) -> None:
@@ -101,11 +101,11 @@ def test_a_preemptor_whose_binding_fails_keeps_the_room_that_was_made_for_it(pri
         faulty(priorities.proxy, Fault("POST", "/vip/binding$", answer(422, REFUSED), ALWAYS)) as between,
         priorities.running_poller("--pod-initial-backoff=3", proxy=between.url) as poller,
     ):
-        poller.says("default/vip preempts default/old on n1", within=30)
+        poller.says("default/vip preempts default/old on n1")
         priorities.api.delete("/api/v1/namespaces/default/pods/old", params=gone)
-        poller.says("default/vip: binding failed", within=30)
+        poller.says("default/vip: binding failed")
         priorities.add_pod("eager", requests={"cpu": "1"}, priorityClassName="middle")
-        poller.says("default/eager fits nowhere", within=30)
+        poller.says("default/eager fits nowhere")
     assert priorities.placement()["eager"] is None
 
 
@@ -122,7 +122,7 @@ def test_a_group_that_fails_in_an_unforeseen_way_costs_its_own_pods_only(cluster
 
 def test_a_dry_run_forgets_pods_that_are_deleted(one_place: Cluster) -> None:
     with one_place.running_poller("--dry-run") as poller:
-        poller.says("default/web would be assigned to n1", within=30)
+        poller.says("default/web would be assigned to n1")
         one_place.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
         one_place.add_pod("next")
-        poller.says("default/next would be assigned to n1", within=30)
+        poller.says("default/next would be assigned to n1")

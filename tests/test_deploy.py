@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from cluster import Cluster, RunningPoller, eventually, refusals
+from cluster import PATIENCE, Cluster, RunningPoller, eventually, refusals
 from faults import Fault, FaultyProxy, faulty, lose_answer
 from packaging.requirements import Requirement
 
@@ -39,7 +39,7 @@ on_the_real_one = pytest.mark.parametrize("servers", ["real"], indirect=True)
 def manifests(folder: Path = DEPLOY) -> list[Json]:
     """What `kubectl apply -k` would apply."""
     command = [str(KUBECTL), "kustomize", str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     return list(yaml.safe_load_all(done.stdout))
 
 
@@ -279,7 +279,7 @@ def test_the_lesson_first_without_permissions_then_with_them(
         poller = stack.enter_context(cluster.running_poller(*arguments))
 
         def ready() -> int:
-            return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code
+            return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60).status_code
 
         cluster.add_node("n1")
         cluster.kubectl("apply", "-f", str(ROOT / "scripts" / "lab" / "pod.yaml"))
@@ -288,7 +288,7 @@ def test_the_lesson_first_without_permissions_then_with_them(
         cluster.kubectl("apply", "-f", str(DEPLOY / "permissions.yaml"))
         poller.says("default/nginx is bound to n1")
         assert ready() == 200
-        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics").text
+        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
         assert 'leader_election_master_status{name="poller"} 1.0' in metrics
 
         poller.stop(signal.SIGTERM)
@@ -439,7 +439,7 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
             scene.a_pod_of_a_pod_group,
         ):
             play(part, names, rights, poller)
-        until = time.monotonic() + 10
+        until = time.monotonic() + PATIENCE
         while (unused := rights.rules.keys() - rights.granted) and time.monotonic() < until:
             play(scene.a_pod_that_fits, names, rights, poller)  # services are watched after some seconds
         assert not unused

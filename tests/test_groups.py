@@ -193,15 +193,15 @@ def test_a_group_comes_one_by_one_and_is_bound_at_once(cluster: Running) -> None
         assert set(cluster.placement().values()) == {None}
         for name in NAMES[3:]:
             add_member(cluster, name)
-        eventually(lambda: set(cluster.placement().values()) == {"n1"}, within=15)
+        eventually(lambda: set(cluster.placement().values()) == {"n1"})
 
 
-@pytest.mark.parametrize("run", range(12))  # on each of two API servers
+@pytest.mark.parametrize("run", range(6))  # on each of two API servers
 def test_a_group_is_never_half_placed_with_another_scheduler_racing(cluster: Running, run: int) -> None:
     """Another poller takes places one by one, and the group has all of its own or none."""
     cluster.add_node("n1", cpu="4")
     cluster.add_node("n2", cpu="4")
-    for i in range(run % 6):
+    for i in range(run):
         cluster.add_pod(f"theirs-{i}", scheduler="rival", requests={"cpu": "1"})
     for name in NAMES:
         add_member(cluster, name)

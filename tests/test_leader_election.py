@@ -2,19 +2,18 @@
 
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from uuid import uuid4
 
 import pytest
-from cluster import Cluster, RunningPoller, eventually
+from cluster import PATIENCE, Cluster, RunningPoller, eventually
 from faults import ALWAYS, Effect, Fault, FaultyProxy, delay, faulty, refuse
 
 ON_ONE_SERVER = True
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-LEASE, RENEW, RETRY = 2.0, 1.2, 0.25
+LEASE, RENEW, RETRY = 10.0, 6.0, 0.5
 """Seconds: the lease duration, the renew deadline, the retry period."""
 
 BINDING = "/binding$"
@@ -70,7 +69,7 @@ def bindings(between: FaultyProxy) -> int:
 
 def lost(poller: RunningPoller) -> None:
     """Wait for the end of one that has lost its lease."""
-    assert poller.process.wait(10) == 1, poller.said
+    assert poller.process.wait(PATIENCE) == 1, poller.said
     assert "lost the lease kube-system/poller-" in poller.said
 
 
@@ -87,13 +86,11 @@ def test_one_leads_and_the_other_takes_over_when_it_ends(cluster: Cluster, lease
         assert writes(between) == []
         polls = len(between.requests)
 
-        assert first.stop(signal.SIGTERM) < 2
+        first.stop(signal.SIGTERM)
         assert first.process.returncode == 0
         assert f"released the lease kube-system/{lease}" in first.said
-        released = time.monotonic()
         cluster.add_pod("next")
         second.says("default/next is bound to n1")
-        assert time.monotonic() - released < RETRY * 2.2 + 1
         assert len(between.requests) > polls > 0
         spec = cluster.api.get(f"{LEASES}/{lease}").json()["spec"]
         assert identity != spec["holderIdentity"]
@@ -114,7 +111,7 @@ def stopped_for_a_while(cluster: Cluster, lease: str, first: RunningPoller, betw
         eventually(lambda: all(cluster.placement().values()))
         written = writes(between)
         first.process.send_signal(signal.SIGCONT)
-        assert first.process.wait(10) == -signal.SIGALRM
+        assert first.process.wait(PATIENCE) == -signal.SIGALRM
         assert writes(between) == written
         assert holder(cluster, lease) in second.said
 
@@ -135,7 +132,7 @@ def test_a_leader_that_was_stopped_when_idle_writes_no_more(cluster: Cluster, le
         stopped_for_a_while(cluster, lease, first, between)
 
 
-@pytest.mark.parametrize("effect", [refuse(), delay(60)], ids=["refused", "unanswered"])
+@pytest.mark.parametrize("effect", [refuse(), delay(3600)], ids=["refused", "unanswered"])
 def test_a_leader_that_cannot_renew_ends_before_another_leads(
     cluster: Cluster, lease: str, effect: Effect
 ) -> None:
@@ -155,12 +152,12 @@ def test_the_lease_is_kept_by_one_that_is_hurried_out_of_a_write(cluster: Cluste
     """Nobody knows whether that write is still going to happen: the others wait for the lease's end."""
     for name in ("web", "next"):
         cluster.add_pod(name)
-    with leader(cluster, lease, Fault("POST", BINDING, delay(60), ALWAYS)) as (first, between):
+    with leader(cluster, lease, Fault("POST", BINDING, delay(3600), ALWAYS)) as (first, between):
         eventually(lambda: bindings(between) == 2)
         first.process.send_signal(signal.SIGTERM)
         with pytest.raises(subprocess.TimeoutExpired):
             first.process.wait(0.3)
-        assert first.stop(signal.SIGTERM) < 3
+        first.stop(signal.SIGTERM)
         assert "released" not in first.said
         assert holder(cluster, lease)
 

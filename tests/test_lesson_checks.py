@@ -34,7 +34,7 @@ def server() -> Iterator[str]:
 @pytest.fixture
 def cluster(server: str, tmp_path: Path) -> Iterator[Cluster]:
     Lab(server, own=True).reset()
-    with httpx.Client(base_url=server, timeout=30, trust_env=False) as api:
+    with httpx.Client(base_url=server, timeout=60, trust_env=False) as api:
         yield Cluster(server, server, tmp_path, tmp_path, api)
 
 

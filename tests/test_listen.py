@@ -60,7 +60,7 @@ def listening(
     with cluster.running_poller("--listen", "0", *arguments, proxy=proxy) as poller:
         poller.says("/metrics at http://127.0.0.1:")
         (url,) = re.findall(r"http://127\.0\.0\.1:\d+$", poller.said.splitlines()[0])
-        with httpx.Client(base_url=url, trust_env=False, timeout=5) as client:
+        with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
             yield poller, client
 
 
@@ -108,7 +108,7 @@ def test_what_happens_to_pods_is_counted(priorities: Cluster) -> None:
         priorities.add_pod("huge", requests={"cpu": "64"})
         poller.says("default/huge fits nowhere")
         priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
-        poller.says("default/vip is bound to n1", within=15)
+        poller.says("default/vip is bound to n1")
         ticks = scrape(client)("poller_ticks_total", result="success")
         assert ticks
         eventually(lambda: (scrape(client)("poller_ticks_total", result="success") or 0) > ticks + 1)
@@ -226,7 +226,7 @@ def test_how_extension_points_end(name: str, points: dict[str, str]) -> None:
     profile = Profile("my-scheduler", (Fails(),), {})
     scheduler = Scheduler(profile, Random(1), clock=time.monotonic, record=record)
     decision = scheduler.schedule_one(pod(name), Picture([node()]))
-    assert 0 <= decision.seconds < 5
+    assert decision.seconds >= 0
     family = told.end_tick().families["scheduler_framework_extension_point_duration_seconds"]
     ended = {
         sample.labels["extension_point"]: sample.labels["status"]
@@ -381,7 +381,7 @@ def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         where = f"127.0.0.1:{taken.getsockname()[1]}"
         command = [sys.executable, ROOT / "poller.py", "--listen", where]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1
     assert f"can't listen at {where}: Address already in use; give --listen another address" in done.stderr
 
@@ -391,9 +391,9 @@ def test_slow_clients_keep_no_probe_from_getting_through(cluster: Cluster) -> No
         poller.says("scheduling the pods of")
         address = client.base_url.host, client.base_url.port or 0
         for _ in range(200):
-            slow = stack.enter_context(socket.create_connection(address, 30))
+            slow = stack.enter_context(socket.create_connection(address, 60))
             slow.sendall(b"GET /live")
-        answered = client.get("/livez", timeout=30)
+        answered = client.get("/livez")
         assert answered.text == "ok"
         assert answered.headers["X-Content-Type-Options"] == "nosniff"
         threads = len(list(Path(f"/proc/{poller.process.pid}/task").iterdir()))
@@ -406,4 +406,4 @@ def test_what_is_no_get_is_refused(cluster: Cluster) -> None:
     with listening(cluster) as (_, client):
         assert client.post("/livez", content=b"x").status_code == 405
         assert client.head("/livez").content == b""
-        assert client.get("/livez", headers={"X-Large": "x" * 20_000}, timeout=30).status_code == 431
+        assert client.get("/livez", headers={"X-Large": "x" * 20_000}).status_code == 431

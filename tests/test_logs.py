@@ -74,7 +74,7 @@ def test_every_line_is_json_and_says_what_it_is_about(cluster: Cluster) -> None:
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["ts"])
 
     bound = one(said, "default/a-talker is bound to n1")
-    assert 0 < bound.pop("duration") < 10
+    assert bound.pop("duration") > 0
     assert {name: bound[name] for name in list(bound)[1:]} == {
         "level": "info",
         "msg": "default/a-talker is bound to n1",

@@ -21,7 +21,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         env={**os.environ, "COLUMNS": "200", **environment},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=60,
     )
 
 

@@ -46,13 +46,23 @@ def healthy() -> list[Json]:
     """50 pods; what some of them need is looked up."""
     web = {"matchLabels": {"app": "web"}}
     near = {"topologyKey": "kubernetes.io/hostname", "labelSelector": web, "namespaceSelector": {}}
-    likes = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near}]}}
+    likes = {
+        "podAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "podAffinityTerm": near}]
+        }
+    }
     pods = [pod(f"web-{i}", priority=10) for i in range(HEALTHY)]
     for i, each in enumerate(pods):
         if i % 5 == 0:
             each["spec"]["affinity"] = likes
         elif i % 5 == 1:
-            owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+            owner = {
+                "apiVersion": "apps/v1",
+                "kind": "ReplicaSet",
+                "name": "web",
+                "uid": "u",
+                "controller": True,
+            }
             each["metadata"]["ownerReferences"] = [owner]
         elif i % 5 == 2:
             each["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = "web"

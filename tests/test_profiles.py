@@ -212,12 +212,12 @@ def test_without_profiles_the_file_changes_no_names(tmp_path: Path, name: str | 
     ("profile", "said"),
     [
         (
-            {"plugins": {"score": enabling("ImageLocality", "DynamicResources")}},
-            "plugins.score.enabled[1].name: poller hasn't kube-scheduler's DynamicResources; leave it out",
+            {"plugins": {"score": enabling("ImageLocality", "PodGroupPodsCount")}},
+            "plugins.score.enabled[1].name: poller hasn't kube-scheduler's PodGroupPodsCount; leave it out",
         ),
         (
-            {"pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "10s"}}]},
-            "profiles[0].pluginConfig[0].name: poller hasn't kube-scheduler's DynamicResources; leave it out",
+            {"pluginConfig": [{"name": "GangScheduling", "args": {"a": 1}}]},
+            "profiles[0].pluginConfig[0].name: poller hasn't kube-scheduler's GangScheduling; leave it out",
         ),
         (
             {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": -1}}]},

@@ -18,9 +18,9 @@ def test_events_that_are_never_answered_hold_up_no_binding(cluster: Cluster) -> 
         faulty(cluster.proxy, Fault("POST", "/events$", delay(600), ALWAYS)) as between,
         cluster.running_poller("--bind-workers=8", proxy=between.url) as poller,
     ):
-        poller.says("default/web-30 is bound to n1", within=30)
+        poller.says("default/web-30 is bound to n1")
         cluster.add_pod("late")
-        poller.says("default/late is bound to n1", within=30)
+        poller.says("default/late is bound to n1")
 
 
 def test_nobody_is_evicted_for_a_pod_that_was_deleted_while_the_proxy_was_away(priorities: Cluster) -> None:
@@ -39,14 +39,14 @@ def test_nobody_is_evicted_for_a_pod_that_was_deleted_while_the_proxy_was_away(p
                 proxy=stack.enter_context(kubectl_proxy(between.url, unix_socket=socket))
             ) as poller,
         ):
-            poller.says("default/vip preempts default/old on n1", within=30)
-            poller.says("nothing answers at unix://", within=30)
+            poller.says("default/vip preempts default/old on n1")
+            poller.says("nothing answers at unix://")
             priorities.api.delete("/api/v1/namespaces/default/pods/vip", params={"gracePeriodSeconds": "0"})
             with kubectl_proxy(priorities.server, priorities.kubeconfig, socket):
                 for name in ("next", "last"):  # what is kept for later is written by the end of a tick
                     priorities.add_pod(name, requests={"cpu": "1m"})
-                    poller.says(f"default/{name} is bound to n1", within=60)
-                eventually(lambda: len(priorities.events("Scheduled")) == 2, within=30)
+                    poller.says(f"default/{name} is bound to n1")
+                eventually(lambda: len(priorities.events("Scheduled")) == 2)
     old = priorities.pod("old")
     assert "deletionTimestamp" not in old["metadata"]
     assert priorities.events("Preempted") == []

@@ -123,7 +123,7 @@ def test_the_demo_on_a_cluster_leaves_it_as_it_was(tmp_path: Path) -> None:
         kubectl("config", "set-context", "mine", "--cluster=mine")
         kubectl("config", "use-context", "mine")
         shows_it_all(demo("--cluster", KUBECONFIG=str(kubeconfig)))
-        kubectl("wait", "--for=delete", "namespace/poller-demo", "--timeout=20s")
+        kubectl("wait", "--for=delete", "namespace/poller-demo", "--timeout=60s")
         assert kubectl("get", "pods", "-A", "-o", "name") == ""
 
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-START_TIMEOUT = 60.0
+START_TIMEOUT = 180.0
 STOP_TIMEOUT = 1.0  # kube-apiserver waits longer while a watch is open; nothing here is worth that wait
 LOG_LINES_SHOWN = 20
 
@@ -83,7 +83,7 @@ def apiserver(folder: Path) -> Iterator[RealCluster]:
         kubeconfig = _write_kubeconfig(folder, ca, url, "admin", ["system:masters"])
         tls = ssl.create_default_context(cafile=folder / "ca.crt")
         tls.load_cert_chain(kubeconfig.with_suffix(".pem"))
-        http = stack.enter_context(httpx.Client(base_url=url, verify=tls, trust_env=False))
+        http = stack.enter_context(httpx.Client(base_url=url, verify=tls, timeout=60, trust_env=False))
 
         stack.callback(shutil.rmtree, folder / "etcd", ignore_errors=True)
         etcd = stack.enter_context(_process(_etcd_command(binaries, folder, etcd_url), folder / "etcd.log"))

@@ -27,7 +27,10 @@ def rule(group: str, resources: str, verbs: str, *names: str) -> dict[str, objec
 @pytest.fixture(scope="module")
 def api() -> Iterator[httpx.Client]:
     """A server where service accounts may read nodes, `robot` may lead, and `ann` do all in a namespace."""
-    with minicluster("--nodes", "1") as url, httpx.Client(base_url=url, trust_env=False) as client:
+    with (
+        minicluster("--nodes", "1") as url,
+        httpx.Client(base_url=url, timeout=60, trust_env=False) as client,
+    ):
 
         def create(path: str, **content: object) -> None:
             answer = client.post(path, json=content)

@@ -90,7 +90,7 @@ class Replay:
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[list[Answer]]:
-    with minicluster("--nodes", "0", "--bare") as server, httpx.Client(base_url=server, timeout=10) as client:
+    with minicluster("--nodes", "0", "--bare") as server, httpx.Client(base_url=server, timeout=60) as client:
         replay = Replay(client)
         yield [replay.send(exchange) for exchange in EXCHANGES]
 

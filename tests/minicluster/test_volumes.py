@@ -20,13 +20,13 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 def client() -> Iterator[httpx.Client]:
     with (
         minicluster("--nodes", "2", "--provision-delay", "0.05") as server,
-        httpx.Client(base_url=server, timeout=30) as client,
+        httpx.Client(base_url=server, timeout=60) as client,
     ):
         yield client
 
 
 def eventually(holds: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 30
+    end = time.monotonic() + 60
     while time.monotonic() < end:
         if value := holds():
             return value

@@ -16,7 +16,7 @@ PODS = "/api/v1/namespaces/default/pods"
 def client() -> Iterator[httpx.Client]:
     with (
         minicluster("--nodes", "0", "--bare", "--history", "20") as server,
-        httpx.Client(base_url=server, timeout=10) as client,
+        httpx.Client(base_url=server, timeout=60) as client,
     ):
         yield client
 

@@ -262,7 +262,7 @@ def test_why_names_the_reasons_that_kube_scheduler_gave(four_nodes: Cluster, tmp
     four_nodes.add_pod("big", scheduler="default-scheduler", requests={"cpu": "7"})
     four_nodes.add_pod("picky", scheduler="default-scheduler", nodeSelector={"disktype": "ssd"})
     with kube_scheduler(four_nodes, tmp_path):
-        eventually(lambda: len(failed(four_nodes)) == 2, within=60)
+        eventually(lambda: len(failed(four_nodes)) == 2)
     for name in ("big", "picky"):
         found = answer(four_nodes, "why", name)
         said = failed(four_nodes)[name].replace("no new claims to deallocate, ", "")

@@ -111,7 +111,7 @@ def test_poller_serves_the_page_and_tells_it_of_each_node(browser: Browser, clus
     cluster.kubectl("cordon", "n4")
     own = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
     with cluster.running_poller("--start-proxy", "--ui", **own) as poller:
-        poller.says("the page is at ", within=60)
+        poller.says("the page is at ")
         (address,) = re.findall(r"the page is at (http://127\.0\.0\.1:\d+/ui/): ", poller.said)
         with open_page(browser, address) as page:
             expect(page.locator("[data-node=n3]")).to_be_visible()

@@ -1,4 +1,4 @@
-"""One odd object of any kind holds up no other pod: 50 are placed beside it, it is named once, nothing breaks.
+"""One odd object of any kind holds up no other pod: 50 are placed beside it, and it is named once.
 
 Driven through the loop itself, in this process, against a server that takes any object for a good one.
 """
@@ -114,7 +114,7 @@ def place(
 
 def _placed(caplog: pytest.LogCaptureFixture) -> set[str]:
     lines = [record.getMessage() for record in caplog.records]
-    found = {line.split()[0] for line in lines if " is bound to " in line or " would be bound to " in line}
+    found = {line.split()[0] for line in lines if " is bound to " in line or " would be assigned to " in line}
     return {each for each in found if each.startswith("default/web-")}
 
 

@@ -141,8 +141,9 @@ def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
 
 
 def _names_of(raw: msgspec.Raw) -> ObjectMeta:
-    """An object's metadata, as far as it is known by them. One of UNREADABLE when not even these can be read."""
-    return _decoder(_Named).decode(raw).metadata.as_metadata()
+    """An object's metadata, as far as it is known by it. One of UNREADABLE if not even that can be read."""
+    named: _Named = _decoder(_Named).decode(raw)
+    return named.metadata.as_metadata()
 
 
 def _name_of(raw: msgspec.Raw) -> str:

@@ -225,8 +225,11 @@ class Decider:
     # --- a cluster that is otherwise --------------------------------------------------------------------
 
     def remove(self, pod: Pod) -> None:
-        """Count a pod no longer."""
-        self.cache.apply(Change(Kind.DELETED, pod))
+        """Count a pod no longer, whether it is bound or was only placed here."""
+        if pod.spec.node_name:
+            self.cache.apply(Change(Kind.DELETED, pod))
+        else:
+            self.cache.forget(pod)
 
     def add(self, pod: Pod) -> None:
         """Count a pod on its node."""
@@ -249,6 +252,7 @@ class Decider:
         gone: pods that have left. nodes: more of them, or some described otherwise. come: pods on them.
         """
         before = {each.metadata.name: self.cache.nodes.get(each.metadata.name) for each in nodes}
+        places = [(pod, self.cache.node_of(pod)) for pod in gone]
         for pod in gone:
             self.remove(pod)
         for node in nodes:
@@ -265,8 +269,11 @@ class Decider:
                     self.set_node(info.node)
                 else:
                     self.remove_node(name)
-            for pod in gone:
-                self.add(pod)
+            for pod, node_name in places:
+                if pod.spec.node_name:
+                    self.add(pod)
+                else:  # it was placed here, and is bound nowhere
+                    self.cache.assume(pod, node_name)
 
     def node(self, name: str) -> NodeInfo:
         """A node and its pods. QuestionError when there is none of that name."""

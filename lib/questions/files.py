@@ -10,6 +10,7 @@ import msgspec
 
 from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Pod, decode_hook
 from lib.kube.quantity import Quantity
+from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.events import Event
 from lib.questions.snapshot import CONTROLLERS, POD_GROUPS, RESOURCES, Snapshot
 from lib.questions.text import QuestionError
@@ -76,6 +77,8 @@ def read_files(files: Sequence[Path]) -> Snapshot:
     if not any(each for each in snapshot.objects.values()):
         why = "".join(f"; {note}" for note in snapshot.notes[:1])
         raise QuestionError(f"--from {' '.join(map(str, files))}: holds no nodes and no pods{why}")
+    if PersistentVolumeClaim not in snapshot.objects:
+        snapshot.forbidden.add(PersistentVolumeClaim)  # the file has none, the cluster may
     return snapshot
 
 

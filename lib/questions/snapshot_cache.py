@@ -17,11 +17,14 @@ from lib.kube.objects import (
     Service,
     StatefulSet,
 )
-from lib.kube.storage import StorageObject
+from lib.kube.storage import PersistentVolumeClaim, StorageObject
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
 from lib.scheduling.volumes.storage import Storage
 from lib.scheduling.workloads import Workloads
+
+UNSEEN = "claims can't be seen, so whether the pod can have its volumes isn't known"
+"""What stands against a pod with volumes."""
 
 STORAGE_KINDS: tuple[type[StorageObject], ...] = get_args(StorageObject)
 
@@ -37,6 +40,8 @@ def cache_of(snapshot: Snapshot) -> Cache:
     )
     storage: list[Iterable[StorageObject]] = [snapshot.of(kind) for kind in STORAGE_KINDS]
     cache.storage = Storage(chain.from_iterable(storage))
+    if PersistentVolumeClaim in snapshot.forbidden:
+        cache.storage.unseen = UNSEEN
     for pod in pods:
         if not pod.spec.node_name and pod.status.nominated_node_name:
             cache.nominator.add(pod, pod.status.nominated_node_name)

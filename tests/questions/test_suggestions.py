@@ -6,13 +6,24 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from questions_harness import HOSTNAME, ZONE, a_claim, a_node, a_pod, a_volume, ask_why, snapshot_of, using
+from questions_harness import (
+    HOSTNAME,
+    ZONE,
+    a_claim,
+    a_node,
+    a_pod,
+    a_volume,
+    ask_why,
+    decider_of,
+    snapshot_of,
+    using,
+)
 
 from lib.kube.objects import Node, Object, Pod
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
 from lib.questions.snapshot_cache import cache_of
 from lib.questions.suggestions import Suggestion
-from lib.questions.why import Why
+from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Outcome
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -179,6 +190,19 @@ def spoken(answer: Why) -> list[str]:
     return [each.sentence for each in answer.suggestions]
 
 
+def test_pods_that_were_only_placed_stay_where_they_are_while_others_are_explained() -> None:
+    decider = decider_of(snapshot_of(a_node("n1")))
+    for name in ("one", "two"):
+        (decision,) = decider.place([a_pod(name, cpu="2")])
+        assert decision.node_name == "n1"
+    pod = a_pod("p", cpu="2")
+    (decision,) = decider.place([pod])
+    found = why_nowhere(pod, decision, decider)
+    assert "if default/two left: n1 fits" in spoken(found)
+    assert {each.metadata.name for each in decider.node("n1").pods} == {"one", "two"}
+    assert decider.node("n1").requested["cpu"] == 4000
+
+
 # --- no suggestion is ever wrong ----------------------------------------------------------------------------
 
 
@@ -225,7 +249,7 @@ def clusters(draw: st.DrawFn) -> tuple[Pod, list[Object]]:
 
 
 @given(clusters())
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_no_suggestion_is_wrong(cluster: tuple[Pod, list[Object]]) -> None:
     pod, objects = cluster
     answer = ask_why(pod, objects)

@@ -316,6 +316,35 @@ def test_a_file_that_is_none(poller: Run, tmp_path: Path, text: str, said: str) 
     assert said in done.err
 
 
+@pytest.mark.parametrize(
+    ("words", "offered", "then"),
+    [
+        ([""], [*VERBS], ":4"),
+        (["dr"], ["drain"], ":4"),
+        (["why", "--from", "{}", "w"], ["web"], ":4"),
+        (
+            ["why", "--from={}", "default/"],
+            ["default/cache", "default/db", "default/small", "default/web"],
+            ":4",
+        ),
+        (["why", "--from", "{}", "-n", "other", ""], [], ":4"),
+        (["drain", "--from", "{}", "n1", ""], ["n1", "n2", "n3"], ":4"),
+        (["try", "--from", "{}", "--add", "1", "--like", "n3"], ["n3"], ":4"),
+        (["why", "-o", ""], ["table", "wide", "json"], ":4"),
+        (["try", "--re"], ["--replicas", "--remove"], ":4"),
+        (["try", "-f", ""], [], ":0"),
+        (["save", ""], [], ":0"),
+        (["why", "--proxy", "http://127.0.0.1:1", ""], [], ":1"),
+    ],
+)
+def test_how_a_command_line_may_go_on(
+    poller: Run, cluster: str, words: list[str], offered: list[str], then: str
+) -> None:
+    done = poller("__complete", *(word.format(cluster) for word in words))
+    *found, last = done.out.splitlines()
+    assert (sorted(found), last) == (sorted(offered), then)
+
+
 def test_no_one_answers(poller: Run) -> None:
     done = poller("why", "web", "--proxy", "http://127.0.0.1:1")
     assert done.status == 1

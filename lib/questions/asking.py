@@ -1,5 +1,6 @@
 """What all questions are told on the command line, and how they come to the cluster that they are about."""
 
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -29,7 +30,11 @@ from lib.service.profiles import Asked, profiles_for
 
 MAIN_SCHEDULER = "default-scheduler"
 
-CLUSTER, ASKED, OTHERWISE = "Where the cluster is", "How it is decided and told", "What if it were otherwise"
+CLUSTER, ASKED, OTHERWISE = (
+    "Cluster",
+    "How to decide, and how to answer",
+    "What if the cluster were different",
+)
 """The parts of --help."""
 
 KUBECTL_NAME = "kubectl poller"
@@ -129,7 +134,7 @@ def common_options(
             show_envvar=False,
             rich_help_panel=CLUSTER,
             metavar="",
-            help="Start a kubectl proxy of our own, on a private socket, and end it with us.",
+            help="Start a kubectl proxy on a private socket, and stop it at the end.",
         ),
     ] = False,
     from_file: Annotated[
@@ -139,21 +144,22 @@ def common_options(
             show_envvar=False,
             rich_help_panel=CLUSTER,
             metavar="FILE",
-            help="Ask nobody: the cluster is in this file, by `save` or by kubectl get -o json. "
-            "May be given more than once.",
+            help="Read the cluster from this file, which `save` or kubectl get -o json has written. "
+            "Can be given several times.",
         ),
     ] = None,
     namespace: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--namespace",
             "-n",
             show_envvar=False,
             rich_help_panel=CLUSTER,
             metavar="NAMESPACE",
-            help="Of names without one.",
+            show_default="default; of kubectl poller that of kubectl's context",
+            help="The namespace of names that have none.",
         ),
-    ] = "default",
+    ] = None,
     scheduler_name: Annotated[
         str | None,
         typer.Option(
@@ -162,7 +168,7 @@ def common_options(
             rich_help_panel=ASKED,
             metavar="NAME",
             show_default="the one that the pod names",
-            help="Decide as this scheduler would.",
+            help="Decide as this scheduler does.",
         ),
     ] = None,
     config: Annotated[
@@ -182,7 +188,7 @@ def common_options(
             show_envvar=False,
             rich_help_panel=ASKED,
             metavar="FILE.py",
-            help="A policy of your own, added to the default ones. May be given more than once.",
+            help="Add a policy of your own to the default plugins. Can be given several times.",
         ),
     ] = None,
     seed: Annotated[
@@ -198,13 +204,21 @@ def common_options(
     output: Annotated[
         Output,
         typer.Option(
-            "--output", "-o", show_envvar=False, rich_help_panel=ASKED, help="How much is printed, and how."
+            "--output",
+            "-o",
+            show_envvar=False,
+            rich_help_panel=ASKED,
+            help="wide shows all; json is for programs.",
         ),
     ] = Output.TABLE,
     add: Annotated[
         int,
         typer.Option(
-            min=0, show_envvar=False, rich_help_panel=OTHERWISE, metavar="NUMBER", help="So many nodes more …"
+            min=0,
+            show_envvar=False,
+            rich_help_panel=OTHERWISE,
+            metavar="NUMBER",
+            help="Add this many nodes …",
         ),
     ] = 0,
     like: Annotated[
@@ -213,7 +227,7 @@ def common_options(
             show_envvar=False,
             rich_help_panel=OTHERWISE,
             metavar="NODE",
-            help="… like this one, with its DaemonSets' pods.",
+            help="… like this one, each with the pods of its DaemonSets.",
         ),
     ] = "",
     remove: Annotated[
@@ -222,7 +236,7 @@ def common_options(
             show_envvar=False,
             rich_help_panel=OTHERWISE,
             metavar="NODE",
-            help="Without this node, and its pods. May be repeated.",
+            help="Leave out this node and its pods. Can be given several times.",
         ),
     ] = None,
     label: Annotated[
@@ -231,7 +245,7 @@ def common_options(
             show_envvar=False,
             rich_help_panel=OTHERWISE,
             metavar="NODE:KEY=VALUE",
-            help="With a label on a node; KEY- takes it away. NODE may have * in it. May be repeated.",
+            help="Set a label of a node; KEY- removes it. NODE can have * in it. Can be given several times.",
         ),
     ] = None,
     taint: Annotated[
@@ -240,7 +254,7 @@ def common_options(
             show_envvar=False,
             rich_help_panel=OTHERWISE,
             metavar="NODE:KEY=VALUE:EFFECT",
-            help="With a taint on a node; KEY- takes it away. May be repeated.",
+            help="Add a taint to a node; KEY- removes it. Can be given several times.",
         ),
     ] = None,
 ) -> Common:
@@ -263,11 +277,21 @@ def common_options(
         scheduler_name=scheduler_name,
         config=config,
         plugin=tuple(plugin or ()),
-        namespace=namespace,
+        namespace=namespace or (context_namespace() if by_kubectl and not from_file else "default"),
         seed=seed,
         output=output,
         what_if=WhatIf(add, like, tuple(remove or ()), tuple(label or ()), tuple(taint or ())),
     )
+
+
+def context_namespace() -> str:
+    """The namespace of kubectl's current context."""
+    command = ["kubectl", "config", "view", "--minify", "--output=jsonpath={..namespace}"]
+    try:
+        said = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        said = ""
+    return said.strip() or "default"
 
 
 def complain(command: str, text: str) -> None:

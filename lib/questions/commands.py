@@ -25,7 +25,9 @@ from lib.questions.why import find_pod, why
 
 def ask_why(
     common: Common,
-    pod: Annotated[str, typer.Argument(metavar="POD", help="A pod, waiting or not: NAME or NAMESPACE/NAME.")],
+    pod: Annotated[
+        str, typer.Argument(metavar="POD", help="A pod, with a node or without one: NAME or NAMESPACE/NAME.")
+    ],
 ) -> bool:
     """Why does a pod wait, and what would help? Or why is it where it is?
 
@@ -54,13 +56,18 @@ Manifests = Annotated[
         "-f",
         metavar="FILE",
         show_envvar=False,
-        help="Manifests of pods, or of what makes pods; - is standard input. May be given more than once.",
+        help="Manifests of pods, Deployments and such; - is standard input. Can be given several times.",
     ),
 ]
 
 Replicas = Annotated[
     int | None,
-    typer.Option(min=0, metavar="NUMBER", show_envvar=False, help="So many of each, whatever it says."),
+    typer.Option(
+        min=0,
+        metavar="NUMBER",
+        show_envvar=False,
+        help="Take this many replicas, whatever the manifests say.",
+    ),
 ]
 
 

@@ -18,7 +18,7 @@ from lib.kube.errors import ApiError
 from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.kube.paths import NAMESPACES, NODES, path_of
 from lib.kube.proxy import OwnProxy
-from lib.questions.asking import KUBECTL_NAME, Output
+from lib.questions.asking import KUBECTL_NAME, Output, context_namespace
 from lib.questions.files import read_files
 from lib.questions.text import QuestionError
 from lib.questions.verbs import COMPLETE, VERBS
@@ -94,10 +94,14 @@ class _Asked:
                 return value if equals else "".join(self._words[i + 1 : i + 2])
         return ""
 
+    def _namespace(self) -> str:
+        from_cluster = self._by_kubectl and not self._value("--from")
+        return context_namespace() if from_cluster else "default"
+
     def pods(self, last: str) -> Iterator[str]:
         """The pods of the namespace that is named, in the word or by an option."""
         where, slash, _ = last.rpartition("/")
-        namespace = where if slash else self._value(*TAKE_NAMESPACES) or "default"
+        namespace = where if slash else self._value(*TAKE_NAMESPACES) or self._namespace()
         prefix = f"{namespace}/" if slash else ""
         for pod in self._list(Pod, path_of("pods", namespace)):
             if pod.metadata.namespace == namespace:

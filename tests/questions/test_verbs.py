@@ -253,6 +253,12 @@ def test_configurations_compared(poller: Run, tmp_path: Path) -> None:
     assert "needs two configurations" in poller("compare", *options[:2], "--from", file).err
 
 
+def test_a_file_without_claims_knows_nothing_of_volumes(poller: Run, tmp_path: Path) -> None:
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    file = write(tmp_path / "cluster.json", a_node("n1"), a_pod("web", "1", volumes=volumes))
+    assert "claims can't be seen" in poller("why", "web", "--from", file, "-o", "json").json["message"]
+
+
 def test_what_comes_from_a_cluster_steers_no_terminal(poller: Run, tmp_path: Path) -> None:
     pod = a_pod("web", "1", nodeSelector={"a": "\x1b[31m[red]x\u202e"})
     done = poller("why", "web", "--from", write(tmp_path / "c.json", a_node("n1"), pod))

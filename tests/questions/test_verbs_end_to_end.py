@@ -152,12 +152,14 @@ def test_kubectl_poller_asks_the_cluster_of_kubectl(four_nodes: Cluster, tmp_pat
     for name in ("kubectl-poller", "kubectl_complete-poller"):
         (tmp_path / name).symlink_to(ROOT / "scripts" / name)
     (tmp_path / "kubectl").symlink_to(KUBECTL)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_bytes(four_nodes.kubeconfig.read_bytes())
     path = f"{tmp_path}:{os.environ['PATH']}"
 
     def kubectl(*arguments: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             ["kubectl", *arguments],
-            env={**os.environ, "PATH": path, "KUBECONFIG": str(four_nodes.kubeconfig)},
+            env={**os.environ, "PATH": path, "KUBECONFIG": str(kubeconfig)},
             capture_output=True,
             text=True,
             timeout=180,
@@ -166,7 +168,10 @@ def test_kubectl_poller_asks_the_cluster_of_kubectl(four_nodes: Cluster, tmp_pat
     done = kubectl("poller", "why", "web")
     assert (done.returncode, done.stderr) == (3, "")
     assert done.stdout.startswith("default/web waits: it fits on none of 4 nodes")
-    assert kubectl("poller", "why", "nope").stderr.startswith("kubectl poller why: there is no pod nope")
+    kubectl("config", "set-context", "--current", "--namespace=kube-system")
+    words = "kubectl poller why: there is no pod web in namespace kube-system that hasn't finished"
+    assert kubectl("poller", "why", "web").stderr.startswith(words)
+    kubectl("config", "set-context", "--current", "--namespace=default")
     assert "Usage: kubectl poller" in kubectl("poller").stdout
     for words, candidates in (
         (["why", "w"], ["web"]),

@@ -15,6 +15,7 @@ import typer
 
 from lib.kube.api import Api
 from lib.kube.proxy import OwnProxy
+from lib.kube.source import MAIN_SCHEDULER
 from lib.questions.deciding import Decider
 from lib.questions.files import read_files
 from lib.questions.snapshot import Snapshot, read_cluster
@@ -27,8 +28,6 @@ from lib.service.config import ConfigError, default_config, load_config
 from lib.service.option_types import proxy_address
 from lib.service.policies import PolicyError, load_policies
 from lib.service.profiles import Asked, profiles_for
-
-MAIN_SCHEDULER = "default-scheduler"
 
 CLUSTER, ASKED, OTHERWISE = (
     "Cluster",

@@ -1,6 +1,6 @@
 """What schedulers have said of a pod: its events, and its condition PodScheduled."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -110,8 +110,3 @@ def age(at: datetime, now: datetime) -> str:
         if seconds >= 2 * size:
             return f"{seconds // size}{unit}"
     return f"{seconds}s"
-
-
-def newest(times: Iterable[datetime | None]) -> datetime | None:
-    """The last of some moments."""
-    return max((each for each in times if each), default=None)

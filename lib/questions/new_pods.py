@@ -19,6 +19,7 @@ from lib.kube.objects import (
     Requirement,
 )
 from lib.kube.selectors import untolerated
+from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec
 from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Json, Workload, as_dict, convert
 from lib.questions.new_claims import add_claims, claim_volumes
@@ -28,8 +29,6 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
 from lib.scheduling.volumes.storage import Storage
-
-MAIN_SCHEDULER = "default-scheduler"
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 

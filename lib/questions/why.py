@@ -129,7 +129,8 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
         said_of = {name: details.of(name, each) for name, each in decision.rejected.items()}
         helpless = decision.outcome == Outcome.UNSCHEDULABLE or bool(gated)
         suggestions = suggest(decision, decider) if helpless and not bound_to else []
-    said, events_known = last_said(snapshot, pod), Event in snapshot.objects
+    events_known = Event in snapshot.objects
+    said = last_said(snapshot, pod)
     return Why(pod, decision, profile, bound_to, gated, said_of, suggestions, said, events_known)
 
 

@@ -154,6 +154,9 @@ def test_why_in_words(poller: Run, cluster: str) -> None:
     assert (done.status, done.err) == (3, "")
     lines = [line.strip() for line in done.out.splitlines()]
     assert lines[0] == "default/web waits: it fits on none of 3 nodes"
+    assert (
+        lines[1] == "default-scheduler is to place it."
+    )  # whether it has written events the file doesn't say
     assert "n1: needs cpu 3, 1 of 4 free: default/db has 3" in lines
     assert "-  with n3 uncordoned: n3 fits" in lines
     assert poller("why", "small", "--from", cluster).out.startswith(

@@ -22,6 +22,7 @@ import yaml
 from cluster import PATIENCE, Cluster, RunningPoller, eventually, refusals
 from faults import Fault, FaultyProxy, faulty, lose_answer
 from packaging.requirements import Requirement
+from storage import Volumes, uses
 
 from lib.service.telemetry.report import Report
 from scripts.servers.kubectl import KUBECTL
@@ -387,6 +388,36 @@ class Scene:
         placed = self.a_pod_that_fits(name, **vip)
         return lambda: placed() and self.has_event(victim, "Preempted")
 
+    def a_pod_whose_claim_gets_a_volume(self, name: str) -> Callable[[], bool]:
+        volumes = Volumes(self.cluster)
+        volumes.add_class(name)
+        volumes.add_volume(name, "n1", name)
+        volumes.add_claim(name, name)
+        self.between.add(Fault("PATCH", f"/persistentvolumes/{name}", lose_answer()))
+        placed = self.a_pod_that_fits(name, volumes=uses(name))
+
+        def done() -> bool:
+            if volumes.claim_of(name) == name:
+                volumes.finish(name, name)
+            return placed()
+
+        return done
+
+    def a_pod_whose_volume_is_made(self, name: str) -> Callable[[], bool]:
+        volumes = Volumes(self.cluster)
+        volumes.add_class(name, "example.com/made")
+        volumes.add_claim(name, name)
+        self.between.add(Fault("PATCH", f"/persistentvolumeclaims/{name}", lose_answer()))
+        placed = self.a_pod_that_fits(name, volumes=uses(name))
+        to_make = iter([name])
+
+        def done() -> bool:
+            if volumes.selected_node(name) and (claim := next(to_make, None)):
+                volumes.provision(claim)
+            return placed()
+
+        return done
+
     def a_pod_of_a(self, api_version: str, kind: str) -> Callable[[str], Callable[[], bool]]:
         def make(name: str) -> Callable[[], bool]:
             owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": name, "controller": True}
@@ -417,6 +448,7 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
     """
     with ExitStack() as stack:
         stack.enter_context(deployed(cluster, "poller-b", tmp_path))
+        stack.callback(Volumes(cluster).clear)
         rights = Rights(cluster, manifests(tmp_path))
         folder = stack.enter_context(kubectl_container(cluster, "poller-b", pod_spec, monkeypatch))
         between = stack.enter_context(faulty(f"unix://{folder}/proxy.sock"))
@@ -437,6 +469,8 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
             scene.a_pod_of_a("apps/v1", "StatefulSet"),
             scene.a_pod_of_a("v1", "ReplicationController"),
             scene.a_pod_of_a_pod_group,
+            scene.a_pod_whose_claim_gets_a_volume,
+            scene.a_pod_whose_volume_is_made,
         ):
             play(part, names, rights, poller)
         until = time.monotonic() + PATIENCE

@@ -1,7 +1,7 @@
 """Claims, volumes and what they depend on, listed."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from lib.kube.api import Api
@@ -14,10 +14,13 @@ from lib.kube.store import Store
 
 log = logging.getLogger(__name__)
 
-UNSEEN = "volumes can't be seen: {}"
-"""What is said of pods that need some, then."""
-
 OTHER_CLAIMS_UNSEEN = "volumes of pods of other namespaces are not counted: %s"
+
+
+def unseen(errors: Iterable[ForbiddenError]) -> str:
+    """What is said of pods that need volumes, when some of what is to be known of these can't be seen."""
+    said = "; ".join(map(str, errors))
+    return f"volumes can't be seen: {said}" if said else ""
 
 
 class PolledStorage:
@@ -32,15 +35,15 @@ class PolledStorage:
 
     def list(self) -> Mapping[str, Listing[Any]]:
         """All of it, by path; nothing if a part may not be read."""
-        try:
-            found: dict[str, Listing[Any]] = {CLAIMS: self._claims()}
-            for path, kind in STORAGE.items():
-                found[path] = self._api.list(path, kind)
-        except ForbiddenError as error:
-            self.unseen = UNSEEN.format(error)
-            return {}
-        self.unseen = ""
-        return found
+        found: dict[str, Listing[Any]] = {}
+        errors: list[ForbiddenError] = []
+        for path, kind in [(CLAIMS, None), *STORAGE.items()]:
+            try:
+                found[path] = self._api.list(path, kind) if kind else self._claims()
+            except ForbiddenError as error:
+                errors.append(error)
+        self.unseen = unseen(errors)
+        return {} if errors else found
 
     def _claims(self) -> Listing[PersistentVolumeClaim]:
         """The claims: of all namespaces, if we may see them."""

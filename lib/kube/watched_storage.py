@@ -9,14 +9,14 @@ from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.errors import ForbiddenError
 from lib.kube.paths import CLAIMS, STORAGE, paths_of
-from lib.kube.polled_storage import OTHER_CLAIMS_UNSEEN, UNSEEN
+from lib.kube.polled_storage import OTHER_CLAIMS_UNSEEN, unseen
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.storage import PersistentVolumeClaim, needs_storage
 from lib.kube.store import Store
 
 log = logging.getLogger(__name__)
 
-FORBIDDEN_PAUSE = 5.0
+FORBIDDEN_PAUSE = 1.0
 """Seconds until what may not be watched is tried again: the right may be granted at any time."""
 
 GoOn = Callable[[Iterable[Reflector[Any]]], None]
@@ -33,6 +33,7 @@ class WatchedStorage:
         self._api = api
         self._namespaces = namespaces
         self._lines = lines
+        self._forbidden: dict[str, ForbiddenError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods
         self._claims = [self._reflector(CLAIMS, PersistentVolumeClaim)]
         self._others = [self._reflector(path, kind) for path, kind in STORAGE.items()]
@@ -61,22 +62,26 @@ class WatchedStorage:
         if not self._needed_by:
             return []
         forgotten: list[AnyChange] = []
-        try:
-            try:
-                open_watches(self._claims)
-            except ForbiddenError as error:
-                if not self._namespaces or len(self._claims) != 1 or self._claims[0].path != CLAIMS:
-                    raise
-                log.warning(OTHER_CLAIMS_UNSEEN, error)
-                forgotten += self._claims[0].forget()
-                paths = paths_of("persistentvolumeclaims", self._namespaces)
-                self._claims = [self._reflector(path, PersistentVolumeClaim) for path in paths]
-                open_watches(self._claims)
-            open_watches(self._others)
-            self.unseen = ""
-        except ForbiddenError as error:
-            self.unseen = UNSEEN.format(error)
-            for each in self.reflectors:
-                if each.pause is not None:
-                    each.retry_in(FORBIDDEN_PAUSE)
+        errors = self._open(self._claims, open_watches)
+        if errors and self._namespaces and self._claims[0].path == CLAIMS:
+            log.warning(OTHER_CLAIMS_UNSEEN, errors[0])
+            forgotten += self._claims[0].forget()
+            paths = paths_of("persistentvolumeclaims", self._namespaces)
+            self._claims = [self._reflector(path, PersistentVolumeClaim) for path in paths]
+            errors = self._open(self._claims, open_watches)
+        errors += self._open(self._others, open_watches)
+        self.unseen = unseen(errors)
         return forgotten
+
+    def _open(self, reflectors: Sequence[Reflector[Any]], open_watches: GoOn) -> list[ForbiddenError]:
+        """Have watches opened; why some may not be, as far as it is known now."""
+        for each in reflectors:
+            try:
+                open_watches([each])
+            except ForbiddenError as error:
+                each.retry_in(FORBIDDEN_PAUSE)
+                self._forbidden[each.path] = error
+            else:
+                if each.pause is None:
+                    self._forbidden.pop(each.path, None)
+        return [self._forbidden[each.path] for each in reflectors if each.path in self._forbidden]

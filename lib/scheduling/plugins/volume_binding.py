@@ -97,7 +97,9 @@ class VolumeBinding:
         if not has_claims(pod):
             return SKIP
         storage = cache.storage
-        if why_not := storage.unseen or why_not_usable(pod, storage):
+        if storage.unseen:
+            raise PluginError(storage.unseen)
+        if why_not := why_not_usable(pod, storage):
             return unresolvable(why_not)
         claims = claims_of(pod, storage)
         if claims.immediate:

@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod, Volume
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable, unschedulable
+from lib.scheduling.framework.interface import (
+    SKIP,
+    CycleState,
+    PluginError,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 from lib.scheduling.hints import deleted_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.claims import NOT_FOUND, has_claims
@@ -44,7 +51,7 @@ class VolumeRestrictions:
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find out whether a claim that is for one pod alone is in use."""
         if cache.storage.unseen and has_claims(pod):
-            return unresolvable(cache.storage.unseen)
+            raise PluginError(cache.storage.unseen)
         alone: set[str] = set()
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is None:

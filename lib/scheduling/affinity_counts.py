@@ -92,6 +92,11 @@ class HeldTerms:
                 self._count(node, terms, sign)
 
     @property
+    def affect_scores(self) -> bool:
+        """Whether there are terms by which nodes are scored: required affinity, and preferred terms."""
+        return bool(self._required or self._preferred or self._preferred_anti)
+
+    @property
     def read_namespaces(self) -> bool:
         """Whether one of them selects namespaces by their labels."""
         return self._namespace_selectors > 0
@@ -130,6 +135,9 @@ class _Index:
 
     def __init__(self) -> None:
         self._by_label: dict[Label | None, dict[Hashable, tuple[Term, dict[str, int]]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_label)
 
     def count(self, term: Term, value: str | None, sign: int) -> None:
         label = next(iter(term.selector.match_labels.items()), None) if term.selector else None

@@ -138,12 +138,13 @@ class Cache:
             self.nodes[node_name].add(pod)
 
     def _take_away(self, pod: Pod) -> None:
-        self.assumed.discard(pod_key(pod))
-        self.held.discard(pod_key(pod))
-        self._nominated_before.pop(pod_key(pod), None)
-        if pod_key(pod) not in self._assigned:
+        key = pod_key(pod)
+        self.assumed.discard(key)
+        self.held.discard(key)
+        self._nominated_before.pop(key, None)
+        if key not in self._assigned:
             return
-        old, node_name = self._assigned.pop(pod_key(pod))
+        old, node_name = self._assigned.pop(key)
         self._priorities[old.spec.priority] -= 1
         if not self._priorities[old.spec.priority]:
             del self._priorities[old.spec.priority]
@@ -269,8 +270,11 @@ class ChangedNodes:
     def indexes(self) -> list[int]:
         """The nodes' indexes in `Cache.node_list`, each once."""
         entries = self._cache.journal[self._read :]
+        if not entries:
+            return []
         self._read += len(entries)
-        return [self._cache.node_index[name] for name in dict.fromkeys(node.name for node, _, _ in entries)]
+        node_index = self._cache.node_index
+        return [node_index[name] for name in dict.fromkeys([node.name for node, _, _ in entries])]
 
 
 class PodChanges:

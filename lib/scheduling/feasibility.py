@@ -90,6 +90,7 @@ class Feasibility:
         self._pre_filters = framework.profile.with_point(PreFilterPlugin)
         self._all_filters = results.all_filters()
         self._not_kept = results.not_kept
+        self._not_kept_filters = {each.name for _, each in results.not_kept.filters}
 
     def find(self, decision: Decision, cache: Cache) -> tuple[FeasibleNodes, PluginResults]:
         """The nodes that pass all filters, or enough of them; and the kept results for pods like this one.
@@ -99,7 +100,7 @@ class Feasibility:
         with self._framework.point("PreFilter") as point:
             results = self._results.results_for(decision.pod, cache)
             decision.state = dict(results.state)
-            pre_filtered = self._pre_filter(decision.state, decision.pod, cache, results.pre_filtered)
+            pre_filtered = self._pre_filter(decision.state, decision.pod, cache, results)
             if isinstance(pre_filtered, Rejection):
                 status = pre_filtered.status
                 decision.reason, decision.rejecting_plugin = ", ".join(status.reasons), pre_filtered.plugin
@@ -159,7 +160,7 @@ class Feasibility:
         return FeasibleNodes(indexes=feasible)
 
     def _needs_kept_results_only(self, pod: Pod, cache: Cache, pre_filtered: PreFilterResult) -> bool:
-        filters = any(each.name not in pre_filtered.skipped for _, each in self._not_kept.filters)
+        filters = self._not_kept_filters - pre_filtered.skipped
         return not (filters or pre_filtered.allowed_nodes or cache.nominator.nominated_before(pod))
 
     def _rejections(
@@ -199,7 +200,7 @@ class Feasibility:
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
         state: CycleState = {}
-        result = self._pre_filter(state, pod, cache, {})
+        result = self._pre_filter(state, pod, cache, None)
         if isinstance(result, Rejection):
             return result
         filters = [each for each in self._all_filters if each[1].name not in result.skipped]
@@ -210,19 +211,23 @@ class Feasibility:
         )
 
     def _pre_filter(
-        self, state: CycleState, pod: Pod, cache: Cache, kept: Mapping[str, PreFilterAnswer]
+        self, state: CycleState, pod: Pod, cache: Cache, results: PluginResults | None
     ) -> PreFilterResult | Rejection:
-        """Run PreFilter, but for the plugins whose answers are kept; all answers together."""
-        result = PreFilterResult()
-        for plugin in self._pre_filters:
+        """Run PreFilter, but for the plugins whose answers are kept in `results`; all answers together."""
+        result, plugins = PreFilterResult(), self._pre_filters
+        kept: Mapping[str, PreFilterAnswer] = results.pre_filtered if results else {}
+        if results and results.all_agree:
+            result.skipped.update(results.skipped)
+            plugins = self._not_kept.pre_filters
+        for plugin in plugins:
             name = plugin.name
             answer = kept[name] if name in kept else self._not_kept.pre_filter(plugin, state, pod, cache)
             if answer is None:
                 continue
-            if isinstance(answer, Set):
-                result.allowed_nodes[name] = answer
-            elif answer == SKIP:
+            if answer is SKIP or answer == SKIP:
                 result.skipped.add(name)
+            elif isinstance(answer, Set):
+                result.allowed_nodes[name] = answer
             else:
                 return Rejection(name, answer)
         return result

@@ -29,7 +29,7 @@ def pod_requests(pod: Pod) -> Mapping[str, int]:
 @lru_cache(maxsize=1024)
 def requests_at_least(pod: Pod) -> Mapping[str, int]:
     """What a pod requests, with AT_LEAST for each container that doesn't say."""
-    return _requests(pod, AT_LEAST)
+    return pod_requests(pod) if _all_say(pod) else _requests(pod, AT_LEAST)
 
 
 @lru_cache(maxsize=1024)
@@ -78,6 +78,14 @@ def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
     running |= _pod_level(pod)
     _add(running, pod.spec.overhead)
     return amounts(running)
+
+
+def _all_say(pod: Pod) -> bool:
+    """Whether each container requests what AT_LEAST names, and none may be in the middle of a resize."""
+    if pod.status.container_statuses or pod.status.init_container_statuses:
+        return False
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    return all(AT_LEAST.keys() <= each.resources.requests.keys() for each in containers)
 
 
 def _resizing(pod: Pod) -> dict[str, dict[str, int]]:

@@ -73,7 +73,11 @@ class PluginGroup:
 
     def sign(self, pod: Pod) -> Hashable:
         """A value that is equal for all pods that these plugins can't tell apart."""
-        return tuple([plugin.sign_pod(pod) for plugin in self._framework.each(self.signers)])
+        framework, signatures = self._framework, []
+        for plugin in self.signers:
+            framework.running = plugin
+            signatures.append(plugin.sign_pod(pod))
+        return tuple(signatures)
 
     def pre_filter(
         self, plugin: PreFilterPlugin, state: CycleState, pod: Pod, cache: Cache
@@ -81,17 +85,21 @@ class PluginGroup:
         """Run PreFilter. BadAnswerError when it returns something else."""
         self._framework.running = plugin
         answer = plugin.pre_filter(state, pod, cache)
+        if answer is None or answer is SKIP:  # most; isinstance of an abstract class takes long
+            return answer
         return answer if isinstance(answer, Set) else checked(answer)
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> set[str]:
         """Run PreScore; the names of the plugins that skip. BadAnswerError when one rejects."""
-        skipped = set()
-        for plugin in self._framework.each(self.pre_scorers):
+        framework, skipped = self._framework, set()
+        for plugin in self.pre_scorers:
+            framework.running = plugin
             status = checked(plugin.pre_score(state, pod, cache, nodes))
-            if status and status != SKIP:
+            if status is None:
+                continue
+            if status is not SKIP and status != SKIP:
                 raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
-            if status:
-                skipped.add(plugin.name)
+            skipped.add(plugin.name)
         return skipped
 
     def first_rejections(
@@ -153,9 +161,10 @@ class PluginResults:
 
     base: the results of another group for the same pods; they are part of these. Nodes go by their index in
     `Cache.node_list`. state: what the plugins keep in the CycleState. pre_filtered: the answers of PreFilter
-    by plugin. rejections: by the first filter that rejects a node, None where all let it pass. totals: sums
-    of weighted scores that need no normalizing. scores: by plugin, an unweighted score for each node that
-    has a total. seen_scores: all scores ever given by a plugin that normalizes.
+    by plugin. skipped: the plugins that answered SKIP. all_agree: whether none of them rejected the pod or
+    named the only nodes that it allows. rejections: by the first filter that rejects a node, None where all
+    let it pass. totals: sums of weighted scores that need no normalizing. scores: by plugin, an unweighted
+    score for each node that has a total. seen_scores: all scores ever given by a plugin that normalizes.
     """
 
     def __init__(self, group: PluginGroup, pod: Pod, cache: Cache, base: "PluginResults | None") -> None:
@@ -164,6 +173,8 @@ class PluginResults:
         self.pre_filtered: dict[str, PreFilterAnswer] = dict(base.pre_filtered) if base else {}
         for plugin in group.pre_filters:
             self.pre_filtered[plugin.name] = group.pre_filter(plugin, self.state, pod, cache)
+        self.skipped = {name for name, answer in self.pre_filtered.items() if answer == SKIP}
+        self.all_agree = all(answer is None or answer == SKIP for answer in self.pre_filtered.values())
         self._filters = [each for each in group.filters if self.pre_filtered.get(each[1].name) != SKIP]
         count = len(cache.node_list)
         self.rejections: list[Rejection | None] = [NOT_EVALUATED] * count
@@ -228,6 +239,8 @@ class PluginResults:
     def catch_up(self) -> None:
         """Evaluate the nodes again whose pods have changed since the last time."""
         indexes = self._changed.indexes()
+        if not indexes:
+            return
         evaluated = [i for i in indexes if self.rejections[i] is not NOT_EVALUATED]
         scored = [i for i in indexes if self.totals[i] != NOT_SCORED]
         for i in indexes:  # all of them first: a plugin may fail on one
@@ -258,15 +271,13 @@ class ResultCache:
             self._results.clear()
         of_nodes = self._of_nodes.sign(pod)
         base = self._keep(of_nodes, self._of_nodes, pod, cache, None)
-        return self._keep((of_nodes, self._of_pods.sign(pod)), self._of_pods, pod, cache, base)
+        return self._keep((base, self._of_pods.sign(pod)), self._of_pods, pod, cache, base)
 
     def _keep(
         self, signature: Hashable, group: PluginGroup, pod: Pod, cache: Cache, base: PluginResults | None
     ) -> PluginResults:
-        results = self._results.get(signature)
-        if results is None:
-            results = self._results[signature] = PluginResults(group, pod, cache, base)
-            if len(self._results) > MAX_SIGNATURES:
-                self._results.popitem(last=False)
-        self._results.move_to_end(signature)
+        results = self._results.pop(signature, None) or PluginResults(group, pod, cache, base)
+        self._results[signature] = results  # as the one that was used last
+        if len(self._results) > MAX_SIGNATURES:
+            self._results.popitem(last=False)
         return results

@@ -12,6 +12,7 @@ from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import FeasibleNodes
 from lib.scheduling.framework.interface import NormalizeScorePlugin, ScorePlugin, SignPlugin
 from lib.scheduling.framework.runtime import Framework
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.result_cache import NOT_SCORED, PluginGroup, PluginResults, check_scores
 
@@ -74,7 +75,7 @@ class Scoring:
             decision.state = {**results.state, **decision.state}
             skipped = self._not_kept.pre_score(decision.state, decision.pod, cache, nodes)
         with self._framework.point("Score"):
-            scores = self._run_plugins(decision, cache, feasible, results, skipped)
+            scores = self._run_plugins(decision, cache, feasible, nodes, results, skipped)
         for extender, by_node in self._extenders.prioritize(decision.pod, nodes).items():
             scores.add(extender, [by_node.get(node.name, 0) for node in nodes])
         return scores
@@ -84,10 +85,11 @@ class Scoring:
         decision: Decision,
         cache: Cache,
         feasible: FeasibleNodes,
+        nodes: list[NodeInfo],
         results: PluginResults,
         skipped: set[str],
     ) -> Scores:
-        state, pod, nodes = decision.state, decision.pod, feasible.of(cache.node_list)
+        state, pod = decision.state, decision.pod
         totals = feasible.of(results.totals)
         if NOT_SCORED in totals:
             results.find_totals(feasible.indexes(len(cache.node_list)))

@@ -93,8 +93,8 @@ class PluginError(Exception):
 
 def checked(answer: Status | None) -> Status | None:
     """The answer of a plugin. BadAnswerError if it is neither None nor a Status with a code and reasons."""
-    if answer is None:
-        return None
+    if answer is None or answer is SKIP:
+        return answer
     if not isinstance(answer, Status):
         raise BadAnswerError(f"{short(answer)} is neither None nor a Status")
     if not isinstance(answer.code, Code) or not isinstance(answer.reasons, tuple | list):

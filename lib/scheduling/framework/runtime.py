@@ -61,7 +61,7 @@ Record = Callable[[str, str, float], None]
 
 
 class Point:
-    """One run of an extension point. As a context manager it takes the time and records it.
+    """An extension point. As a context manager it takes the time of one run and records it.
 
     status: how it ends: SUCCESS, the value of a Code, or ERROR, which any exception sets. recorded: set it
     to False if somebody else records this run.
@@ -71,9 +71,9 @@ class Point:
 
     def __init__(self, name: str, clock: Clock, record: Record) -> None:
         self._name, self._clock, self._record = name, clock, record
-        self.status, self.recorded = SUCCESS, True
 
     def __enter__(self) -> "Point":
+        self.status, self.recorded = SUCCESS, True
         self.began = self._clock()
         return self
 
@@ -99,6 +99,7 @@ class Framework:
     ) -> None:
         self.profile, self.clock, self._record = profile, clock, record
         self.running: Plugin | None = None
+        self._points: dict[str, Point] = {}
         self._post_filter = profile.with_point(PostFilterPlugin)
         self._reserve = profile.with_point(ReservePlugin)
         self._unreserve = profile.with_point(UnreservePlugin)[::-1]
@@ -108,9 +109,12 @@ class Framework:
         self._post_bind = profile.with_point(PostBindPlugin)
 
     def point(self, name: str) -> Point:
-        """A context that takes the time of an extension point, such as "Filter"."""
+        """A context that takes the time of an extension point, such as "Filter"; one at a time of a name."""
         self.running = None
-        return Point(name, self.clock, self._record)
+        point = self._points.get(name)
+        if point is None:
+            point = self._points[name] = Point(name, self.clock, self._record)
+        return point
 
     def each(self, plugins: Iterable[P]) -> Iterator[P]:
         """The plugins in order. The one that was yielded last counts as running."""

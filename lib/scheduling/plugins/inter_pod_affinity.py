@@ -124,12 +124,14 @@ class InterPodAffinity:
         has_wishes = bool(own.preferred or own.preferred_anti)
         if self.ignore_preferred_terms_of_existing_pods and not has_wishes:
             return SKIP
+        held = held_terms(cache)
+        if not has_wishes and not held.affect_scores:
+            return SKIP
         worth: list[_Worth] = []
         for terms, sign in ((own.preferred, 1), (own.preferred_anti, -1)):
             for term in terms:
                 (counts,) = meant_pods(cache, [term])
                 worth.append((term.topology_key, counts, sign * term.weight))
-        held = held_terms(cache)
         if hard := self.hard_pod_affinity_weight:
             worth += [(term.topology_key, counts, hard) for term, counts in held.required(pod)]
         worth += [(term.topology_key, counts, term.weight) for term, counts in held.preferred(pod)]

@@ -52,11 +52,10 @@ class NodeDeclaredFeatures:
 def required_features(pod: Pod) -> frozenset[str]:
     """The names of the features that a pod needs."""
     required = set()
-    containers = [*pod.spec.containers, *pod.spec.init_containers]
-    if any(
-        rule.action == "RestartAllContainers" for each in containers for rule in each.restart_policy_rules
-    ):
-        required.add(RESTART_ALL_CONTAINERS)
+    for container in (*pod.spec.containers, *pod.spec.init_containers):
+        for rule in container.restart_policy_rules:
+            if rule.action == "RestartAllContainers":
+                required.add(RESTART_ALL_CONTAINERS)
     if pod.spec.host_network and pod.spec.host_users is False:
         required.add(USER_NAMESPACES_HOST_NETWORK)
     return frozenset(required)

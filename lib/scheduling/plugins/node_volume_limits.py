@@ -59,7 +59,8 @@ class NodeVolumeLimits:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """A pod without any such volumes fits everywhere."""
-        if not any(claim_name(pod, volume) or plugin_of(volume) for volume in pod.spec.volumes):
+        volumes = pod.spec.volumes
+        if not volumes or not any(claim_name(pod, volume) or plugin_of(volume) for volume in volumes):
             return SKIP
         state[self.name] = cache.storage
         return None

@@ -210,13 +210,15 @@ class PodTopologySpread:
         """The pod's constraints, or the default ones, of one sort."""
         own = pod.spec.topology_spread_constraints
         wanted = [each for each in own or self.default_constraints if each.when_unsatisfiable == action]
+        if not wanted:
+            return []
         if own:
             labels = pod.metadata.labels
             return [
                 _Constraint(each, with_label_keys(each.label_selector, labels, each.match_label_keys))
                 for each in wanted
             ]
-        selector = cache.workloads.selector_for(pod) if wanted else None
+        selector = cache.workloads.selector_for(pod)
         return [_Constraint(each, selector) for each in wanted] if selector else []
 
 

@@ -50,6 +50,8 @@ class VolumeRestrictions:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find out whether a claim that is for one pod alone is in use."""
+        if not pod.spec.volumes:
+            return SKIP
         if cache.storage.unseen and has_claims(pod):
             raise PluginError(cache.storage.unseen)
         alone: set[str] = set()

@@ -46,6 +46,8 @@ class VolumeZone:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find out where the volumes of the pod are that it names through claims."""
+        if not pod.spec.volumes:
+            return SKIP
         topologies: list[Topology] = []
         for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is None:

@@ -42,7 +42,8 @@ def claim_names(pod: Pod) -> Iterator[ClaimName]:
 
 def has_claims(pod: Pod) -> bool:
     """Whether a volume of a pod is a claim."""
-    return any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
+    volumes = pod.spec.volumes
+    return bool(volumes) and any(each.persistent_volume_claim or each.ephemeral for each in volumes)
 
 
 def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:

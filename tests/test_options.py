@@ -89,9 +89,9 @@ def test_help_can_be_read_at_80_columns_and_in_a_pipe() -> None:
     assert "--bind-workers from POLLER_BIND_WORKERS" in said.replace("\n  ", " ")
 
 
-def test_readme_shows_the_help() -> None:
+def test_the_page_on_options_shows_the_help() -> None:
     said = poller("--help", COLUMNS="80").stdout
-    assert said in (ROOT / "README.md").read_text(), "put the output of COLUMNS=80 poller.py --help there"
+    assert said in (ROOT / "lib/service/README.md").read_text(), "put COLUMNS=80 poller.py --help there"
 
 
 def test_the_version_stands_in_one_place(capsys: pytest.CaptureFixture[str]) -> None:

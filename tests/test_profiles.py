@@ -384,7 +384,7 @@ def test_pods_are_placed_by_the_profile_that_they_name(cluster: RunningCluster) 
 
 
 def test_the_example_of_the_readme_is_served(tmp_path: Path) -> None:
-    (example,) = re.findall("```yaml\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    (example,) = re.findall("```yaml\n(.*?)```", (ROOT / "lib/service/README.md").read_text(), re.DOTALL)
     mine, packing = served(tmp_path, *yaml.safe_load(example)["profiles"])
     assert mine.scheduler_name == "my-scheduler"
     assert at(packing, "score")[0] == "NodeResourcesFit"

@@ -1,0 +1,51 @@
+"""What the documents point to is there: files, pictures, and the functions of the walk."""
+
+import ast
+import re
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from scripts.servers.process import ROOT
+
+FOLDERS = ("lib", "scripts", "tests")
+DOCUMENTS = [ROOT / "README.md", *sorted(chain(*((ROOT / each).rglob("*.md") for each in FOLDERS)))]
+
+LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)|(?:src|srcset)=\"([^\"]+)\"")
+
+MAX_HOPS, MAX_FILES = 25, 12
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: str(each.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    targets = [target for target in chain(*LINK.findall(text)) if target]
+    gone = [each for each in targets if ":" not in each and not (document.parent / each).exists()]
+    assert gone == []
+
+
+def test_each_page_is_linked_once() -> None:
+    links = re.findall(r"\]\(([^)]+/README\.md)\)", (ROOT / "README.md").read_text())
+    assert sorted(links) == sorted(set(links))
+    here = {str(each.relative_to(ROOT)) for each in DOCUMENTS if each.name == "README.md"}
+    assert set(links) == here - {"README.md"}
+
+
+def test_the_walk_is_short_and_leads_through_functions_that_there_are() -> None:
+    walk = (ROOT / "README.md").read_text().split("## One pod, from poll to event\n")[1].split("\n## ")[0]
+    hops = re.findall(r"\[`([\w.]+)`\]\(([\w./]+)\)", walk)
+    assert walk.count("](") == len(hops) <= MAX_HOPS
+    assert len({file for _, file in hops}) <= MAX_FILES
+    assert [hop for hop in hops if hop[0] not in defined_in(ROOT / hop[1])] == []
+
+
+def defined_in(file: Path) -> set[str]:
+    """The functions of a file by name, and the methods as Class.method."""
+    names = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)}
+    return names

@@ -40,6 +40,12 @@ def test_the_walk_is_short_and_leads_through_functions_that_there_are() -> None:
     assert [hop for hop in hops if hop[0] not in defined_in(ROOT / hop[1])] == []
 
 
+def test_pictures_are_small_files() -> None:
+    sizes = {each.name: each.stat().st_size for each in (ROOT / "scripts/pictures").glob("*.png")}
+    assert sizes
+    assert max(sizes.values()) < 150_000, sizes
+
+
 def defined_in(file: Path) -> set[str]:
     """The functions of a file by name, and the methods as Class.method."""
     names = set()

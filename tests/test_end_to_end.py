@@ -9,6 +9,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from cluster import NEVER, Cluster, eventually
 from faults import faulty
@@ -308,6 +309,27 @@ def test_its_proxy_ends_with_it_even_if_it_is_killed(cluster: Cluster) -> None:
         eventually(lambda: proxies(socket))
         poller.stop(signal.SIGKILL)
         eventually(lambda: proxies(socket) == [])
+
+
+def test_a_proxy_that_serves_the_page_comes_back_at_the_same_address(cluster: Cluster) -> None:
+    path = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
+    with cluster.running_poller("--start-proxy", "--ui", **path) as poller:
+        poller.says("the page is at ", within=60)
+        (address,) = re.findall(r"the page is at (\S+/ui/): ", poller.said)
+        assert page_at(address)
+        children = ["pgrep", "--parent", str(poller.process.pid), "kubectl"]
+        proxy = subprocess.run(children, capture_output=True, text=True, check=True).stdout.strip()
+        subprocess.run(["kill", "-9", proxy], check=True)
+        poller.says("starting it again", within=60)
+        eventually(lambda: page_at(address), within=60)
+
+
+def page_at(address: str) -> bool:
+    """Whether the page is served at an address."""
+    try:
+        return "<title>poller: pods and nodes, live</title>" in httpx.get(address, trust_env=False).text
+    except httpx.TransportError:
+        return False
 
 
 def proxies(socket: str) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import Cluster, eventually
+from faults import Fault, answer, faulty
 from storage import Volumes, uses
 
 WITHIN = 60
@@ -135,6 +136,20 @@ def test_what_a_killed_poller_leaves_the_next_one_finishes(
             node = volumes.selected_node("data")
             volumes.provision("data")
             poller.says(f"default/web is bound to {node}", WITHIN)
+
+
+@WATCHING
+def test_nothing_of_volumes_is_read_while_no_pod_needs_it(cluster: Cluster, options: list[str]) -> None:
+    cluster.add_node("n1")
+    cluster.add_pod("web", volumes=[{"name": "scratch", "emptyDir": {}}])
+    no_business = answer(500, "nobody asked for volumes")
+    about_volumes = Fault("GET", r"/persistentvolume|/storage\.k8s\.io/", no_business, times=1000)
+    with (
+        faulty(cluster.proxy, about_volumes) as between,
+        cluster.running_poller(*options, proxy=between.url) as poller,
+    ):
+        poller.says("default/web is bound to n1", WITHIN)
+        assert "volumes" not in poller.said
 
 
 @WATCHING

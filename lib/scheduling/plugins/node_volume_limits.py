@@ -4,6 +4,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 """
 
 from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
@@ -62,32 +63,81 @@ class NodeVolumeLimits:
         volumes = pod.spec.volumes
         if not volumes or not any(claim_name(pod, volume) or plugin_of(volume) for volume in volumes):
             return SKIP
-        state[self.name] = cache.storage
+        state[self.name] = NewVolumes(pod, cache.storage)
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that can't take as many volumes as the pod brings."""
-        storage: Storage = state[self.name]
-        csi_node = storage.csi_nodes.get(node.name)
+        kept: NewVolumes = state[self.name]
+        storage = kept.storage
         try:
-            new = _attachable(pod, storage, csi_node, is_new=True)
-            limits = _limits(csi_node)
-            if not new or not limits:
-                return None
-            attached = set[Attachable]()
-            for other in node.pods:
-                attached |= _attachable(other, storage, csi_node)
+            new = kept.on(storage.csi_nodes.get(node.name))
+            attached = _attached(node, storage) if new else None
         except _NotFoundError as error:
             return unresolvable(str(error))
         except _NotOwnerError as error:
             raise PluginError(f'running "{self.name}" filter plugin: {error}') from error
-        new -= attached
-        count = Counter(driver for driver, _ in attached | _volume_attachments(node.name, storage))
-        wanted = Counter(driver for driver, _ in new)
-        exceeded = (
-            count[driver] + more > limits[driver] for driver, more in wanted.items() if driver in limits
-        )
-        return TOO_MANY if any(exceeded) else None
+        if not attached or not attached.limits:
+            return None
+        wanted: dict[str, int] = {}
+        for volume in new:
+            if volume not in attached.by_pods:
+                wanted[volume[0]] = wanted.get(volume[0], 0) + 1
+        for driver, more in wanted.items():
+            if driver in attached.limits and attached.counts[driver] + more > attached.limits[driver]:
+                return TOO_MANY
+        return None
+
+
+class NewVolumes:
+    """What the pod to be placed brings; it depends on a node only in whether that has a CSINode."""
+
+    def __init__(self, pod: Pod, storage: Storage) -> None:
+        self.storage = storage
+        self._pod = pod
+        self._found: dict[bool, set[Attachable]] = {}
+
+    def on(self, csi_node: CSINode | None) -> set[Attachable]:
+        """What it brings to a node. _NotFoundError or _NotOwnerError when a claim of its is no good."""
+        if (has_csi_node := csi_node is not None) not in self._found:
+            self._found[has_csi_node] = _attachable(self._pod, self.storage, csi_node, is_new=True)
+        return self._found[has_csi_node]
+
+
+@dataclass(frozen=True)
+class Attached:
+    """What drivers attach to a node, as long as its pods, and all that is known of volumes, are the same.
+
+    limits: how many, by driver. by_pods: volumes that pods use. counts: of these and of VolumeAttachments.
+    """
+
+    pods: list[Pod]
+    pod_count: int
+    version: int
+    limits: Mapping[str, int]
+    by_pods: Set[Attachable]
+    counts: Counter[str]
+
+
+def _attached(node: NodeInfo, storage: Storage) -> Attached:
+    """What drivers attach to a node; kept from pod to pod. A node without limits isn't looked into."""
+    kept: Attached | None = storage.attached.get(node.name)
+    if (
+        kept
+        and kept.version == storage.version
+        and kept.pods is node.pods  # pods are added to this list; when one is removed, there is another
+        and kept.pod_count == len(node.pods)
+    ):
+        return kept
+    csi_node = storage.csi_nodes.get(node.name)
+    limits = _limits(csi_node)
+    by_pods = set[Attachable]()
+    for other in node.pods if limits else ():
+        by_pods |= _attachable(other, storage, csi_node)
+    counts = Counter(driver for driver, _ in by_pods | _volume_attachments(node.name, storage))
+    found = Attached(node.pods, len(node.pods), storage.version, limits, by_pods, counts)
+    storage.attached[node.name] = found
+    return found
 
 
 def _limits(csi_node: CSINode | None) -> dict[str, int]:

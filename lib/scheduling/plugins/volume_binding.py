@@ -26,6 +26,7 @@ from lib.scheduling.volumes.binder import (
     PodClaims,
     PodVolumes,
     assume_pod_volumes,
+    can_be_used_everywhere,
     check_bindings,
     claims_of,
     find_pod_volumes,
@@ -104,6 +105,8 @@ class VolumeBinding:
         claims = claims_of(pod, storage)
         if claims.immediate:
             return unresolvable(UNBOUND_IMMEDIATE)
+        if not claims.delayed and can_be_used_everywhere(claims.bound, storage):
+            return SKIP
         state[self.name] = VolumesState(cache, claims)
         return None
 

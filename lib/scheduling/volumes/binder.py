@@ -114,6 +114,14 @@ ORDER = (AFFINITY, NO_VOLUMES, NO_SPACE, NO_SUCH_VOLUMES)
 """In which order reasons are given."""
 
 
+def can_be_used_everywhere(bound: list[PersistentVolumeClaim], storage: Storage) -> bool:
+    """Whether the volumes of bound claims are there, and none says from which nodes it can be reached."""
+    volumes = (storage.volumes.get(claim.spec.volume_name) for claim in bound)
+    return all(
+        volume and volume.required_nodes is None and plugin_of(volume.spec) is None for volume in volumes
+    )
+
+
 def _why_not_bound(
     bound: list[PersistentVolumeClaim], node_name: str, labels: Mapping[str, str], storage: Storage
 ) -> list[str]:

@@ -5,7 +5,7 @@ Source: pkg/scheduler/util/assumecache/assume_cache.go
 
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lib.kube.objects import ObjectMeta
 from lib.kube.storage import (
@@ -79,6 +79,7 @@ class Storage:
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
         self.version = 0
         self.unseen = ""
+        self.attached: dict[str, Any] = {}  # by node: what NodeVolumeLimits keeps of it
         self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
         self.volumes = AssumeCache[PersistentVolume]()  # by name
         self.classes: dict[str, StorageClass] = {}

@@ -1,0 +1,190 @@
+"""VolumeBinding: which volume a claim gets on a node, and what keeps a pod off it."""
+
+from typing import Any
+
+import pytest
+from objects import node, pod, read
+
+from lib.kube.changes import Change, Kind
+from lib.kube.objects import Pod
+from lib.kube.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, StorageObject
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import CycleState, Status
+from lib.scheduling.plugins.volume_binding import VolumeBinding
+from lib.scheduling.volumes.storage import AssumeCache, Storage
+
+HOSTNAME = "kubernetes.io/hostname"
+NO_VOLUMES = "node(s) didn't find available persistent volumes to bind"
+
+
+def volume(name: str, size: str = "1Gi", on: str = "", claim: str = "", **spec: Any) -> PersistentVolume:
+    """A free volume of the class local; on: a node; claim: for which it is kept."""
+    whole: dict[str, Any] = {
+        "capacity": {"storage": size},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        **spec,
+    }
+    if on:
+        term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [on]}]}
+        whole["nodeAffinity"] = {"required": {"nodeSelectorTerms": [term]}}
+    if claim:
+        whole["claimRef"] = {"namespace": "default", "name": claim}
+    labels = {"name": name}
+    body = {"metadata": {"name": name, "labels": labels}, "spec": whole, "status": {"phase": "Available"}}
+    found: PersistentVolume = read(PersistentVolume, body)
+    return found
+
+
+def claim(name: str = "data", size: str = "1Gi", version: str = "1", **spec: Any) -> PersistentVolumeClaim:
+    wanted = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "local",
+        "resources": {"requests": {"storage": size}},
+        **spec,
+    }
+    names = {"namespace": "default", "name": name, "uid": f"uid-of-{name}", "resourceVersion": version}
+    found: PersistentVolumeClaim = read(PersistentVolumeClaim, {"metadata": names, "spec": wanted})
+    return found
+
+
+def storage_class(provisioner: str = "kubernetes.io/no-provisioner", **more: Any) -> StorageClass:
+    body = {
+        "metadata": {"name": "local"},
+        "provisioner": provisioner,
+        "volumeBindingMode": "WaitForFirstConsumer",
+        **more,
+    }
+    found: StorageClass = read(StorageClass, body)
+    return found
+
+
+def user(*claims: str, name: str = "web") -> Pod:
+    """A pod that uses these claims."""
+    return pod(
+        name, volumes=[{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+    )
+
+
+def cluster(*objects: StorageObject) -> Cache:
+    """The nodes n1 and n2, and these volumes and such."""
+    cache = Cache(node(name, {HOSTNAME: name}) for name in ("n1", "n2"))
+    cache.storage = Storage(objects)
+    return cache
+
+
+def matches(cache: Cache, web: Pod) -> dict[str, dict[str, str] | tuple[str, ...]]:
+    """By node, the volume of each claim; or why the pod can't run there."""
+    plugin, state = VolumeBinding(), CycleState()
+    assert plugin.pre_filter(state, web, cache) is None
+    found: dict[str, dict[str, str] | tuple[str, ...]] = {}
+    for name, info in cache.nodes.items():
+        if status := plugin.filter(state, web, info):
+            found[name] = status.reasons
+        else:
+            static = state[plugin.name].by_node[name].static
+            found[name] = {bound.metadata.name: to.metadata.name for bound, to in static}
+    return found
+
+
+@pytest.mark.parametrize(
+    ("volumes", "wanted", "gets"),
+    [
+        ([volume("large", "9Gi"), volume("small", "2Gi")], claim(), "small"),
+        ([volume("small", "500Mi"), volume("large", "9Gi")], claim(), "large"),
+        ([volume("other", storageClassName="other")], claim(), None),
+        ([volume("block", volumeMode="Block")], claim(), None),
+        ([volume("read", accessModes=["ReadOnlyMany"])], claim(), None),
+        ([volume("a"), volume("b")], claim(selector={"matchLabels": {"name": "b"}}), "b"),
+        ([volume("free"), volume("kept", "9Gi", claim="data")], claim(), "kept"),
+        ([volume("kept", claim="other")], claim(), None),
+        ([volume("far", on="n2")], claim(), None),
+        # Where the volume that is kept for a claim can't be reached, it gets no other.
+        ([volume("free"), volume("kept", on="n2", claim="data")], claim(), None),
+    ],
+)
+def test_the_volume_that_a_claim_gets(
+    volumes: list[PersistentVolume], wanted: PersistentVolumeClaim, gets: str | None
+) -> None:
+    found = matches(cluster(storage_class(), wanted, *volumes), user("data"))["n1"]
+    assert found == ({"data": gets} if gets else (NO_VOLUMES,))
+
+
+def test_claims_of_a_pod_get_a_volume_each_the_smallest_first() -> None:
+    objects = [claim("large", "5Gi"), claim("small", "1Gi"), volume("a", "5Gi"), volume("b", "8Gi")]
+    found = matches(cluster(storage_class(), *objects), user("large", "small"))
+    assert found["n1"] == {"small": "a", "large": "b"}
+
+
+@pytest.mark.parametrize(
+    ("made_by", "rejected"),
+    [
+        (storage_class("example.com/made"), {}),
+        (storage_class(), {"n1": (NO_VOLUMES,), "n2": (NO_VOLUMES,)}),
+        (
+            storage_class(
+                "example.com/made",
+                allowedTopologies=[{"matchLabelExpressions": [{"key": HOSTNAME, "values": ["n1"]}]}],
+            ),
+            {"n2": (NO_VOLUMES,)},
+        ),
+    ],
+)
+def test_where_a_volume_can_be_made(made_by: StorageClass, rejected: dict[str, tuple[str, ...]]) -> None:
+    assert matches(cluster(made_by, claim()), user("data")) == {"n1": {}, "n2": {}} | rejected
+
+
+@pytest.mark.parametrize(
+    ("objects", "said"),
+    [
+        ([], 'persistentvolumeclaim "data" not found'),
+        ([claim(storageClassName="")], "pod has unbound immediate PersistentVolumeClaims"),
+        ([claim(), storage_class(volumeBindingMode="Immediate")], "pod has unbound immediate "),
+    ],
+)
+def test_a_claim_that_is_no_good_anywhere(objects: list[StorageObject], said: str) -> None:
+    status = VolumeBinding().pre_filter({}, user("data"), cluster(*objects))
+    assert isinstance(status, Status)
+    assert status.reasons[0].startswith(said)
+
+
+def test_what_is_reserved_for_a_pod_no_other_gets_until_it_is_given_back() -> None:
+    plugin, state = VolumeBinding(), CycleState()
+    objects = [storage_class(), claim("one"), claim("two"), volume("disk", on="n1")]
+    cache, web = cluster(*objects), user("one")
+    plugin.pre_filter(state, web, cache)
+    plugin.filter(state, web, cache.nodes["n1"])
+    plugin.reserve(state, web, "n1")
+    assert matches(cache, user("two", name="other"))["n1"] == (NO_VOLUMES,)
+    plugin.unreserve(state, web, "n1")
+    assert matches(cache, user("two", name="other"))["n1"] == {"two": "disk"}
+
+
+def test_what_is_assumed_holds_until_the_api_server_shows_as_much() -> None:
+    cache = AssumeCache[PersistentVolumeClaim]()
+    cache.put(claim(version="5"))
+    cache.assume(claim(version="8", volumeName="disk"))  # as our write was answered
+    cache.put(claim(version="7"))  # a stale event, from before that
+    found = cache.get("default/data")
+    assert found
+    assert found.spec.volume_name == "disk"
+    cache.put(claim(version="9"))
+    assert not cache.is_assumed("default/data")
+
+
+@pytest.mark.parametrize(
+    ("change", "helps"),
+    [
+        (Change(Kind.ADDED, claim()), True),
+        (Change(Kind.ADDED, claim("other")), False),
+        (Change(Kind.DELETED, claim(), claim()), False),
+        (Change(Kind.ADDED, volume("disk")), True),
+        (Change(Kind.ADDED, storage_class()), True),
+        (Change(Kind.MODIFIED, storage_class(), storage_class()), False),
+        (Change(Kind.ADDED, node("n3")), True),
+        (Change(Kind.MODIFIED, node("n1"), node("n1")), False),
+        (Change(Kind.ADDED, pod("other", nodeName="n1")), False),
+    ],
+)
+def test_what_helps_a_pod_that_it_rejected(change: Any, helps: bool) -> None:
+    assert VolumeBinding().queueing_hint(user("data"), change) is helps

@@ -28,6 +28,13 @@ KINDS = {
     "statefulsets": "StatefulSet",
     "replicationcontrollers": "ReplicationController",
     "podgroups": "PodGroup",
+    "persistentvolumeclaims": "PersistentVolumeClaim",
+    "persistentvolumes": "PersistentVolume",
+    "storageclasses": "StorageClass",
+    "csinodes": "CSINode",
+    "csidrivers": "CSIDriver",
+    "csistoragecapacities": "CSIStorageCapacity",
+    "volumeattachments": "VolumeAttachment",
     "leases": "Lease",
 }
 

@@ -65,7 +65,7 @@ def test_pods_that_need_not_be_tried_cost_one_list_a_tick(cluster: Cluster) -> N
         faulty(cluster.proxy, noting) as between,
         cluster.running_poller(*arguments, proxy=between.url) as poller,
     ):
-        poller.says("queue: {'unschedulable': 100}")
+        poller.says("queue: 100 unschedulable")
         eventually(lambda: len(cluster.events("FailedScheduling")) == 100)
         eventually(lambda: all("conditions" in each["status"] for each in cluster.pods().values()))
         written = len(versions)
@@ -94,7 +94,7 @@ def test_the_queue_is_shown_when_asked_for(cluster: Cluster) -> None:
             return "queue: 0 active, 0 backoff, 1 unschedulable, 0 waiting" in poller.said
 
         eventually(shows_it)
-        poller.says("tried 1 times: default/big (unschedulable): 0/1 nodes are available: 1 Insu")
+        poller.says("tried once: default/big (unschedulable): 0/1 nodes are available: 1 Insu")
 
 
 def test_a_binding_that_fails_is_tried_again_after_a_backoff(cluster: Cluster) -> None:

@@ -126,3 +126,14 @@ def test_a_dry_run_forgets_pods_that_are_deleted(one_place: Cluster) -> None:
         one_place.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
         one_place.add_pod("next")
         poller.says("default/next would be assigned to n1")
+
+
+def test_a_binding_that_a_status_says_has_failed_was_not_made(one_place: Cluster) -> None:
+    """Such as a webhook or a proxy may answer: the HTTP status says 201, its body says Failure."""
+    with faulty(one_place.proxy, Fault("POST", "/binding$", answer(201, REFUSED), ALWAYS)) as between:
+        done = one_place.poller(proxy=between.url)
+    assert done.returncode == 3, done.stderr
+    assert "default/web: binding failed: POST" in done.stderr
+    assert "is bound to" not in done.stderr
+    assert one_place.placement() == {"web": None}
+    assert one_place.events("Scheduled") == []

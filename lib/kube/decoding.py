@@ -82,11 +82,14 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode_object(body: bytes, kind: type[T], where: str) -> T:
-    """One object; AnswerError when it isn't one."""
+    """One object; AnswerError when it isn't one, a StatusError when it tells of a failure."""
     try:
-        return cast(T, _decoder(kind).decode(body))
+        found = cast(T, _decoder(kind).decode(body))
     except UNREADABLE as error:
         raise _unreadable(where, body, error) from error
+    if isinstance(found, Status) and found.status == "Failure":  # whatever the HTTP status says
+        raise error_of(found.code)(f"{where}: {found.code} {found.message}")
+    return found
 
 
 def decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> Page[T]:

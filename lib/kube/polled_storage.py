@@ -7,7 +7,7 @@ from typing import Any
 from lib.kube.api import Api
 from lib.kube.changes import AnyStorageChange
 from lib.kube.decoding import Listing
-from lib.kube.errors import ForbiddenError
+from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
 from lib.kube.paths import CLAIMS, STORAGE, paths_of
 from lib.kube.storage import PersistentVolumeClaim
 from lib.kube.store import Store
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 OTHER_CLAIMS_UNSEEN = "volumes of pods of other namespaces are not counted: %s"
 
 
-def unseen(errors: Iterable[ForbiddenError]) -> str:
+def unseen(errors: Iterable[ApiError]) -> str:
     """What is said of pods that need volumes, when some of what is to be known of these can't be seen."""
     said = "; ".join(map(str, errors))
     return f"volumes can't be seen: {said}" if said else ""
@@ -28,19 +28,21 @@ class PolledStorage:
 
     def __init__(self, api: Api, namespaces: Sequence[str]) -> None:
         self.unseen = ""
-        self._api = api
+        self._api = api.hurried()
         self._namespaces = namespaces
         self._claim_paths = [CLAIMS]
         self._stores = {path: Store[Any]() for path in [CLAIMS, *STORAGE]}
 
     def list(self) -> Mapping[str, Listing[Any]]:
-        """All of it, by path; nothing if a part may not be read."""
+        """All of it, by path; nothing if a part can't be read. UnreachableError when nobody is there."""
         found: dict[str, Listing[Any]] = {}
-        errors: list[ForbiddenError] = []
+        errors: list[ApiError] = []
         for path, kind in [(CLAIMS, None), *STORAGE.items()]:
             try:
                 found[path] = self._api.list(path, kind) if kind else self._claims()
-            except ForbiddenError as error:
+            except UnreachableError:
+                raise
+            except ApiError as error:  # it concerns the pods with volumes: the others go on
                 errors.append(error)
         self.unseen = unseen(errors)
         return {} if errors else found

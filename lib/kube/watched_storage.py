@@ -7,7 +7,7 @@ from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
-from lib.kube.errors import ForbiddenError
+from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
 from lib.kube.paths import CLAIMS, STORAGE, paths_of
 from lib.kube.polled_storage import OTHER_CLAIMS_UNSEEN, unseen
 from lib.kube.reflector import Reflector, WatchLine
@@ -16,8 +16,8 @@ from lib.kube.store import Store
 
 log = logging.getLogger(__name__)
 
-FORBIDDEN_PAUSE = 1.0
-"""Seconds until what may not be watched is tried again: the right may be granted at any time."""
+FAILED_PAUSE = 1.0
+"""Seconds until what can't be watched is tried again: the right to do so may be granted at any time."""
 
 GoOn = Callable[[Iterable[Reflector[Any]]], None]
 
@@ -30,10 +30,10 @@ class WatchedStorage:
 
     def __init__(self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
         self.unseen = ""
-        self._api = api
+        self._api = api.hurried()
         self._namespaces = namespaces
         self._lines = lines
-        self._forbidden: dict[str, ForbiddenError] = {}  # by path
+        self._failed: dict[str, ApiError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods
         self._claims = [self._reflector(CLAIMS, PersistentVolumeClaim)]
         self._others = [self._reflector(path, kind) for path, kind in STORAGE.items()]
@@ -63,7 +63,8 @@ class WatchedStorage:
             return []
         forgotten: list[AnyChange] = []
         errors = self._open(self._claims, open_watches)
-        if errors and self._namespaces and self._claims[0].path == CLAIMS:
+        may_not = any(isinstance(error, ForbiddenError) for error in errors)
+        if may_not and self._namespaces and self._claims[0].path == CLAIMS:
             log.warning(OTHER_CLAIMS_UNSEEN, errors[0])
             forgotten += self._claims[0].forget()
             paths = paths_of("persistentvolumeclaims", self._namespaces)
@@ -73,15 +74,17 @@ class WatchedStorage:
         self.unseen = unseen(errors)
         return forgotten
 
-    def _open(self, reflectors: Sequence[Reflector[Any]], open_watches: GoOn) -> list[ForbiddenError]:
-        """Have watches opened; why some may not be, as far as it is known now."""
+    def _open(self, reflectors: Sequence[Reflector[Any]], open_watches: GoOn) -> list[ApiError]:
+        """Have watches opened; why some can't be, as far as it is known now."""
         for each in reflectors:
             try:
                 open_watches([each])
-            except ForbiddenError as error:
-                each.retry_in(FORBIDDEN_PAUSE)
-                self._forbidden[each.path] = error
+            except UnreachableError:
+                raise
+            except ApiError as error:  # it concerns the pods with volumes: the others go on
+                each.retry_in(FAILED_PAUSE)
+                self._failed[each.path] = error
             else:
                 if each.pause is None:
-                    self._forbidden.pop(each.path, None)
-        return [self._forbidden[each.path] for each in reflectors if each.path in self._forbidden]
+                    self._failed.pop(each.path, None)
+        return [self._failed[each.path] for each in reflectors if each.path in self._failed]

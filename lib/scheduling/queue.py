@@ -242,6 +242,12 @@ class SchedulingQueue:
             queued.where = Where.UNSCHEDULABLE if queued.rejected_by else Where.BACKOFF
             self._incoming(queued.where.value, "ScheduleAttemptFailure")
 
+    def retry_all(self, now: float) -> None:
+        """Try all unschedulable pods again: something is otherwise now that no change tells of."""
+        for queued in self._pods.values():
+            if queued.where == Where.UNSCHEDULABLE:
+                self._move(queued, now, "ForceActivate")
+
     def hold_for_permit(self, uid: str, reason: str) -> None:
         """A Permit plugin holds a pod: it isn't tried."""
         if queued := self._pods.get(uid):

@@ -23,9 +23,10 @@ def tick(poller: Poller) -> None:
     """Take the changes, and place every pod that is to be tried now. ApiError when that can't be done."""
     leads = poller.leads()  # asked before the poll, which so shows all that a leader before us wrote
     for change in poller.changes():  # kubectl get pods, nodes
-        poller.cache.apply(change)
-        if why := poller.queue.apply(change, time.monotonic()):
-            poller.report.skipped(change.object, why)
+        with poller.unless_odd(change):
+            poller.cache.apply(change)
+            if why := poller.queue.apply(change, time.monotonic()):
+                poller.report.skipped(change.object, why)
     if leads:
         place(poller)
 

@@ -24,6 +24,11 @@ class ApiError(Exception):
     """Seconds that the server asks to be left alone for."""
 
 
+def as_api_error(error: Exception) -> ApiError:
+    """The error itself; or, of a write that failed in an unforeseen way, an ApiError that says so."""
+    return error if isinstance(error, ApiError) else ApiError(f"{type(error).__name__}: {error}")
+
+
 class InvalidNameError(ApiError):
     """No object can have this name, and no request is made for it."""
 

@@ -56,6 +56,7 @@ class Cache:
         self.storage = Storage()  # claims, volumes and such
         self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they may not be seen
         self.budgets_error = ""  # why they could not be looked up, if they could not
+        self.budgets_unread: Collection[str] = ()  # namespaces with budgets that can't be read
         self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be decided on now
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
         self.leaving: set[str] = set()  # uids of pods that are being preempted, not yet seen to be deleted
@@ -213,8 +214,12 @@ class Cache:
             self._nominated_before[pod_key(pod)] = nominated
 
     def may_evict(self, pod: Pod) -> bool:
-        """Whether poller may evict a pod: only in the namespaces that it serves."""
-        return not self._served or pod.metadata.namespace in self._served
+        """Whether poller may evict a pod: only in the namespaces that it serves.
+
+        A pod that a budget may protect that can't be read is left alone.
+        """
+        namespace = pod.metadata.namespace
+        return namespace not in self.budgets_unread and (not self._served or namespace in self._served)
 
     def count_members(self, group: Group) -> int:
         """How many pods of a group have a node; those that are being deleted or preempted don't count."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property, partial
 
-from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
+from lib.kube.errors import ApiError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.in_flight import InFlight, PendingResponse
 from lib.kube.objects import Status
 from lib.kube.storage_writer import StorageWriter
@@ -258,7 +258,7 @@ def _not_sent(decision: Decision, error: ApiError) -> Completed:
 def _broke(decision: Decision, error: Exception) -> Completed:
     """What came of a binding that failed in an unforeseen way: it costs this pod alone."""
     log.debug("%s: binding failed", decision.pod, exc_info=error)
-    return _failed(decision, ApiError(f"{type(error).__name__}: {error}"))
+    return _failed(decision, as_api_error(error))
 
 
 def _take_time(decision: Decision) -> None:

@@ -12,7 +12,7 @@ from lib import __version__
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
 from lib.kube.in_flight import read_all
-from lib.kube.objects import Node, ObjectMeta, Pod
+from lib.kube.objects import UNREADABLE, Node, ObjectMeta, Pod
 from lib.kube.paths import path_of
 from lib.kube.transport import KeepAliveTransport, to_host
 from lib.scheduling.extender import Extender, ExtenderError, Extenders
@@ -121,6 +121,10 @@ class _Node(msgspec.Struct):
     metadata: ObjectMeta
 
 
+MAX_DIGITS = 20
+"""A resource version has fewer digits: it is a number of 64 bits."""
+
+
 class FullObjects:
     """Pods and nodes with all their fields: asked for when an extender wants them, and when they changed."""
 
@@ -140,10 +144,19 @@ class FullObjects:
         if not all(self._is_known(node.metadata) for node in nodes):
             self._nodes = {}
             for whole in self._api.list_whole("/api/v1/nodes").items:
-                own = msgspec.json.decode(whole, type=_Node).metadata
-                self._nodes[own.name] = int(own.resource_version), whole
+                try:
+                    own = msgspec.json.decode(whole, type=_Node).metadata
+                except UNREADABLE:  # it is left out, as it is everywhere else
+                    continue
+                self._nodes[own.name] = _number_of(own), whole
         return [self._nodes[node.metadata.name][1] for node in nodes if node.metadata.name in self._nodes]
 
     def _is_known(self, node: ObjectMeta) -> bool:
         version, _ = self._nodes.get(node.name, (-1, None))
-        return version >= int(node.resource_version)
+        return version >= _number_of(node)
+
+
+def _number_of(metadata: ObjectMeta) -> int:
+    """An object's resource version as a number; 0 if it is none."""
+    version = metadata.resource_version
+    return int(version) if version.isdecimal() and len(version) < MAX_DIGITS else 0

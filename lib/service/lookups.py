@@ -44,7 +44,9 @@ def _look_up_namespaces(needs: Needs, listers: Listers, cache: Cache, report: Re
 def _look_up_budgets(listers: Listers, cache: Cache, report: Report) -> None:
     cache.budgets_error = ""
     try:
-        cache.budgets = report.readable(listers.budgets())
+        found = listers.budgets()
+        cache.budgets = report.readable(found)
+        cache.budgets_unread = {name.partition("/")[0] for name in found.malformed}
     except UnreachableError:
         raise
     except ForbiddenError as error:

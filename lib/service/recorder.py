@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from functools import cached_property, partial
 from math import inf
 
-from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError
+from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.in_flight import InFlight, PendingResponse
 from lib.kube.objects import Event, Pod
 from lib.kube.writer import Writer
@@ -160,7 +160,10 @@ class Recorder:
             if event.failed:
                 self._answered(event, event.failed)
             else:
-                self._in_flight.send(partial(self._begin_event, event), event)
+                try:
+                    self._in_flight.send(partial(self._begin_event, event), event)
+                except Exception as error:
+                    self._report.failed(event.pod, "event", as_api_error(error))
         while self._in_flight and time.monotonic() < until:
             self._in_flight.poll(until)
         done, _ = wait([retried for _, retried in self._retried], _seconds_until(until))
@@ -185,8 +188,8 @@ class Recorder:
             return failed
         try:
             self._writer.record_scheduled(event.pod, event.message, event.when, failed)
-        except ApiError as error:
-            return error
+        except Exception as error:
+            return as_api_error(error)
         return None
 
     def _not_written(self, event: ScheduledEvent, error: ApiError) -> None:
@@ -232,8 +235,8 @@ class Recorder:
             except (UnreachableError, NotLeadingError) as error:
                 self._gate.error = error
                 break
-            except ApiError as error:
-                records.failures.append((records.writes[0], error))
+            except Exception as error:
+                records.failures.append((records.writes[0], as_api_error(error)))
             records.writes.pop(0)
 
     def _written(self) -> Iterator[Completed]:

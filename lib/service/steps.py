@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
 
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
+from lib.kube.decoding import called
 from lib.kube.errors import ApiError
 from lib.kube.objects import Pod
 from lib.kube.proxy import OwnProxy
@@ -116,6 +117,8 @@ class Poller:
         if delta.changes:  # a watch has told them, without an answer to a request
             self.report.observer.last_answer = time.monotonic()
         self.report.unreadable(delta.unreadable)
+        if self.cache.storage.unseen and not delta.storage_unseen:
+            self.queue.retry_all(time.monotonic())
         self.cache.storage.unseen = delta.storage_unseen
         bound = self.cache.assumed - self.queue.uids()  # by us, as far as we know, and not seen there yet
         for change in delta.changes:
@@ -141,6 +144,16 @@ class Poller:
         for binding in self.unconfirmed.overdue(time.monotonic()):
             yield from self._look_up(binding)
         self.report.looked(self.queue, self.cache)
+
+    @contextmanager
+    def unless_odd(self, change: AnyChange) -> Iterator[None]:
+        """A block that applies a change. If it fails in an unforeseen way, that costs this object alone."""
+        try:
+            yield
+        except Exception as error:
+            what = f"{type(change.object).__name__} {called(change.object.metadata)}"
+            log.debug("%s could not be taken in", what, exc_info=error)
+            self.report.warning(f"{what} could not be taken in: {type(error).__name__}: {error}")
 
     def _look_up(self, binding: UnconfirmedBinding) -> Iterator[AnyChange]:
         """What has become of a pod that should have been seen on its node, and wasn't."""

@@ -168,8 +168,8 @@ class Recorder:
             self._in_flight.poll(until)
         done, _ = wait([retried for _, retried in self._retried], _seconds_until(until))
         for event, retried in self._retried:
-            if retried in done and (error := retried.result()):
-                self._not_written(event, error)
+            if retried in done and (failed := retried.result()):
+                self._not_written(event, failed)
         self._retried = [each for each in self._retried if each[1] not in done]
 
     def _begin_event(self, event: ScheduledEvent) -> PendingResponse[Event]:

@@ -1,8 +1,9 @@
 """Preemption on a full cluster: the right victims go, gracefully and with a reason, and budgets hold."""
 
+from pathlib import Path
 from typing import Any
 
-from cluster import Cluster
+from cluster import Cluster, eventually
 
 PDBS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
@@ -122,3 +123,54 @@ def test_a_dry_run_evicts_nobody(priorities: Cluster) -> None:
     assert priorities.placement() == {"old": "n1", "vip": None}
     assert "deletionTimestamp" not in priorities.pod("old")["metadata"]
     assert "nominatedNodeName" not in priorities.pod("vip")["status"]
+
+
+HOLD = """
+from lib.scheduling.framework.interface import wait
+
+class Hold:
+    name = "Hold"
+
+    def permit(self, state, pod, node_name, waited):
+        return wait("not yet", limit=600) if pod.metadata.name == "held" else None
+"""
+
+
+def test_a_pod_that_permit_holds_makes_room_without_being_deleted(
+    priorities: Cluster, tmp_path: Path
+) -> None:
+    """Source: framework/preemption/preemption.go, prepareCandidate: a waiting pod is rejected, not deleted."""
+    (tmp_path / "hold.py").write_text(HOLD)
+    priorities.add_node("n1", cpu="1")
+    held = priorities.add_pod("held", requests={"cpu": "1"}, priorityClassName="low")
+    with priorities.running_poller("--plugin", str(tmp_path / "hold.py")) as poller:
+        poller.says("default/held has n1 held for it", within=30)
+        priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+        poller.says("default/vip is bound to n1", within=30)
+        poller.says("default/held fits nowhere", within=30)
+    assert priorities.placement() == {"held": None, "vip": "n1"}
+    now = priorities.pod("held")["metadata"]
+    assert (now["uid"], now.get("deletionTimestamp")) == (held["metadata"]["uid"], None)
+    assert priorities.events("Preempted") == []
+
+
+def test_who_loses_a_nomination_is_told_so(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1")
+    priorities.add_pod(
+        "old",
+        requests={"cpu": "1"},
+        nodeName="n1",
+        priorityClassName="low",
+        metadata={"finalizers": ["example.com/hold"]},
+    )
+
+    def nominated(name: str) -> str | None:
+        node_name: str | None = priorities.pod(name)["status"].get("nominatedNodeName")
+        return node_name
+
+    priorities.add_pod("second", requests={"cpu": "1"}, priorityClassName="middle")
+    with priorities.running_poller():
+        eventually(lambda: nominated("second") == "n1", within=30)
+        priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+        eventually(lambda: nominated("vip") == "n1", within=30)
+        eventually(lambda: not nominated("second"), within=30)

@@ -176,6 +176,16 @@ def test_a_group_that_is_not_all_there_is_tried_again_when_one_comes_or_goes() -
     assert queue.ready(now=20) == [first]
 
 
+def test_a_pod_group_that_needs_fewer_now_is_looked_at_before_long() -> None:
+    queue = SchedulingQueue({"my-scheduler": default_profile("my-scheduler")})
+    first, other = member("a", size=None, label="scheduling.x-k8s.io/pod-group"), member("b")
+    for each in (first, other):
+        queue.apply(Change(Kind.ADDED, each), now=0)
+        queue.requeue(each.metadata.uid, {"PodGroup"}, "waiting for 1 more of 3", now=0)
+    assert queue.ready(now=29) == []
+    assert queue.ready(now=30) == [first]
+
+
 # --- end to end -----------------------------------------------------------------------------------------
 
 

@@ -26,7 +26,7 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.framework.runtime import FAILURES, describe
 from lib.scheduling.hints import changes_anything, placed_pod
-from lib.scheduling.pod_groups import REJECTING, group_of
+from lib.scheduling.pod_groups import POD_GROUP, REJECTING, group_of
 
 log = logging.getLogger(__name__)
 
@@ -74,6 +74,10 @@ class BackoffSettings:
 
 EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
 """The last part of an event's name; the first is the kind of object (framework/events.go)."""
+
+POD_GROUP_SECONDS = 30.0
+"""A pod that waits for others of its PodGroup is tried again after so long: nobody tells of it when the
+PodGroup's `minMember` changes."""
 
 Incoming = Callable[[str, str], None]
 """Called with the part of the queue that a pod comes to, and the event; in kube-scheduler's words."""
@@ -209,7 +213,7 @@ class SchedulingQueue:
     def ready(self, now: float) -> list[Pod]:
         """The pods to try now, the most important first. They stay active until `drop` or `requeue`."""
         for queued in self._pods.values():
-            overdue = now - queued.tried >= self._times.unschedulable
+            overdue = now - queued.tried >= self._retried_after(queued)
             if queued.where == Where.UNSCHEDULABLE and overdue:
                 self._move(queued, now, "UnschedulableTimeout")
             if queued.where == Where.BACKOFF and now >= self._backs_off_until(queued):
@@ -218,6 +222,13 @@ class SchedulingQueue:
         self._gather_groups()
         active = [queued.pod for queued in self._pods.values() if queued.where == Where.ACTIVE]
         return sorted(active, key=self._sort.queue_sort)
+
+    def _retried_after(self, queued: QueuedPod) -> float:
+        """The seconds after which an unschedulable pod is tried again, whatever happened."""
+        group = group_of(queued.pod)
+        if group and group.label == POD_GROUP and REJECTING in queued.rejected_by:
+            return min(self._times.unschedulable, POD_GROUP_SECONDS)
+        return self._times.unschedulable
 
     def _gather_groups(self) -> None:
         """If a pod of a group is to be tried, try all of the group: all of it is placed, or none."""

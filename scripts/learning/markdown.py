@@ -15,7 +15,7 @@ class _Block(CodeBlock):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         content = str(self.text).rstrip()
         if self.lexer_name == "text":
-            yield Padding(Text(content, style="dim"), (0, 0, 0, 4))
+            yield Padding(Text(content, style="dim"), (0, 0, 0, 4), expand=False)
         else:
             yield Syntax(content, self.lexer_name, theme="ansi_dark", word_wrap=True, padding=(0, 2))
 

@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 
 from scripts.servers.kubectl import KUBECTL
-from scripts.servers.process import ROOT
+from scripts.servers.process import ROOT, ending_with_us
 from scripts.servers.real import assets
 
 Json = dict[str, Any]
@@ -115,8 +115,9 @@ class Cluster:
         with (
             log.open("w") as output,
             subprocess.Popen(
-                self._command(proxy, "--interval=0.1", *arguments, script=script),
+                ending_with_us(self._command(proxy, "--interval=0.1", *arguments, script=script)),
                 env={**os.environ, **environment},
+                stdin=subprocess.PIPE,
                 stderr=output,
                 text=True,
             ) as process,

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.servers.process import ROOT
+from scripts.servers.process import ROOT, ending_with_us
 
 TICKS = os.sysconf("SC_CLK_TCK")
 STOP_TIMEOUT = 5.0
@@ -82,10 +82,10 @@ def process(
         began = time.monotonic()
         # A session of its own: ^C goes to the bench alone, and whole groups can be stopped and ended.
         handle = subprocess.Popen(
-            command,
+            ending_with_us(command),
             cwd=ROOT,
             env={**os.environ, **(environment or {})},
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE,
             stdout=output,
             stderr=output,
             start_new_session=True,
@@ -103,6 +103,8 @@ def _end(handle: "subprocess.Popen[bytes]") -> None:
         handle.wait(STOP_TIMEOUT)
     _signal(handle, signal.SIGKILL)  # and what it has started, if that goes on
     handle.wait()
+    assert handle.stdin
+    handle.stdin.close()
 
 
 def _signal(handle: "subprocess.Popen[bytes]", number: signal.Signals) -> None:

@@ -24,6 +24,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from scripts.servers.process import ending_with_us
+
 START_TIMEOUT = 180.0
 STOP_TIMEOUT = 1.0  # kube-apiserver waits longer while a watch is open; nothing here is worth that wait
 LOG_LINES_SHOWN = 20
@@ -153,7 +155,7 @@ class _Process:
 def _process(command: list[str], log: Path) -> Iterator[_Process]:
     """Run the command with its output in `log`; end it with SIGTERM, or SIGKILL if it takes too long."""
     with log.open("wb") as out:
-        handle = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        handle = subprocess.Popen(ending_with_us(command), stdin=subprocess.PIPE, stdout=out, stderr=out)
     try:
         yield _Process(handle, log)
     finally:
@@ -163,6 +165,8 @@ def _process(command: list[str], log: Path) -> Iterator[_Process]:
         except subprocess.TimeoutExpired:
             handle.kill()
             handle.wait()
+        assert handle.stdin
+        handle.stdin.close()
 
 
 def _wait_for(http: httpx.Client, path: str, etcd: _Process, kube: _Process) -> None:

@@ -139,7 +139,7 @@ class Hold:
 def test_a_pod_that_permit_holds_makes_room_without_being_deleted(
     priorities: Cluster, tmp_path: Path
 ) -> None:
-    """Source: framework/preemption/preemption.go, prepareCandidate: a pod that Permit holds is rejected."""
+    """Source: preemption.go, prepareCandidate: a waiting pod is rejected, not deleted."""
     (tmp_path / "hold.py").write_text(HOLD)
     priorities.add_node("n1", cpu="1")
     held = priorities.add_pod("held", requests={"cpu": "1"}, priorityClassName="low")

@@ -14,7 +14,7 @@ from pathlib import Path
 from scripts.grading.scenario import Json, Scenario
 from scripts.servers.process import ROOT
 
-GRACE = 20.0
+GRACE = 60.0
 """Seconds beyond the limit of computing time, for a machine that does other things, too."""
 
 MOST_WRITTEN = 16 * 1024 * 1024  # bytes, of a file

@@ -13,6 +13,7 @@ import pytest
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import KUBECTL
 from scripts.servers.process import ROOT
+from tests.cluster import eventually
 
 # pip must find nothing: no index but one that isn't there, no cache, no configuration of this machine.
 OFFLINE = {
@@ -107,8 +108,41 @@ def shows_it_all(output: str) -> None:
     assert after.count("Scheduled   pod/") == 6
 
 
-def test_the_demo_shows_pods_waiting_and_then_running() -> None:
-    shows_it_all(demo())
+def test_the_demo_shows_pods_waiting_and_then_running_and_why() -> None:
+    output = demo()
+    shows_it_all(output)
+    assert '{"feasible":"3/3",' in output  # the annotation
+    assert "poller-demo/nginx is on node" in output
+    assert "node1   NodeResourcesFit: Insufficient cpu" in output  # the dry run's table
+    assert "poller-demo/huge waits: it fits on none of 3 nodes" in output
+
+
+def test_the_demo_that_is_killed_leaves_nothing_running(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with (tmp_path / "output").open("w") as output:
+        killed = subprocess.Popen([ROOT / "scripts" / "demo"], env=environment, stdout=output, stderr=output)
+    try:
+        where = eventually(
+            lambda: [
+                text for log in tmp_path.glob("*/minicluster.log") if "http" in (text := log.read_text())
+            ],
+            within=60,
+        )
+    finally:
+        killed.kill()
+        killed.wait()
+    address = where[0].split()[-1]
+    eventually(lambda: not listens(address), within=60)
+    eventually(lambda: not [*tmp_path.glob("poller-demo.*")], within=60)
+
+
+def listens(address: str) -> bool:
+    """Whether anyone is there."""
+    try:
+        httpx.get(f"{address}/version", trust_env=False)
+    except httpx.TransportError:
+        return False
+    return True
 
 
 def test_the_demo_on_a_cluster_leaves_it_as_it_was(tmp_path: Path) -> None:
@@ -127,13 +161,16 @@ def test_the_demo_on_a_cluster_leaves_it_as_it_was(tmp_path: Path) -> None:
         assert kubectl("get", "pods", "-A", "-o", "name") == ""
 
 
-def test_the_demo_can_be_kept_and_ended_as_it_says() -> None:
-    output = demo("--keep")
+def test_the_demo_can_be_kept_and_ended_as_it_says(tmp_path: Path) -> None:
+    output = demo("--keep", TMPDIR=str(tmp_path))
     shows_it_all(output)
+    assert "python poller.py why poller-demo/huge" in output
     reach, page, end = (re.findall(rf"{what}: +(.*)", output)[0] for what in ("reach it", "see it", "end it"))
     address = page.removesuffix("    in a browser")
     assert "<title>poller: pods and nodes, live</title>" in httpx.get(address, trust_env=False).text
     pods = subprocess.run(reach, shell=True, capture_output=True, text=True, cwd=ROOT)
-    ended = subprocess.run(end, shell=True, capture_output=True, text=True)
+    assert end == "scripts/demo --stop"
+    assert demo("--stop", TMPDIR=str(tmp_path)) == "the demo has ended\n"
+    assert demo("--stop", TMPDIR=str(tmp_path)) == "no demo is running\n"
     assert pods.stdout.count("Running") == 6, pods.stderr
-    assert (ended.returncode, ended.stderr) == (0, "")
+    eventually(lambda: not listens(address), within=30)

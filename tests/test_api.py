@@ -170,12 +170,12 @@ def test_a_list_whose_tokens_always_differ_ends_with_an_error(monkeypatch: pytes
         client.list("/api/v1/nodes", Node)
 
 
-def test_a_page_that_is_too_large_is_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_page_that_is_too_large_is_asked_for_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lib.kube.in_flight.MAX_BODY", 1000)
     faults = [
         Fault("GET", r"limit=1000$", page("a" * 100)),
         Fault("GET", r"limit=100$", page("a", "next")),
-        Fault("GET", r"limit=100&continue=next$", page("b")),
+        Fault("GET", r"limit=1000&continue=next$", page("b")),
     ]
     with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
         listing = client.list("/api/v1/nodes", Node)

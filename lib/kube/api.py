@@ -230,6 +230,8 @@ class Api:
             if query.get("continue") == page.metadata.continue_:
                 raise AnswerError(f"GET {path}: the list never ends: each page names the same next one")
             query["continue"] = page.metadata.continue_
+            limit = min(PAGE, limit * 10)  # one page of large objects makes the others no smaller
+            query["limit"] = str(limit)
         raise AnswerError(f"GET {path}: the list never ends: after {MAX_PAGES} pages there are more")
 
     def watch(self, path: str, kind: type[T], resource_version: str, **selectors: str) -> "Watch[T]":

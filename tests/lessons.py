@@ -11,8 +11,8 @@ NORMAL = (
     (r"(?m)^(\[\d+\].*|.*\b(Terminated|Killed)\b.*)\n", ""),  # what bash says of jobs
     (r"\b\d\d:\d\d:\d\d\b", "TIME"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b", "UID"),
-    (r"\b(\d+[dhms])+\b|\b\d+(\.\d+)? s\b", "AGE"),
     (r"(?<=-)[a-z0-9]{8,10}-[a-z0-9]{5}\b", "SUFFIX"),
+    (r"\b(\d+[dhms])+\b|\b\d+(\.\d+)? s\b", "AGE"),
     (r"\b10\.\d+\.\d+\.\d+\b", "ADDRESS"),
     (r"unix://\S+/", "unix://FOLDER/"),
     (r"http://127\.0\.0\.1:\d+", "PROXY"),

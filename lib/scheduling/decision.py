@@ -1,6 +1,7 @@
 """What was decided for a pod, and why."""
 
 from collections import Counter
+from collections.abc import MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -64,7 +65,7 @@ class Decision:
     node_name: str | None = None
     all_nodes: int = 0
     feasible: int = 0
-    rejected: dict[str, Rejection] = field(default_factory=dict)
+    rejected: MutableMapping[str, Rejection] = field(default_factory=dict)
     scores: dict[str, dict[str, int]] = field(default_factory=dict)
     reason: str = ""
     rejecting_plugin: str = ""

@@ -3,7 +3,7 @@
 Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one.go
 """
 
-from collections import deque
+from collections import ChainMap, deque
 from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
+from lib.scheduling.common_rejection import CommonRejection
 from lib.scheduling.decision import Decision, Rejection
 from lib.scheduling.extender import Extenders
 from lib.scheduling.framework.interface import SKIP, CycleState, PreFilterPlugin, unresolvable
@@ -77,8 +78,30 @@ class PreFilterResult:
         """The rejection by the first plugin that doesn't allow a node."""
         for plugin, names in self.allowed_nodes.items():
             if node_name not in names:
-                return Rejection(plugin, unresolvable(NOT_ALLOWED.format(plugin)))
+                return _not_allowed_by(plugin)
         return None
+
+    def allowed_indexes(self, cache: Cache) -> list[int]:
+        """The indexes in `Cache.node_list` of the nodes that all plugins allow; it walks no other nodes."""
+        fewest = min(self.allowed_nodes.values(), key=len)
+        return sorted(cache.node_index[name] for name in fewest if self._allows(name, cache))
+
+    def not_allowed(self, cache: Cache) -> ChainMap[str, Rejection]:
+        """The rejections of the nodes that a plugin doesn't allow."""
+        (plugin, names), *more = self.allowed_nodes.items()
+        rejected: dict[str, Rejection] = {}
+        if more:
+            known = (name for name in names if name in cache.node_index)
+            rejected = {name: why for name in known if (why := self.rejection(name))}
+        common = CommonRejection(_not_allowed_by(plugin), cache.node_index, names)
+        return ChainMap(rejected, common)  # type: ignore[arg-type]  # only the first is ever written to
+
+    def _allows(self, node_name: str, cache: Cache) -> bool:
+        return node_name in cache.node_index and not self.rejection(node_name)
+
+
+def _not_allowed_by(plugin: str) -> Rejection:
+    return Rejection(plugin, unresolvable(NOT_ALLOWED.format(plugin)))
 
 
 class Feasibility:
@@ -136,9 +159,8 @@ class Feasibility:
         """Run the filters until enough nodes are found. The search begins where the last one ended."""
         indexes: Sequence[int] = range(len(cache.node_list))
         if pre_filtered.allowed_nodes:
-            not_allowed = {name: why for name in cache.nodes if (why := pre_filtered.rejection(name))}
-            decision.rejected |= not_allowed
-            indexes = [cache.node_index[name] for name in cache.nodes if name not in not_allowed]
+            decision.rejected = pre_filtered.not_allowed(cache) | decision.rejected
+            indexes = pre_filtered.allowed_indexes(cache)
         enough = feasible_nodes_to_find(len(indexes), self._framework.profile.percentage_of_nodes_to_score)
         start = self._next_start % len(indexes) if indexes else 0
         run = FeasibleNodes(start, enough)
@@ -242,7 +264,9 @@ class Feasibility:
         rejected = self._extenders.filter(decision.pod, nodes)
         if not rejected:
             return feasible
-        decision.rejected |= {name: Rejection(extender, why) for name, (extender, why) in rejected.items()}
+        decision.rejected.update(
+            {name: Rejection(extender, why) for name, (extender, why) in rejected.items()}
+        )
         return FeasibleNodes(
             indexes=[cache.node_index[node.name] for node in nodes if node.name not in rejected]
         )

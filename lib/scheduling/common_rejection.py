@@ -1,0 +1,27 @@
+"""One rejection that most nodes have in common, as a mapping that costs nothing for each of them."""
+
+from collections.abc import Iterator, Mapping, Set
+
+from lib.scheduling.decision import Rejection
+
+
+class CommonRejection(Mapping[str, Rejection]):
+    """By name, the rejection of all nodes but some.
+
+    node_names: of all nodes, in order; it must not change. exempt: the names of the nodes without this
+    rejection; names of no node may be among them.
+    """
+
+    def __init__(self, rejection: Rejection, node_names: Mapping[str, object], exempt: Set[str]) -> None:
+        self._rejection, self._node_names, self._exempt = rejection, node_names, exempt
+
+    def __getitem__(self, node_name: str) -> Rejection:
+        if node_name in self._exempt or node_name not in self._node_names:
+            raise KeyError(node_name)
+        return self._rejection
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._node_names if name not in self._exempt)
+
+    def __len__(self) -> int:
+        return len(self._node_names) - sum(name in self._node_names for name in self._exempt)

@@ -96,7 +96,7 @@ class Details:
                 yield f"{needs}, {free}: {most} has {has}"
 
     def _nominated_on(self, node: NodeInfo) -> str:
-        return pods_text(self._cache.nominator.nominated_before(self._pod).get(node.name, []))
+        return pods_text(self._cache.nominator.nominated_before_on(node.name, self._pod))
 
     # --- other pods -------------------------------------------------------------------------------------
 

@@ -212,7 +212,7 @@ class Feasibility:
         They run with the pods that are nominated to the node, and then without them: the pod must fit
         in both cases (framework/runtime/framework.go, RunFilterPluginsWithNominatedPods).
         """
-        nominated = cache.nominator.nominated_before(pod).get(node.name, [])
+        nominated = cache.nominator.nominated_before_on(node.name, pod)
         with ExitStack() as added:
             for other in nominated:
                 node.add(other)

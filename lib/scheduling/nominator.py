@@ -10,34 +10,45 @@ class Nominator:
     """The pods that are nominated to a node, and its name."""
 
     def __init__(self) -> None:
-        self._nominated: dict[str, tuple[Pod, str]] = {}  # by uid
+        self._node_names: dict[str, str] = {}  # by the pod's uid
+        self._by_node: dict[str, dict[str, Pod]] = {}  # by node name, then by uid; never an empty one
 
     def add(self, pod: Pod, node_name: str) -> None:
         """Keep room for a pod on a node; "" deletes its nomination."""
         self.delete(pod)
         if node_name:
-            self._nominated[pod_key(pod)] = pod, node_name
+            self._node_names[pod_key(pod)] = node_name
+            self._by_node.setdefault(node_name, {})[pod_key(pod)] = pod
 
     def delete(self, pod: Pod) -> None:
         """Keep room for a pod no longer."""
-        self._nominated.pop(pod_key(pod), None)
+        node_name = self._node_names.pop(pod_key(pod), None)
+        if node_name is None:
+            return
+        del self._by_node[node_name][pod_key(pod)]
+        if not self._by_node[node_name]:
+            del self._by_node[node_name]
 
     def node_of(self, pod: Pod) -> str | None:
         """The name of the node to which a pod is nominated."""
-        return self._nominated.get(pod_key(pod), (pod, None))[1]
+        return self._node_names.get(pod_key(pod))
 
     def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
         """By node name, the other nominated pods there whose priority isn't lower than this pod's."""
-        found: dict[str, list[Pod]] = {}
-        for other, node_name in self._nominated.values():
-            if other.spec.priority >= pod.spec.priority and pod_key(other) != pod_key(pod):
-                found.setdefault(node_name, []).append(other)
-        return found
+        return {name: found for name in self._by_node if (found := self.nominated_before_on(name, pod))}
+
+    def nominated_before_on(self, node_name: str, pod: Pod) -> list[Pod]:
+        """Those of one node."""
+        return [
+            other
+            for uid, other in self._by_node.get(node_name, {}).items()
+            if other.spec.priority >= pod.spec.priority and uid != pod_key(pod)
+        ]
 
     def less_important(self, pod: Pod, node_name: str) -> list[Pod]:
         """The pods nominated to a node whose priority is lower than this pod's."""
-        nominated = self._nominated.values()
-        return [each for each, on in nominated if on == node_name and each.spec.priority < pod.spec.priority]
+        nominated = self._by_node.get(node_name, {}).values()
+        return [each for each in nominated if each.spec.priority < pod.spec.priority]
 
 
 def pod_key(pod: Pod) -> str:

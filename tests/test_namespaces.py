@@ -76,7 +76,7 @@ def test_rights_in_one_namespace_are_enough(teams: Cluster, limited: str, how: l
     teams.add_pod("low", namespace=OURS, priorityClassName="low", requests={"cpu": "3"}, nodeName="n1")
     teams.add_pod("web", namespace=OURS)
     with teams.running_poller("--namespace", OURS, *how, proxy=limited) as poller:
-        poller.says(f"in {OURS} through")
+        poller.says(f"in {OURS}")
         poller.says("team-a/web is bound to n1")
         teams.add_pod("near", namespace=OURS, affinity=affinity)
         poller.says("team-a/near is bound to n1")
@@ -105,7 +105,7 @@ def test_pods_of_other_namespaces_are_counted_and_left_alone(teams: Cluster, how
     teams.add_pod("more", namespace=OURS, priorityClassName="high", requests={"cpu": "3"})
     options = ("--namespace", OURS, "--namespace", "nowhere")
     with teams.running_poller(*options, *how) as poller:
-        poller.says("there is no namespace nowhere, which --namespace names")
+        poller.says("--namespace: namespace nowhere not found")
         poller.says("team-a/ours preempts team-a/middle on n1")
         poller.says("team-a/more fits nowhere")
         eventually(lambda: "deletionTimestamp" in teams.pod("middle", OURS)["metadata"])
@@ -133,7 +133,7 @@ def test_namespaces_are_watched_one_by_one_and_listed_together(teams: Cluster) -
             teams.add_pod("next", namespace=namespace)
             poller.says(f"{namespace}/next is bound to n1")
         for namespace in (OURS, THEIRS):
-            listed = rf"^/api/v1/namespaces/{namespace}/pods\?(?!.*watch=1)"
+            listed = rf"^/api/v1/namespaces/{namespace}/pods\?(?!.*watch=1|.*nodeName%3D%2C)"
             assert sum(re.search(listed, path) is not None for _, path in between.requests) == 2
 
 

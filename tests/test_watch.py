@@ -39,7 +39,7 @@ from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 ON_ONE_SERVER = True
 
 BINDING = "/binding$"
-PODS_LISTED, PODS_WATCHED = r"/v1/pods\?(?!.*watch=1)", r"/v1/pods\?.*watch=1"
+PODS_LISTED, PODS_WATCHED = r"/v1/pods\?(?!.*watch=1|.*schedulerName)", r"/v1/pods\?.*watch=1"
 
 
 def expired() -> dict[str, Any]:

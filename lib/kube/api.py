@@ -150,6 +150,12 @@ class Api:
         other._timeout = httpx.Timeout(3.0)
         return other
 
+    def asking(self) -> "Api":
+        """The same connections, in a hurry, for requests that change nothing: a POST of a review is one."""
+        other = self.hurried()
+        other._may_write = always
+        return other
+
     def retrying(self, worth_it: Callable[[ApiError], bool] = lambda error: error.transient) -> Retrying:
         """The policy of every request: try again after 0.1, 0.2, 0.4, 0.8 s, or when the server says.
 
@@ -376,6 +382,11 @@ class Api:
 
     def _nobody_there(self, error: Exception) -> str:
         url = urlsplit(self.address)
+        if "SSL" in str(error):
+            return (
+                f"{self.address} is not a kubectl proxy: it speaks TLS, as the API server does ({error})."
+                " Start kubectl proxy, and give its address: --proxy http://127.0.0.1:8001"
+            )
         command = "kubectl proxy"
         if url.scheme == "unix":
             command += f" --unix-socket={url.path}"

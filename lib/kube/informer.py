@@ -107,7 +107,6 @@ class Informer(ClusterSource):
         A delta is complete when the pods were listed: from events alone it can't be told that there are no
         more to come of what was done before. ApiError when a watch can't be opened.
         """
-        self._verify_namespaces()
         while not self._lines.empty():
             self._take(*self._lines.get())
         self._go_on([self._nodes])

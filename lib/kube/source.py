@@ -10,10 +10,10 @@ from typing import Any
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
 from lib.kube.decoding import Listing
-from lib.kube.errors import ForbiddenError, NotFoundError
+from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
-from lib.kube.objects import Namespace, Node, Pod
-from lib.kube.paths import NAMESPACES, NODES, PODS, paths_of, segment
+from lib.kube.objects import Node, Pod
+from lib.kube.paths import NODES, PODS, paths_of
 from lib.kube.polled_storage import PolledStorage
 from lib.kube.storage import needs_storage
 from lib.kube.store import Store
@@ -56,7 +56,6 @@ class ClusterSource(ABC):
         self._api = api
         self._scheduler_names = scheduler_names
         self._namespaces = namespaces
-        self._unverified = list(namespaces)
         self._forbidden: set[str] = set()  # paths that may not be read
 
     @abstractmethod
@@ -74,18 +73,6 @@ class ClusterSource(ABC):
             and not pod.spec.node_name
             and (not self._namespaces or pod.metadata.namespace in self._namespaces)
         )
-
-    def _verify_namespaces(self) -> None:
-        """Warn, once, of namespaces that aren't there: their names may be wrong."""
-        while self._unverified:
-            name = self._unverified[-1]
-            try:
-                self._api.get(f"{NAMESPACES}/{segment(name)}", Namespace)
-            except NotFoundError:
-                log.warning("there is no namespace %s, which --namespace names", name)
-            except ForbiddenError as error:
-                log.debug("whether there is a namespace %s can't be seen: %s", name, error)
-            self._unverified.pop()
 
     def _do_without(self, path: str, error: ForbiddenError, without: str) -> None:
         """Go on without what may not be read, and say so once; the error, if it can't be done without."""
@@ -112,7 +99,6 @@ class PollingSource(ClusterSource):
         Costs one list while nothing waits, or while nothing at all has changed in the cluster: the resource
         version of any list is that of the whole cluster's last write.
         """
-        self._verify_namespaces()
         unassigned = self._unassigned_pods()
         if not unassigned.items or unassigned.resource_version == self._complete_at:
             changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]

@@ -30,7 +30,9 @@ from lib.service.options import Options
 from lib.service.policy_watch import watching
 from lib.service.profiles import profiles_for
 from lib.service.recorder import MAX_FLUSH_SECONDS, Recorder
+from lib.service.rights import needed_rights
 from lib.service.shutdown import Shutdown, Stopped, on_signal
+from lib.service.startup_checks import StartupChecks
 from lib.service.steps import Poller
 from lib.service.telemetry.log import set_up_logging
 from lib.service.telemetry.observer import ListenError, observing
@@ -83,6 +85,13 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         cache, gate = Cache(served=namespaces), WriteGate(shutdown)
         writer = Writer(api, names, namespaces)
         workers, dry_run = options.bind_workers, options.dry_run
+        rights = needed_rights(
+            namespaces,
+            writes=not dry_run,
+            watch=options.watch,
+            preemption=options.profiles.preemption,
+            lease_namespace=options.leader_election.resource_namespace if options.leader_election else "",
+        )
         poller = Poller(
             options,
             (Informer if options.watch else PollingSource)(api, names, namespaces),
@@ -117,6 +126,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             shutdown,
             leads,
             proxy,
+            StartupChecks(api.asking(), names, namespaces, rights, report),
         )
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
         if options.top:
@@ -145,6 +155,8 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
                 finally:
                     poller.recorder.close()
                 status = SOME_NOT_PLACED if poller.unplaced else ALL_PLACED
+                if poller.checks.missing_namespaces:
+                    status = NO_START
         except (ApiError, ListenError) as error:
             report.trouble(error)
             status = NO_START

@@ -28,6 +28,7 @@ from lib.service.lookups import look_up
 from lib.service.options import Options
 from lib.service.recorder import Recorder
 from lib.service.shutdown import Shutdown
+from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
 from lib.service.unconfirmed import UnconfirmedBinding, UnconfirmedBindings
 from lib.service.write_gate import WriteGate
@@ -61,6 +62,7 @@ class Poller:
     shutdown: Shutdown
     leads: Callable[[], bool]
     proxy: OwnProxy | None
+    checks: StartupChecks
     unreadable: int = 0
 
     # --- the loop ---------------------------------------------------------------------------------------
@@ -111,8 +113,10 @@ class Poller:
 
         Room that is free again is the deletion of the pod that had it: kube-scheduler's AssignedPodDelete.
         """
+        self.checks.before_poll()
         delta = self.source.poll()
         self.report.reached()
+        self.checks.after_poll()
         self.unreadable = delta.unplaceable
         if delta.changes:  # a watch has told them, without an answer to a request
             self.report.observer.last_answer = time.monotonic()

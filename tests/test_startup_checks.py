@@ -1,0 +1,115 @@
+"""What poller warns of at the start: each once, in the words that help."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lib.service.rights import Right, needed_rights, rules_for
+from scripts.servers.kubectl import kubectl_proxy
+from scripts.servers.process import ROOT
+from tests.cluster import Cluster
+
+EMBEDDED = pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+REAL = pytest.mark.parametrize("servers", ["real"], indirect=True)
+
+
+@pytest.fixture
+def one_node(cluster: Cluster) -> Cluster:
+    cluster.add_node("n1")
+    return cluster
+
+
+@EMBEDDED
+def test_a_namespace_that_does_not_exist(one_node: Cluster) -> None:
+    done = one_node.poller("--namespace", "nosuch")
+    assert done.returncode == 1
+    assert done.stderr.count("--namespace: namespace nosuch not found") == 1
+
+
+@EMBEDDED
+@pytest.mark.parametrize("how", [[], ["--watch"]], ids=["polling", "watching"])
+def test_a_scheduler_name_that_is_nearly_ours(one_node: Cluster, how: list[str]) -> None:
+    one_node.add_pod("web", schedulerName="my-shceduler")
+    one_node.add_pod("other", schedulerName="volcano")
+    one_node.add_pod("stock", schedulerName="default-scheduler")
+    one_node.add_pod("ours")
+    with one_node.running_poller(*how) as poller:
+        poller.says("default/ours is bound to n1", within=30)
+        one_node.add_pod("more")
+        poller.says("default/more is bound to n1", within=30)
+        said = poller.said
+    misspelled = "default/web waits for a scheduler named my-shceduler; this one is my-scheduler"
+    assert said.count(misspelled) == 1
+    assert "volcano" not in said
+    assert "default/stock" not in said
+
+
+@EMBEDDED
+def test_kube_scheduler_is_at_work_already(one_node: Cluster) -> None:
+    leases = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    spec = {"holderIdentity": "control-plane_1", "renewTime": now, "leaseDurationSeconds": 15}
+    one_node.post(leases, {"metadata": {"name": "kube-scheduler"}, "spec": spec})
+    warning = "kube-scheduler schedules the pods of default-scheduler, too: control-plane_1 holds the lease"
+    assert warning in one_node.poller("--scheduler-name", "default-scheduler").stderr
+    assert warning not in one_node.poller().stderr
+    one_node.api.delete(f"{leases}/kube-scheduler")
+    assert warning not in one_node.poller("--scheduler-name", "default-scheduler").stderr
+
+
+@REAL
+def test_the_api_server_itself_is_no_proxy(one_node: Cluster) -> None:
+    done = one_node.poller(proxy=one_node.server)
+    assert done.returncode == 1
+    assert f"{one_node.server} is not a kubectl proxy: it speaks TLS" in done.stderr
+    assert "Start kubectl proxy" in done.stderr
+
+
+@REAL
+def test_all_missing_rights_are_named_in_one_go(one_node: Cluster) -> None:
+    """Those of someone who may only look at pods and nodes; and those of the administrator."""
+    assert one_node.kubeconfig_for
+    one_node.kubectl("create", "clusterrole", "looks", "--verb=list,get", "--resource=pods,nodes")
+    one_node.kubectl("create", "clusterrolebinding", "looks", "--clusterrole=looks", "--user=june")
+    with kubectl_proxy(one_node.server, one_node.kubeconfig_for("june")) as proxy:
+        said = one_node.poller(proxy=proxy).stderr
+    (line,) = [line for line in said.splitlines() if "Add these rules" in line]
+    for rule in (
+        '{apiGroups: [""], resources: ["namespaces", "services"], verbs: ["list"]}',
+        '{apiGroups: [""], resources: ["pods/binding"], verbs: ["create"]}',
+        '{apiGroups: [""], resources: ["pods"], verbs: ["delete"]}',
+        '{apiGroups: ["apps"], resources: ["replicasets", "statefulsets"], verbs: ["get"]}',
+    ):
+        assert rule in line
+    assert '"nodes"' not in line
+    assert "Add these rules" not in one_node.poller().stderr
+
+
+def test_what_is_checked_is_what_the_deployment_grants() -> None:
+    documents = yaml.safe_load_all(Path(ROOT, "scripts/deploy/permissions.yaml").read_text())
+    rules = [rule for each in documents for rule in each.get("rules", ())]
+    granted = {
+        (verb, resource, group)
+        for rule in rules
+        for verb in rule["verbs"]
+        for resource in rule["resources"]
+        for group in rule["apiGroups"]
+    }
+    rights = needed_rights((), writes=True, watch=True, preemption=True, lease_namespace="poller")
+    assert {(each.verb, each.resource, each.group) for each in rights} <= granted
+
+
+def test_rights_to_one_resource_become_one_rule() -> None:
+    rights = [Right("list", "pods", namespace=each) for each in ("a", "b")] + [Right("watch", "pods")]
+    assert [*rules_for([*rights, Right("list", "nodes"), Right("watch", "nodes")])] == [
+        '{apiGroups: [""], resources: ["pods", "nodes"], verbs: ["list", "watch"]}'
+    ]
+
+
+def test_a_dry_run_needs_no_right_to_write() -> None:
+    rights = needed_rights(["a", "b"], writes=False, watch=False, preemption=True)
+    assert {each.verb for each in rights} == {"list", "get"}
+    assert Right("list", "pods", namespace="b") in rights
+    assert Right("list", "nodes") in rights

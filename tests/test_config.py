@@ -41,13 +41,13 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
     [
         ({"kind": "Pod"}, "kind: is 'Pod', not KubeSchedulerConfiguration"),
         ({"apiVersion": "v1"}, "apiVersion: is 'v1', not kubescheduler.config.k8s.io/v1"),
-        ({"profile": []}, "profile: there is no such field"),
+        ({"profile": []}, "profile: unknown field"),
         ({"profiles": {}}, "profiles: expected a list, got fields with values"),
         (
             {"profiles": [{"percentageOfNodesToScore": "9"}]},
             "NodesToScore: expected a whole number, got text",
         ),
-        ({"profiles": [{"plugins": {"scores": {}}}]}, "profiles[0].plugins.scores: there is no such field"),
+        ({"profiles": [{"plugins": {"scores": {}}}]}, "profiles[0].plugins.scores: unknown field"),
         (
             {"profiles": [{"plugins": {"score": {"enabled": [{"weight": 1}]}}}]},
             "profiles[0].plugins.score.enabled[0].name: is missing",
@@ -59,12 +59,15 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
             "extenders[0]: urlPrefix can't be used: Invalid port",
         ),
         ({"podMaxBackoffSeconds": 10**400}, "podMaxBackoffSeconds: "),
-        ({"leaderElection": {"resourceName": "My/Lease"}}, "leaderElection: 'My/Lease' is no name that"),
+        (
+            {"leaderElection": {"resourceName": "My/Lease"}},
+            "leaderElection: 'My/Lease' is not a valid object name",
+        ),
         (
             {"leaderElection": {"retryPeriod": "9s"}},
             "leaderElection: the renew deadline (10 s) must be longer",
         ),
-        ({"extenders": [URL, URL | {"verb": "x"}]}, "extenders[1].verb: there is no such field"),
+        ({"extenders": [URL, URL | {"verb": "x"}]}, "extenders[1].verb: unknown field"),
         ({"extenders": [URL | {"httpTimeout": 5}]}, "httpTimeout: 5 is not a duration, such as 5s"),
         ({"extenders": [URL | {"httpTimeout": "5"}]}, "extenders[0].httpTimeout: "),
         ({"extenders": [URL | {"httpTimeout": "-5s"}]}, "extenders[0]: httpTimeout must be more than -5 s"),
@@ -200,10 +203,10 @@ def test_all_mistakes_are_named_at_once(
     fit = "profiles[0].pluginConfig[0].args.scoringStrategy"
     assert capsys.readouterr().err.split("scheduler.yaml: ")[1].splitlines()[1:] == [
         "- line 6, column 1: parallelism is given twice",
-        "- parallelisme: there is no such field; did you mean parallelism?",
+        "- parallelisme: unknown field; did you mean parallelism?",
         "- leaderElection.leaseDuration: 5 is not a duration, such as 5s",
         "- podInitialBackoffSeconds: expected a whole number, got text",
-        "- profiles[0].plugins.filters: there is no such field; did you mean filter?",
+        "- profiles[0].plugins.filters: unknown field; did you mean filter?",
         "- profiles[0].plugins.score.enabled[0].name: is missing",
         "- profiles[1].percentageOfNodesToScore: expected a whole number, got text",
         "- extenders[0]: weight is 0: one with a prioritizeVerb must have a positive one",

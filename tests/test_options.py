@@ -28,9 +28,9 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--interval", "0"], "no number of seconds"),
-        (["--interval", "-1"], "no number of seconds"),
-        (["--interval", "nan"], "no number of seconds"),
+        (["--interval", "0"], "not a valid number of seconds"),
+        (["--interval", "-1"], "not a valid number of seconds"),
+        (["--interval", "nan"], "not a valid number of seconds"),
         (["--interval", "soon"], "Invalid value for '--interval'"),
         (["--proxy", "127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "ftp://127.0.0.1"], "is neither http://HOST:PORT nor unix:///PATH"),
@@ -39,8 +39,8 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--pod-initial-backoff", "30"], "10 s is less than the initial backoff of 30 s"),
         (["--proxy", "me:secret@127.0.0.1:8001"], "is neither http://HOST:PORT nor unix:///PATH"),
         (["--proxy", "unix://relative"], "is neither http://HOST:PORT nor unix:///PATH"),
-        (["--scheduler-name", "a,b"], "spec.schedulerName"),
-        (["--scheduler-name", ""], "spec.schedulerName"),
+        (["--scheduler-name", "a,b"], "not a valid scheduler name"),
+        (["--scheduler-name", ""], "not a valid scheduler name"),
         (["--seed", "x"], "Invalid value for '--seed'"),
         (["--sed", "1"], "No such option: --sed"),
         (["surplus"], "No such command 'surplus'"),
@@ -52,11 +52,11 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--top", "--explain", "json"], "--explain can't be combined with --top"),
         (["--once", "--watch"], "--once can't be combined with --watch"),
         (["--once", "--leader-elect"], "--once can't be combined with --leader-elect"),
-        (["--namespace", "a,b"], "no name that a namespace can have"),
+        (["--namespace", "a,b"], "not a valid namespace name"),
         (["--leader-elect-retry-period", "1"], "options need --leader-elect"),
         (["--leader-elect", "--leader-elect-lease-duration", "10"], "must be longer than the renew deadline"),
         (["--leader-elect", "--leader-elect-retry-period", "9"], "longer than 1.2 times the retry period (9"),
-        (["--leader-elect", "--leader-elect-resource-name", "a/b"], "no name that a Kubernetes object"),
+        (["--leader-elect", "--leader-elect-resource-name", "a/b"], "not a valid object name"),
     ],
 )
 def test_a_bad_option_is_refused(

@@ -149,11 +149,11 @@ def test_the_one_profile_without_a_name_has_it_from_the_option(
         ([None, "b"], None, "profiles[0].schedulerName: is missing"),
         ([None, None], "a", "profiles[1].schedulerName: is missing"),
         ([None, "a"], "a", "profiles[1].schedulerName: a is that of profiles[0], too"),
-        ([""], None, "profiles[0].schedulerName: '' is no name"),
+        ([""], None, "profiles[0].schedulerName: '' is not a valid"),
         (
             ["a,b"],
             None,
-            "profiles[0].schedulerName: 'a,b' is no name that a pod's spec.schedulerName can have",
+            "profiles[0].schedulerName: 'a,b' is not a valid scheduler name",
         ),
     ],
 )

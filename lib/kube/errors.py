@@ -119,7 +119,7 @@ def refusal(where: str, method: str, path: str, answer: httpx.Response, body: by
     if code == 404 and body.startswith(b"404 page not found"):  # Go's own words
         return NotFoundError(f"{where}: {said}; the API server has no such resource")
     if not status and code != 429 and code < 500:
-        what = "is no answer of the Kubernetes API; does kubectl proxy listen there?"
+        what = "is not a Kubernetes API response; is kubectl proxy running there?"
         return AnswerError(f"{where}: {said} {what}")
     words = f"{code} {status.message}" if status else said
     if not status and code >= 500:

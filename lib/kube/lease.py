@@ -55,7 +55,7 @@ class LeaderElection:
     def __post_init__(self) -> None:
         for name in (self.resource_name, self.resource_namespace):
             if not is_object_name(name):
-                raise ValueError(f"{name!r} is no name that a Kubernetes object can have")
+                raise ValueError(f"{name!r} is not a valid object name")
         lease, renew, retry = self.lease_duration, self.renew_deadline, self.retry_period
         if lease <= renew:
             raise ValueError(

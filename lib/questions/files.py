@@ -71,7 +71,7 @@ def read_files(files: Sequence[Path]) -> Snapshot:
             raise QuestionError(f"--from {file}: {getattr(error, 'strerror', None) or error}") from error
         except UNREADABLE as error:
             raise QuestionError(
-                f"--from {file}: is no JSON of Kubernetes objects ({error}); "
+                f"--from {file}: is not JSON of Kubernetes objects ({error}); "
                 "save writes one, and so does kubectl get nodes,pods -A -o json"
             ) from error
     if not any(each for each in snapshot.objects.values()):

@@ -45,7 +45,7 @@ def listen_address(text: str) -> Address:
 def scheduler_name(text: str | None) -> str | None:
     """A pod's spec.schedulerName."""
     if text is not None and not is_object_name(text):
-        raise typer.BadParameter(f"{text!r} is no name that a pod's spec.schedulerName can have")
+        raise typer.BadParameter(f"{text!r} is not a valid scheduler name")
     return text
 
 
@@ -53,14 +53,14 @@ def namespaces(names: list[str] | None) -> list[str] | None:
     """Names of namespaces."""
     for name in names or ():
         if not re.fullmatch("[a-z0-9]([-a-z0-9]*[a-z0-9])?", name):
-            raise typer.BadParameter(f"{name!r} is no name that a namespace can have")
+            raise typer.BadParameter(f"{name!r} is not a valid namespace name")
     return names
 
 
 def seconds(number: float | None) -> float | None:
     """How long to wait."""
     if number is not None and not 0 < number <= TIMEOUT_MAX:
-        raise typer.BadParameter(f"{number} is no number of seconds to wait")
+        raise typer.BadParameter(f"{number} is not a valid number of seconds")
     return number
 
 

@@ -96,7 +96,7 @@ def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:
         if name is None:
             yield f"{place}: is missing; of several profiles only one may have its name from --scheduler-name"
         elif not is_object_name(name):
-            yield f"{place}: {name!r} is no name that a pod's spec.schedulerName can have"
+            yield f"{place}: {name!r} is not a valid scheduler name"
         elif name in names[:i]:
             yield f"{place}: {name} is that of profiles[{names.index(name)}], too"
 

@@ -309,8 +309,8 @@ def test_what_is_wrong_is_said(
     ("text", "said"),
     [
         ("{}", "holds no nodes and no pods"),
-        ("[", "is no JSON of Kubernetes objects"),
-        ("kind: List", "is no JSON of Kubernetes objects"),
+        ("[", "is not JSON of Kubernetes objects"),
+        ("kind: List", "is not JSON of Kubernetes objects"),
         (
             '{"kind": "List", "items": [{"kind": "Pod", "spec": {}}]}',
             "Pod  can't be read and is left out: Object missing required field `metadata`",

@@ -74,7 +74,7 @@ def _read(raw: Any, kind: Any, path: str, problems: list[str]) -> Any:
         if name not in fields:
             near = get_close_matches(name, fields, 1)
             hint = f"; did you mean {near[0]}?" if near else ""
-            problems.append(f"{_at(path, name)}: there is no such field{hint}")
+            problems.append(f"{_at(path, name)}: unknown field{hint}")
     values: dict[str, Any] = {}
     for name, field in fields.items():
         if name in raw:
@@ -184,7 +184,7 @@ _DOMAIN = "(?=.{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z
 def no_label_key(place: str, text: str) -> Iterator[str]:
     """What can't be a label's key, such as `example.com/name` or `name` (validation.IsQualifiedName)."""
     if not re.fullmatch(f"({_DOMAIN}/)?{_NAME}", text):
-        yield f"{place}: {text!r} is no name such as example.com/name or name"
+        yield f"{place}: {text!r} is not a valid name, such as example.com/name or name"
 
 
 def no_label_value(place: str, text: str) -> Iterator[str]:

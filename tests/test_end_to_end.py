@@ -287,7 +287,7 @@ def test_it_can_start_a_proxy_of_its_own(cluster: Cluster) -> None:
 
     with cluster.running_poller("--start-proxy", "-v", **path) as poller:
         poller.says("kubectl proxy serves on")
-        socket = re.findall(r"kubectl proxy serves on (\S+)", poller.said)[0]
+        socket = re.findall(r"kubectl proxy serves on (?:unix://)?(\S+)", poller.said)[0]
         eventually(lambda: proxies(socket))
         cluster.add_pod("second")
         poller.says("default/second is bound")
@@ -305,7 +305,7 @@ def test_its_proxy_ends_with_it_even_if_it_is_killed(cluster: Cluster) -> None:
     path = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
     with cluster.running_poller("--start-proxy", "-v", **path) as poller:
         poller.says("kubectl proxy serves on")
-        socket = re.findall(r"kubectl proxy serves on (\S+)", poller.said)[0]
+        socket = re.findall(r"kubectl proxy serves on (?:unix://)?(\S+)", poller.said)[0]
         eventually(lambda: proxies(socket))
         poller.stop(signal.SIGKILL)
         eventually(lambda: proxies(socket) == [])

@@ -17,7 +17,7 @@ LEASE, RENEW, RETRY = 10.0, 6.0, 0.5
 """Seconds: the lease duration, the renew deadline, the retry period."""
 
 BINDING = "/binding$"
-WE_LEAD = "we lead now"
+WE_LEAD = "became leader"
 WRITES = ("POST", "PUT", "PATCH", "DELETE")
 
 

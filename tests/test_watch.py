@@ -371,7 +371,7 @@ def test_a_proxy_of_its_own_comes_back_with_the_watches(ready: Cluster) -> None:
     path = {"KUBECONFIG": str(ready.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
     with ready.running_poller("--watch", NEVER, "--start-proxy", "-v", **path) as poller:
         poller.says("default/web is bound to n1")
-        socket = re.findall(r"kubectl proxy serves on (\S+)", poller.said)[0]
+        socket = re.findall(r"kubectl proxy serves on (?:unix://)?(\S+)", poller.said)[0]
         found = subprocess.run(
             ["pgrep", "-f", f"proxy --unix-socket={socket}"], capture_output=True, text=True, check=True
         )

@@ -245,7 +245,7 @@ class Candidate:
             self._last_resort(max(until + after_that - self._clock(), AT_ONCE))
             self._held, self._until = held, until
         if not leads_already:
-            log.info("we lead now (lease %s, as %s)", self._election, self.identity)
+            log.info("became leader (lease %s, as %s)", self._election, self.identity)
             threading.Thread(target=self._watch_deadline, name="renew deadline", daemon=True).start()
 
     def _watch_deadline(self) -> None:

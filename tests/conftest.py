@@ -12,10 +12,17 @@ from pathlib import Path
 import httpx
 import pytest
 from cluster import ONE_SERVER, Cluster
+from hypothesis import HealthCheck, settings
 
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.real import apiserver, assets
+
+# What was seen to hold is what is run again, at whatever speed; so a change is to blame when a test fails.
+settings.register_profile(
+    "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("steady")
 
 NO_REAL_ONE = "no etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin"
 

@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from objects import node, pod, read
 
@@ -72,7 +72,6 @@ requests = st.fixed_dictionaries({"cpu": cpu, "memory": memory})
 rooms = st.fixed_dictionaries({"cpu": cpu, "memory": memory, "pods": st.integers(0, 5).map(str)})
 
 
-@settings(deadline=None)  # a busy machine may stop for longer than any limit
 @given(st.lists(rooms, max_size=4), st.lists(requests, max_size=12), st.integers())
 def test_no_node_ever_gets_more_than_it_has(has: Any, wanted: Any, seed: int) -> None:
     nodes = [node(f"n{i}", has=room) for i, room in enumerate(has)]

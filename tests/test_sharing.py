@@ -166,7 +166,7 @@ class Side:
 
 
 @pytest.mark.parametrize("which", range(3))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=40)
 @given(nodes, st.lists(pods | pods | changes, max_size=25), st.integers(0, 9))
 def test_decisions_are_those_that_would_be_made_one_by_one(
     which: int, described: Any, happens: Any, seed: int

@@ -4,7 +4,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from objects import node
 from plugin_harness import HOSTNAME, labelled, selecting, taint
@@ -106,7 +106,7 @@ def no_port_twice(here: list[Pod]) -> None:
     assert len(ports) == len(set(ports))
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=100)
 @given(nodes(), st.lists(pods(), min_size=2, max_size=8), st.integers(0, 2**32))
 def test_no_pod_is_put_where_a_filter_rejects_it(has: list[Node], wanted: list[Pod], seed: int) -> None:
     cluster, scheduler = Cache(has, []), Scheduler(PROFILE, Random(seed))

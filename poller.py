@@ -82,8 +82,9 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             poller.report.not_bound(decision, each.error)
             poller.unconfirmed.add(decision, now, settled=False)
             poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
-        elif result == Result.NOT_SENT:  # it stays active, and goes first at the next tick
+        elif result == Result.NOT_SENT:  # tried again at the next tick
             poller.free_room(decision)
+            poller.queue.activate(uid)
         elif result == Result.NOT_RECORDED:  # by the time that it can be written, it may not hold any more
             poller.queue.requeue(uid, (), decision.message, now)
 

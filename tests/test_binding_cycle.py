@@ -1,12 +1,15 @@
 """What becomes of a pod whose binding fails, isn't heard of, or was only said to be made."""
 
 import time
+from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
 import pytest
 from cluster import POLLER, Cluster, eventually
 from faults import ALWAYS, Answer, Exchange, Fault, answer, faulty
+
+from scripts.servers.kubectl import kubectl_proxy
 
 ON_ONE_SERVER = True
 
@@ -137,3 +140,41 @@ def test_a_binding_that_a_status_says_has_failed_was_not_made(one_place: Cluster
     assert "is bound to" not in done.stderr
     assert one_place.placement() == {"web": None}
     assert one_place.events("Scheduled") == []
+
+
+AT_ONCE = """
+from lib.scheduling.framework.interface import wait
+
+class AtOnce:
+    name = "AtOnce"
+
+    def permit(self, state, pod, node_name, waited):
+        return None if waited else wait("not yet")
+"""
+
+
+def test_a_pod_that_permit_held_is_tried_again_when_the_proxy_is_back(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "at_once.py").write_text(AT_ONCE)
+    cluster.add_node("n1")
+    names = [f"web-{i}" for i in range(5)]
+    for name in names:
+        cluster.add_pod(name)
+    socket = cluster.folder / "held.sock"
+    with ExitStack() as stack:
+
+        def hang_up(_: Exchange) -> None:
+            stack.close()  # so the other bindings have nowhere to go
+
+        with (
+            faulty(cluster.proxy, Fault("POST", "/binding$", hang_up)) as between,
+            cluster.running_poller(
+                "--bind-workers=1",
+                f"--plugin={tmp_path / 'at_once.py'}",
+                proxy=stack.enter_context(kubectl_proxy(between.url, unix_socket=socket)),
+            ) as poller,
+        ):
+            poller.says("nothing answers at unix://")
+            with kubectl_proxy(cluster.server, cluster.kubeconfig, socket):
+                eventually(lambda: cluster.placement() == dict.fromkeys(names, "n1"), within=60)

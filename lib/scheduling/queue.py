@@ -264,6 +264,11 @@ class SchedulingQueue:
         if queued := self._pods.get(uid):
             queued.where, queued.reason = Where.PERMIT_WAIT, reason
 
+    def activate(self, uid: str) -> None:
+        """A pod was not tried after all: it is active, though a Permit plugin may have held it."""
+        if queued := self._pods.get(uid):
+            queued.where = Where.ACTIVE
+
     def uids(self) -> Set[str]:
         """The uids of all queued pods."""
         return self._pods.keys()

@@ -73,6 +73,20 @@ def test_a_pod_is_bound_when_its_volume_is_made_and_only_then(
         poller.says(f"default/web is bound to {node}", WITHIN)
 
 
+def test_a_pod_whose_status_may_not_be_written_gets_its_volume(cluster: Cluster, volumes: Volumes) -> None:
+    volumes.add_class("slow", "example.com/slow")
+    volumes.add_claim("data", "slow")
+    cluster.add_pod("web", volumes=uses("data"))
+    said = '{"kind":"Status","status":"Failure","message":"pods/status is forbidden","code":403}'
+    forbidden = Fault("PATCH", "/pods/web/status$", answer(403, said), times=1000)
+    with (
+        faulty(cluster.proxy, forbidden) as between,
+        cluster.running_poller(proxy=between.url) as poller,
+    ):
+        poller.says("pods/status is forbidden", WITHIN)
+        eventually(lambda: volumes.selected_node("data"), WITHIN)
+
+
 def test_provisioning_that_fails_gives_the_node_back(cluster: Cluster, volumes: Volumes) -> None:
     volumes.add_class("slow", "example.com/slow")
     volumes.add_claim("data", "slow")

@@ -212,8 +212,7 @@ class BindingCycle:
         """Write what a PreBind plugin will wait for; before that, on the pod, on which node it is to run."""
         assert decision.node_name
         try:
-            if decision.pod.status.nominated_node_name != decision.node_name:
-                self._writer.nominate(decision.pod, decision.node_name)
+            self._nominate(decision, decision.node_name)
             decision.writes = tuple(map(self._storage_writer.write, decision.writes))
         except (UnreachableError, NotLeadingError) as error:
             self._gate.error = error
@@ -223,6 +222,17 @@ class BindingCycle:
         except Exception as error:
             return _broke(decision, error)
         return Completed(decision, Result.WAITING)
+
+    def _nominate(self, decision: Decision, node_name: str) -> None:
+        """Note on a pod where it is to run. Its volumes are bound without that, too, as by kube-scheduler."""
+        if decision.pod.status.nominated_node_name == node_name:
+            return
+        try:
+            self._writer.nominate(decision.pod, node_name)
+        except (UnreachableError, NotLeadingError):
+            raise
+        except ApiError as error:
+            log.warning("%s is not nominated to %s: %s", decision.pod, node_name, error)
 
     def _concluded(self, completed: Completed) -> Completed:
         """The same, once the PostBind plugins, or the cache of what was written, have been told."""

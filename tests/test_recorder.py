@@ -1,9 +1,10 @@
 """Events, conditions and evictions: they hold up no binding, and nothing is written that holds no longer."""
 
 from contextlib import ExitStack
+from threading import Event
 
 from cluster import Cluster, eventually
-from faults import ALWAYS, Exchange, Fault, delay, faulty
+from faults import ALWAYS, Exchange, Fault, delay, faulty, hold
 
 from scripts.servers.kubectl import kubectl_proxy
 
@@ -50,3 +51,24 @@ def test_nobody_is_evicted_for_a_pod_that_was_deleted_while_the_proxy_was_away(p
     old = priorities.pod("old")
     assert "deletionTimestamp" not in old["metadata"]
     assert priorities.events("Preempted") == []
+
+
+def test_who_is_to_be_evicted_is_so_however_slow_the_writes_before_it_are(priorities: Cluster) -> None:
+    priorities.add_node("n1", cpu="1")
+    priorities.add_node("n2", cpu="100m")
+    priorities.add_pod("old", requests={"cpu": "900m"}, nodeName="n1", priorityClassName="low")
+    priorities.add_pod("small", requests={"cpu": "50m"}, nodeName="n1", priorityClassName="high")
+    priorities.add_pod("vip", requests={"cpu": "900m"}, priorityClassName="high")
+    let_go = Event()
+    with (
+        faulty(priorities.proxy, Fault("PATCH", "/pods/vip/status$", hold(let_go), ALWAYS)) as between,
+        priorities.running_poller(proxy=between.url) as poller,
+    ):
+        poller.says("default/vip preempts default/old on n1")
+        gone = {"gracePeriodSeconds": "0"}  # what has room again could be tried again
+        priorities.api.delete("/api/v1/namespaces/default/pods/small", params=gone)
+        for name in ("next", "last"):  # a tick that binds the second began when that was known
+            priorities.add_pod(name, requests={"cpu": "1m"})
+            poller.says(f"default/{name} is bound to n2")
+        let_go.set()
+        eventually(lambda: priorities.events("Preempted"))

@@ -121,6 +121,12 @@ class Recorder:
         writes.append(PendingWrite(pod, "event", partial(writer.record_failed, pod, event, now)))
         self._failed[pod.metadata.uid] = FailureRecords(decision, writes)
 
+    def is_preempting(self, uid: str) -> bool:
+        """Whether pods that are to make room for a pod are still to be evicted."""
+        kept = [self._failed[uid]] if uid in self._failed else []
+        writing = [self._writing[uid][0]] if uid in self._writing else []
+        return any(each.what == "preemption" for records in kept + writing for each in [*records.writes])
+
     # --- writing it -------------------------------------------------------------------------------------
 
     def flush(self, unassigned: Collection[str]) -> list[Completed]:

@@ -224,7 +224,8 @@ class Poller:
     def ready(self) -> Iterator[list[Pod]]:
         """The pods to try now, in their order: each alone, or with all of its group.
 
-        There are no more once nothing can be written.
+        There are no more once nothing can be written. A pod that preempts others is tried again when these
+        have been evicted: what it is told until then takes for granted that they leave.
         """
         with self.shutdown.interruptible():
             pods = self.queue.ready(time.monotonic())
@@ -234,7 +235,8 @@ class Poller:
         for batch in batches(pods):
             if self.gate.closed:
                 break
-            yield batch
+            if not any(self.recorder.is_preempting(pod.metadata.uid) for pod in batch):
+                yield batch
 
     def schedule(self, pods: list[Pod]) -> list[Decision]:
         """Decide for a pod, or for a group; each decision counts before the next is made."""

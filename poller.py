@@ -85,8 +85,8 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.NOT_SENT:  # tried again at the next tick
             poller.free_room(decision)
             poller.queue.activate(uid)
-        elif result == Result.NOT_RECORDED:  # by the time that it can be written, it may not hold any more
-            poller.queue.requeue(uid, (), decision.message, now)
+        elif result == Result.NOT_RECORDED and uid not in poller.waiting_pods:
+            poller.queue.requeue(uid, (), decision.message, now)  # its records may not hold any more
 
 
 def loop(poller: Poller) -> None:

@@ -1,16 +1,22 @@
 """The queue's rules, on a clock of the tests' own."""
 
 import sys
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from objects import node, pod
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod, PodCondition
+from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, unschedulable
+from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import BackoffSettings, SchedulingQueue
+from lib.service.binding_cycle import Completed, Result
+from lib.service.steps import Poller
+from poller import finish
 
 FIT = {"NodeResourcesFit"}
 
@@ -230,6 +236,15 @@ def test_a_pod_whose_node_is_held_is_not_tried() -> None:
     pods.requeue(UID, {"NodeNumber"}, "rejected", now=1000)
     pods.apply(added(node("n1")), now=1005)
     assert ready(pods, 1005) == ["web"]
+
+
+def test_a_pod_whose_node_is_held_stays_so_when_an_earlier_rejection_could_not_be_written() -> None:
+    web, pods, held = waiting("web"), queue(waiting("web")), WaitingPods({})
+    held.hold(Decision(web, Outcome.WAITING, node_name="n1"), now=0)
+    pods.hold_for_permit(UID, "waits 5 s for n5")
+    poller = cast(Poller, SimpleNamespace(queue=pods, waiting_pods=held))
+    finish(poller, [Completed(Decision(web, Outcome.UNSCHEDULABLE), Result.NOT_RECORDED)])
+    assert pods.counts()["waiting"] == 1
 
 
 def test_the_oldest_is_shown_with_its_reason() -> None:

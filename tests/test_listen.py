@@ -35,6 +35,7 @@ from lib.service.option_types import listen_address
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
 from lib.service.telemetry.observer import Address
+from lib.service.telemetry.report import Report
 from scripts.servers.process import ROOT
 
 ON_ONE_SERVER = True
@@ -407,3 +408,11 @@ def test_what_is_no_get_is_refused(cluster: Cluster) -> None:
         assert client.post("/livez", content=b"x").status_code == 405
         assert client.head("/livez").content == b""
         assert client.get("/livez", headers={"X-Large": "x" * 20_000}).status_code == 431
+
+
+def test_a_pod_that_was_gated_at_first_and_is_bound_is_not_among_those_not_scheduled() -> None:
+    report, web = Report(dry_run=False, explain=None), pod("web")
+    report.skipped(web, "waits for a gate")
+    report.bound(Decision(web, Outcome.SCHEDULED, node_name="n1"))
+    report.sum(None)
+    assert report.done == {"bound": 1}

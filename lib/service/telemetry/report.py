@@ -176,6 +176,7 @@ class Report:
     def _settled(self, decision: Decision, *, bound: bool) -> None:
         self.observer.settled(decision, bound=bound)
         self._unplaced.discard(decision.pod.metadata.uid)
+        self._skipped.discard(decision.pod.metadata.uid)  # it was gated before
 
     def not_bound(self, decision: Decision, error: ApiError | None) -> None:
         """A binding did not succeed; the pod is tried again, after a backoff."""

@@ -398,9 +398,9 @@ def test_slow_clients_keep_no_probe_from_getting_through(cluster: Cluster) -> No
         assert answered.text == "ok"
         assert answered.headers["X-Content-Type-Options"] == "nosniff"
         threads = len(list(Path(f"/proc/{poller.process.pid}/task").iterdir()))
-        files = len(list(Path(f"/proc/{poller.process.pid}/fd").iterdir()))
         assert threads < 20
-        assert files < 100
+        files = Path(f"/proc/{poller.process.pid}/fd")  # of 200 connections, most are closed again
+        eventually(lambda: len(list(files.iterdir())) < 100)
 
 
 def test_what_is_no_get_is_refused(cluster: Cluster) -> None:

@@ -15,7 +15,7 @@ class Shutdown:
     """Listens for SIGINT and SIGTERM while its block runs; then the handlers of before are back.
 
     stopping: set once a signal came: no wait goes on. signal: which came, None before that. hurried: whether
-    one more came. abandoned: whether it wasn't a signal from outside that made an end.
+    one more came. aborted: whether it wasn't a signal from outside that made an end.
     """
 
     def __init__(self) -> None:

@@ -249,7 +249,7 @@ def clusters(draw: st.DrawFn) -> tuple[Pod, list[Object]]:
 
 
 @given(clusters())
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 def test_no_suggestion_is_wrong(cluster: tuple[Pod, list[Object]]) -> None:
     pod, objects = cluster
     answer = ask_why(pod, objects)

@@ -119,6 +119,9 @@ class _Handler(BaseHTTPRequestHandler):
         body["metadata"].setdefault("name", f"made-{id(body)}")
         return self._answer(201, body)
 
+    def do_PUT(self) -> None:
+        return self._answer(200, self._body())
+
     def do_PATCH(self) -> None:
         match, patch = PATH.fullmatch(unquote(self.path)), self._body()
         found = match and self.canned.find(match["resource"], match["namespace"], match["name"])

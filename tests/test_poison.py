@@ -5,7 +5,9 @@ Driven through the loop itself, in this process, against a server that takes any
 
 import dataclasses
 import logging
+import threading
 from collections import Counter
+from contextlib import suppress
 from itertools import islice
 from typing import Any
 
@@ -14,6 +16,9 @@ from canned import CannedServer, canned
 from poisons import LARGE, POISONS, poisoned, whole
 
 from lib.kube import objects
+from lib.kube.api import Api
+from lib.kube.errors import ApiError
+from lib.kube.lease import Candidate, LeaderElection
 from lib.scheduling.resources import pod_requests
 from lib.service.app import assembled
 from lib.service.command_line import CommandLine
@@ -267,3 +272,31 @@ def test_volumes_that_cannot_be_listed_hold_up_pods_with_volumes_only(
     cluster["pods"].append(pod("needs-volumes", volumes=[claim]))
     place(cluster, caplog, by_watch=by_watch, dry_run=True)
     assert any("needs-volumes" in each.getMessage() for each in caplog.records)
+
+
+def test_an_odd_lease_raises_nothing_unforeseen_and_is_not_taken_from_who_holds_it() -> None:
+    election = LeaderElection(resource_name="poller", resource_namespace="default")
+    body: Json = {
+        "metadata": {"name": "poller", "namespace": "default", "uid": "x", "resourceVersion": "1"},
+        "spec": {**whole(objects.LeaseSpec), "holderIdentity": "other", "leaseDurationSeconds": 15},
+    }
+    leading = set()
+    for value in POISONS.values():
+        for where, odd in poisoned(body, value):
+            with canned({"leases": [odd]}) as server, Api(server.url, threading.Event()) as api:
+                candidate = Candidate(
+                    api, election, lambda: None, clock=lambda: 0.0, last_resort=lambda _: None
+                )
+                with suppress(ApiError):
+                    candidate.try_once()
+                if candidate.leads():
+                    leading.add(where)
+    # A lease that isn't there, or that says that nobody holds it or for no time, is free.
+    assert leading <= {
+        "metadata",
+        "metadata.name",
+        "metadata.namespace",
+        "spec",
+        "spec.holderIdentity",
+        "spec.leaseDurationSeconds",
+    }

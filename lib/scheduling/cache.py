@@ -118,13 +118,11 @@ class Cache:
 
     def _apply_to_unassigned(self, pod: Pod, change: AnyChange) -> None:
         if pod_key(pod) in self.assumed and change.kind != Kind.DELETED:
-            return  # it counts on its node already
+            return  # it has its room already, and may be nominated to it while it waits there for its volumes
         now = pod.status.nominated_node_name
         was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
         if change.kind == Kind.DELETED:
             self.nominator.delete(pod)
-        elif pod_key(pod) in self.assumed:
-            return  # it has its room; so it is nominated while it waits there for its volumes
         elif now or was:  # otherwise our nomination may not have arrived there yet
             self.nominator.add(pod, now)
 

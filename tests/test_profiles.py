@@ -23,7 +23,7 @@ from lib.scheduling.workloads import Workloads
 from lib.service.config import ConfigError, load_config
 from lib.service.options import Options, run_with_options
 from lib.service.policies import load_policies
-from lib.service.profiles import Asked, profiles_for
+from lib.service.served_profiles import Asked, profiles_for
 from scripts.servers.process import ROOT
 
 ON_ONE_SERVER = True

@@ -21,7 +21,7 @@ from lib.service.config import ConfigError, KubeSchedulerConfiguration, load_con
 from lib.service.config.arguments import ARGS
 from lib.service.config.profile_builder import LACKING, PREPARED_AT
 from lib.service.http_extender import connected
-from lib.service.profiles import Asked, profiles_for
+from lib.service.served_profiles import Asked, profiles_for
 
 LINES = gzip.decompress((Path(__file__).parent / "data" / "scheduler-config-1.36.jsonl.gz").read_bytes())
 CASES: list[dict[str, Any]] = [json.loads(line) for line in LINES.splitlines()]

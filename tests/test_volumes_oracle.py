@@ -30,8 +30,8 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.plugins.volume_binding import VolumesState
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.binder import assume_pod_volumes
-from lib.scheduling.volumes.storage import Storage
 
 LINES = gzip.decompress((Path(__file__).parent / "data" / "volumes-1.36.jsonl.gz").read_bytes()).splitlines()
 CASES: list[dict[str, Any]] = [json.loads(line) for line in LINES]

@@ -27,7 +27,7 @@ from lib.service.command_line import DEFAULT_PROXY
 from lib.service.config import ConfigError, default_config, load_config
 from lib.service.option_types import proxy_address
 from lib.service.policies import PolicyError, load_policies
-from lib.service.profiles import Asked, profiles_for
+from lib.service.served_profiles import Asked, profiles_for
 
 CLUSTER, ASKED, OTHERWISE = (
     "Cluster",

@@ -127,9 +127,7 @@ class Draining:
         why.suggestions = [
             each
             for each in why.suggestions
-            if not any(
-                node.metadata.name in self.drain.nodes for change in each.changes for node in change.nodes
-            )
+            if not any(node.metadata.name in self.drain.nodes for fix in each.fixes for node in fix.nodes)
         ]
         return why
 

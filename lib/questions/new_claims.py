@@ -21,8 +21,8 @@ from lib.kube.storage import (
     PersistentVolumeSpec,
     StorageClass,
 )
+from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.claims import claim_names
-from lib.scheduling.volumes.storage import Storage
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 """An annotation of the StorageClass of claims that name none."""

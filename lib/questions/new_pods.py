@@ -28,7 +28,7 @@ from lib.questions.text import QuestionError
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
-from lib.scheduling.volumes.storage import Storage
+from lib.scheduling.volumes.assume_cache import Storage
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 

@@ -20,7 +20,7 @@ from lib.kube.objects import (
 from lib.kube.storage import PersistentVolumeClaim, StorageObject
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
-from lib.scheduling.volumes.storage import Storage
+from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.workloads import Workloads
 
 UNSEEN = "claims can't be seen, so whether the pod can have its volumes isn't known"

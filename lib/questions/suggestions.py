@@ -6,8 +6,8 @@ from itertools import chain, combinations, islice
 
 from lib.kube.objects import Pod
 from lib.questions import edits
-from lib.questions.changes import NODES_TRIED, Change, Changes, NotPossibleError
 from lib.questions.deciding import Decider
+from lib.questions.fixes import NODES_TRIED, Fix, Fixes, NotPossibleError
 from lib.questions.rejections import pods_text
 from lib.questions.text import count, listed, names, verb
 from lib.questions.what_if import belongs_to_node
@@ -22,7 +22,7 @@ NODES_LOOKED_AT = 250_000
 """How many nodes may be looked at for all suggestions together: some 2 s."""
 
 FEWEST_TRIES, MOST_TRIES = 12, 200
-"""Of changes, whatever the number of nodes."""
+"""Of fixes, whatever the number of nodes."""
 
 MOST_LEAVING = 5
 """More pods than this nobody is asked to have leave."""
@@ -30,16 +30,16 @@ MOST_LEAVING = 5
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Changes with which the pod was seen to fit on these nodes, and the pod that did."""
+    """Fixes with which the pod was seen to fit on these nodes, and the pod that did."""
 
-    changes: tuple[Change, ...]
+    fixes: tuple[Fix, ...]
     fits_on: tuple[str, ...]
     pod: Pod = field(repr=False)
 
     @property
     def words(self) -> str:
         """What to change."""
-        return listed(each.words for each in self.changes)
+        return listed(each.words for each in self.fixes)
 
     @property
     def sentence(self) -> str:
@@ -51,23 +51,23 @@ class Suggestion:
 
 
 def suggest(decision: Decision, decider: Decider) -> list[Suggestion]:
-    """What would help a pod for which no node was found; the least change first.
+    """What would help a pod for which no node was found; the least first.
 
-    Single changes, and where none helps two together. None at all is no proof that there is none.
+    Single fixes, and where none helps two together. None at all is no proof that there is none.
     """
     found = _Search(decision, decider).found()
     return list({each.words: each for each in found}.values())
 
 
 class _Search:
-    """Tries changes until enough were tried."""
+    """Tries fixes until enough were tried."""
 
     def __init__(self, decision: Decision, decider: Decider) -> None:
         self._decision, self._decider = decision, decider
-        self._pod, self._first = decision.pod, tuple[Change, ...]()
+        self._pod, self._first = decision.pod, tuple[Fix, ...]()
         if decider.gated(self._pod):
             gates = ", ".join(gate.name for gate in self._pod.spec.scheduling_gates)
-            self._first = (Change(f"without the scheduling gate {gates}", edits.without_gates),)
+            self._first = (Fix(f"without the scheduling gate {gates}", edits.without_gates),)
         nodes = len(decider.cache.nodes) or 1
         self._left = min(max(NODES_LOOKED_AT // nodes, FEWEST_TRIES), MOST_TRIES)
         self._nodes = list(decider.cache.nodes.values())
@@ -76,17 +76,17 @@ class _Search:
         """All that help."""
         if self._first and (freed := self._try(())):
             return [freed]
-        changes = Changes(self._decision, self._decider)
-        of_pod = list(changes.of_pod())
-        smaller = list(changes.smaller_requests())
-        found = [each for change in of_pod if (each := self._try((change,)))]
+        fixes = Fixes(self._decision, self._decider)
+        of_pod = list(fixes.of_pod())
+        smaller = list(fixes.smaller_requests())
+        found = [each for fix in of_pod if (each := self._try((fix,)))]
         less: list[Suggestion] = []
         for lacking in smaller:  # the one with which least is given up is tried first
-            helps = next((each for change in lacking if (each := self._try((change,)))), None)
+            helps = next((each for fix in lacking if (each := self._try((fix,)))), None)
             if helps and not any({*helps.fits_on} <= {*other.fits_on} for other in less):
                 less.append(helps)
         found += less
-        found += [each for change in changes.of_nodes() if (each := self._try((change,)))][:3]
+        found += [each for fix in fixes.of_nodes() if (each := self._try((fix,)))][:3]
         found += self._if_left()
         if not found:
             pairs = combinations([*of_pod, *chain.from_iterable(smaller)], 2)
@@ -95,27 +95,27 @@ class _Search:
             found = [all_of_it]
         return found
 
-    def _try(self, changes: tuple[Change, ...]) -> Suggestion | None:
-        """Decide with some changes; None if that doesn't help, or enough was tried."""
-        changes = self._first + changes
-        if self._left <= 0 or not changes:
+    def _try(self, fixes: tuple[Fix, ...]) -> Suggestion | None:
+        """Decide with some fixes; None if that doesn't help, or enough was tried."""
+        fixes = self._first + fixes
+        if self._left <= 0 or not fixes:
             return None
         pod = self._pod
         try:
-            for change in changes:
-                pod = change.edit(pod)
+            for fix in fixes:
+                pod = fix.edit(pod)
         except NotPossibleError:
             return None
         self._left -= 1
         with self._decider.otherwise(
-            gone=[each for change in changes for each in change.gone],
-            nodes=[each for change in changes for each in change.nodes],
-            come=[each for change in changes for each in change.come],
+            gone=[each for fix in fixes for each in fix.gone],
+            nodes=[each for fix in fixes for each in fix.nodes],
+            come=[each for fix in fixes for each in fix.come],
         ):
             if self._decider.gated(pod):
                 return None
             fits_on = self._decider.fitting(pod)
-        return Suggestion(changes, tuple(fits_on), pod) if fits_on else None
+        return Suggestion(fixes, tuple(fits_on), pod) if fits_on else None
 
     # --- other pods -------------------------------------------------------------------------------------
 
@@ -125,11 +125,11 @@ class _Search:
             return []
         tried = sorted(filter(self._could_help, self._nodes), key=self._how_far, reverse=True)
         found = [each for node in tried[:NODES_TRIED] if (each := self._if_left_one(node))]
-        found += [each for pods in self._in_the_way() if (each := self._try((self._left_change(pods),)))]
+        found += [each for pods in self._in_the_way() if (each := self._try((self._leaving(pods),)))]
         if not found:
             return []
-        fewest = min(len(each.changes[-1].gone) for each in found)
-        few = {each.words: each for each in found if len(each.changes[-1].gone) == fewest}
+        fewest = min(len(each.fixes[-1].gone) for each in found)
+        few = {each.words: each for each in found if len(each.fixes[-1].gone) == fewest}
         return list(few.values())[:2]
 
     def _could_help(self, node: NodeInfo) -> bool:
@@ -153,12 +153,12 @@ class _Search:
         leave.sort(key=lambda each: (-each.spec.priority, -self._weight(each)))
         enough = [each for each in leave if self._fits_without(node, [each])]
         if enough:
-            return self._try((self._left_change(enough[-1:]),))
+            return self._try((self._leaving(enough[-1:]),))
         for each in list(leave):
             fewer = [other for other in leave if other is not each]
             if self._fits_without(node, fewer):
                 leave = fewer
-        return self._try((self._left_change(leave),)) if len(leave) <= MOST_LEAVING else None
+        return self._try((self._leaving(leave),)) if len(leave) <= MOST_LEAVING else None
 
     def _fits_without(self, node: NodeInfo, gone: Sequence[Pod]) -> bool:
         with self._decider.otherwise(gone=gone):
@@ -174,9 +174,9 @@ class _Search:
         wanted, has = pod_requests(self._pod), pod_requests(pod)
         return max((has.get(name, 0) / each for name, each in wanted.items() if each), default=0)
 
-    def _left_change(self, pods: Sequence[Pod]) -> Change:
+    def _leaving(self, pods: Sequence[Pod]) -> Fix:
         lower = all(each.spec.priority < self._pod.spec.priority for each in pods)
-        return Change(f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", gone=tuple(pods))
+        return Fix(f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", gone=tuple(pods))
 
     def _in_the_way(self) -> Iterator[list[Pod]]:
         """Single pods that anti-affinity keeps this one away from, wherever they are."""

@@ -97,7 +97,7 @@ class Why:
             "victims": [str(each) for each in decision.victims],
             "nodes": dict(sorted(nodes.items())),
             "suggestions": [
-                {"changes": [change.words for change in each.changes], "nodes": each.fits_on}
+                {"changes": [fix.words for fix in each.fixes], "nodes": each.fits_on}
                 for each in self.suggestions
             ],
             "said": said,

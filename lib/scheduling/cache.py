@@ -17,7 +17,7 @@ from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.nominator import Nominator, pod_key
 from lib.scheduling.pod_groups import Group, present_in
 from lib.scheduling.removed_pods import RemovedPods
-from lib.scheduling.volumes.storage import Storage
+from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.workloads import Workloads
 
 MAX_JOURNAL = 100_000

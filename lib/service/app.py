@@ -28,9 +28,9 @@ from lib.service.http_extender import connected
 from lib.service.leader_election import elected
 from lib.service.options import Options
 from lib.service.policy_watch import watching
-from lib.service.profiles import profiles_for
 from lib.service.recorder import MAX_FLUSH_SECONDS, Recorder
 from lib.service.rights import needed_rights
+from lib.service.served_profiles import profiles_for
 from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.startup_checks import StartupChecks
 from lib.service.steps import Poller

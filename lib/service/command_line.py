@@ -14,7 +14,7 @@ from lib import __version__
 from lib.kube.lease import LeaderElection
 from lib.scheduling.queue import BackoffSettings
 from lib.service import option_types
-from lib.service.profiles import PolicyName
+from lib.service.served_profiles import PolicyName
 from lib.service.telemetry.log import LogFormat
 from lib.service.telemetry.observer import Address
 

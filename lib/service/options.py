@@ -20,7 +20,7 @@ from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_
 from lib.service.config.fields import without_repetitions
 from lib.service.help import Group
 from lib.service.policies import Policy, PolicyError, load_policies
-from lib.service.profiles import Asked, PolicyName, profiles_for
+from lib.service.served_profiles import Asked, PolicyName, profiles_for
 from lib.service.telemetry.explain import Explain, as_json, as_table
 
 CALLED_AS = "POLLER_CALLED_AS"

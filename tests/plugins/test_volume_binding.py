@@ -11,7 +11,7 @@ from lib.kube.storage import PersistentVolume, PersistentVolumeClaim, StorageCla
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import CycleState, Status
 from lib.scheduling.plugins.volume_binding import VolumeBinding
-from lib.scheduling.volumes.storage import AssumeCache, Storage
+from lib.scheduling.volumes.assume_cache import AssumeCache, Storage
 
 HOSTNAME = "kubernetes.io/hostname"
 NO_VOLUMES = "node(s) didn't find available persistent volumes to bind"

@@ -50,14 +50,14 @@ def sentences(pod: Pod, objects: list[Object]) -> list[str]:
 
 def fits_on(suggestion: Suggestion, objects: list[Object]) -> set[str]:
     """The nodes on which the changed pod fits, in the changed cluster, which is built from nothing."""
-    changes = suggestion.changes
-    gone = {pod.metadata.uid for change in changes for pod in change.gone}
-    described = {node.metadata.name: node for change in changes for node in change.nodes}
+    fixes = suggestion.fixes
+    gone = {pod.metadata.uid for fix in fixes for pod in fix.gone}
+    described = {node.metadata.name: node for fix in fixes for node in fix.nodes}
     old_nodes = [each for each in objects if isinstance(each, Node)]
     nodes = {**{node.metadata.name: node for node in old_nodes}, **described}
     pods = [each for each in objects if isinstance(each, Pod) and each.metadata.uid not in gone]
     others = [each for each in objects if not isinstance(each, Node | Pod)]
-    come = [pod for change in changes for pod in change.come]
+    come = [pod for fix in fixes for pod in fix.come]
     cache = cache_of(snapshot_of(*nodes.values(), *pods, *come, *others))
     decision = Scheduler(default_profile("default-scheduler"), Random(1)).schedule_one(suggestion.pod, cache)
     assert decision.outcome == Outcome.SCHEDULED, (suggestion.sentence, decision.message)

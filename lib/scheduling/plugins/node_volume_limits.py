@@ -22,10 +22,10 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import deleted_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes import in_tree
+from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.claims import claim_name, why_not_owner
-from lib.scheduling.volumes.hints import is_about_claim_of
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
-from lib.scheduling.volumes.storage import Storage
+from lib.scheduling.volumes.volume_hints import is_about_claim_of
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 

@@ -21,6 +21,7 @@ from lib.kube.storage import (
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable, wait
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.binder import (
     BinderError,
     PodClaims,
@@ -33,8 +34,7 @@ from lib.scheduling.volumes.binder import (
     revert_assumed,
 )
 from lib.scheduling.volumes.claims import has_claims, why_not_usable
-from lib.scheduling.volumes.hints import is_about_claim_of, is_new_or_relabelled_node
-from lib.scheduling.volumes.storage import Storage
+from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 

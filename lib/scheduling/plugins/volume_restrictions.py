@@ -20,7 +20,7 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import deleted_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.claims import NOT_FOUND, has_claims
-from lib.scheduling.volumes.hints import is_about_claim_of
+from lib.scheduling.volumes.volume_hints import is_about_claim_of
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 IN_USE = unschedulable(

@@ -11,8 +11,8 @@ from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageC
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.volumes.hints import is_about_claim_of, is_new_or_relabelled_node
 from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE
+from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
 

@@ -18,10 +18,10 @@ from lib.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from lib.scheduling.volumes.assume_cache import Storage, key_of
 from lib.scheduling.volumes.claims import claim_names
 from lib.scheduling.volumes.in_tree import TranslationError, as_csi, is_migrated, plugin_of
 from lib.scheduling.volumes.matching import Candidates, allows, bound_to, candidates, reaches
-from lib.scheduling.volumes.storage import Storage, key_of
 
 AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUMES = "node(s) didn't find available persistent volumes to bind"

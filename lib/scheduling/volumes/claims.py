@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lib.kube.objects import Pod, Volume
 from lib.kube.storage import PersistentVolumeClaim
-from lib.scheduling.volumes.storage import Storage
+from lib.scheduling.volumes.assume_cache import Storage
 
 NOT_FOUND = 'persistentvolumeclaim "{}" not found'
 NOT_CREATED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'

@@ -23,7 +23,7 @@ CONDITIONS = "node.kubernetes.io/"
 
 
 @dataclass(frozen=True)
-class Change:
+class Fix:
     """Something that could be otherwise.
 
     words: as they stand before "it fits". edit: changes the pod. gone: pods that have left. nodes: more of
@@ -38,10 +38,10 @@ class Change:
 
 
 class NotPossibleError(Exception):
-    """A change can't be made to this pod."""
+    """A fix can't be made to this pod."""
 
 
-class Changes:
+class Fixes:
     """What could be otherwise after a decision that found no node."""
 
     def __init__(self, decision: Decision, decider: Decider) -> None:
@@ -50,11 +50,11 @@ class Changes:
 
     # --- the pod ----------------------------------------------------------------------------------------
 
-    def of_pod(self) -> Iterator[Change]:
+    def of_pod(self) -> Iterator[Fix]:
         """To ask for less: no selector, a toleration, another skew, no required term, no host port."""
         spec = self._pod.spec
         for key, value in spec.node_selector.items():
-            yield Change(
+            yield Fix(
                 f"without nodeSelector {labels_text({key: value})}", partial(edits.without_selector, key=key)
             )
         yield from self._of_node_affinity()
@@ -67,7 +67,7 @@ class Changes:
         for taint in taints.values():
             toleration = Toleration(taint.key, "Equal", taint.value, taint.effect)
             words = f"with a toleration for {taint_text(taint)}"
-            yield Change(words, partial(edits.tolerating, toleration=toleration))
+            yield Fix(words, partial(edits.tolerating, toleration=toleration))
         for i, constraint in enumerate(spec.topology_spread_constraints):
             if constraint.when_unsatisfiable == "DoNotSchedule":
                 yield from self._of_constraint(i, constraint.topology_key, constraint.max_skew)
@@ -78,11 +78,11 @@ class Changes:
                 selected = term.label_selector and labels_text(term.label_selector.match_labels)
                 to = f" to {selected}" if selected else ""
                 words = f"without the required {name}{to} ({term.topology_key})"
-                yield Change(words, partial(edits.without_required_term, which=which, term=i))
+                yield Fix(words, partial(edits.without_required_term, which=which, term=i))
         for port in host_ports(self._pod):
-            yield Change(f"without host port {port_text(port)}", partial(edits.without_port, port=port))
+            yield Fix(f"without host port {port_text(port)}", partial(edits.without_port, port=port))
 
-    def _of_node_affinity(self) -> Iterator[Change]:
+    def _of_node_affinity(self) -> Iterator[Fix]:
         affinity = self._pod.spec.affinity.node_affinity
         required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
         if not required or belongs_to_node(self._pod):
@@ -93,10 +93,10 @@ class Changes:
                 continue
             for j, expression in enumerate(term.match_expressions):
                 words = f"without {requirement_text(expression)} in its node affinity"
-                yield Change(words, partial(edits.without_expression, term=i, expression=j))
-        yield Change("without its required node affinity", edits.without_node_affinity)
+                yield Fix(words, partial(edits.without_expression, term=i, expression=j))
+        yield Fix("without its required node affinity", edits.without_node_affinity)
 
-    def _of_constraint(self, which: int, key: str, skew: int) -> Iterator[Change]:
+    def _of_constraint(self, which: int, key: str, skew: int) -> Iterator[Fix]:
         counted = self._decision.state.get("PodTopologySpread/filter", ())
         hard = [
             i
@@ -109,13 +109,13 @@ class Changes:
             needed = fewest + known.itself - known.emptiest
             if needed > skew:
                 words = f"with maxSkew {needed} in place of {skew} for {key}"
-                yield Change(words, partial(edits.with_constraint, which=which, max_skew=needed))
+                yield Fix(words, partial(edits.with_constraint, which=which, max_skew=needed))
         words = f"with whenUnsatisfiable: ScheduleAnyway for {key}"
-        yield Change(words, partial(edits.with_constraint, which=which, when_unsatisfiable="ScheduleAnyway"))
+        yield Fix(words, partial(edits.with_constraint, which=which, when_unsatisfiable="ScheduleAnyway"))
 
     # --- what it requests -------------------------------------------------------------------------------
 
-    def smaller_requests(self) -> list[list[Change]]:
+    def smaller_requests(self) -> list[list[Fix]]:
         """For each set of resources that nodes lack: to request what those have free that have most of it."""
         requests = pod_requests(self._pod)
         best: dict[tuple[bool, frozenset[str]], list[tuple[float, dict[str, int]]]] = {}
@@ -131,7 +131,7 @@ class Changes:
             first = rejection is not None and rejection.plugin == "NodeResourcesFit"
             share = min(left / requests[name] for name, left in lacking.items())
             best.setdefault((not first, frozenset(lacking)), []).append((share, lacking))
-        changes = []
+        fixes = []
         for (_, lacking_names), found in sorted(best.items(), key=lambda each: (each[0][0], len(each[0][1]))):
             found.sort(key=lambda each: each[0], reverse=True)
             tried: list[dict[str, int]] = []
@@ -139,12 +139,10 @@ class Changes:
                 rounded = {name: _rounded(name, left) for name, left in lacking.items()}
                 if rounded not in tried and len(tried) < NODES_TRIED:
                     tried.append(rounded)
-            changes.append([self._smaller(sorted(lacking_names), each, requests) for each in tried])
-        return changes
+            fixes.append([self._smaller(sorted(lacking_names), each, requests) for each in tried])
+        return fixes
 
-    def _smaller(
-        self, lacking: Sequence[str], left: Mapping[str, int], requests: Mapping[str, int]
-    ) -> Change:
+    def _smaller(self, lacking: Sequence[str], left: Mapping[str, int], requests: Mapping[str, int]) -> Fix:
         parts = [
             f"at {name} {exact_amount(name, left[name])} in place of {exact_amount(name, requests[name])}"
             if left[name]
@@ -158,25 +156,25 @@ class Changes:
                 raise NotPossibleError
             return smaller
 
-        return Change(listed(parts), edit)
+        return Fix(listed(parts), edit)
 
     # --- the nodes --------------------------------------------------------------------------------------
 
-    def of_nodes(self) -> Iterator[Change]:
+    def of_nodes(self) -> Iterator[Fix]:
         """To uncordon nodes, or to have one more, like one that is there."""
         cordoned = [node.node for node in self._nodes if node.node.spec.unschedulable]
         if len(cordoned) > NODES_TRIED:
             words = f"with the {len(cordoned)} cordoned nodes uncordoned"
-            yield Change(words, nodes=tuple(uncordoned(each) for each in cordoned))
+            yield Fix(words, nodes=tuple(uncordoned(each) for each in cordoned))
         else:
             for node in cordoned:
-                yield Change(f"with {node.metadata.name} uncordoned", nodes=(uncordoned(node),))
+                yield Fix(f"with {node.metadata.name} uncordoned", nodes=(uncordoned(node),))
         everyone = [node.node for node in self._nodes]
         for shape in shapes(everyone)[:NODES_TRIED]:
             pods = self._decider.cache.nodes[shape.metadata.name].pods
             ((copy, come),) = copies(shape, pods, 1, everyone)
             words = f"with one more node like {shape.metadata.name}"
-            yield Change(words, nodes=(copy,), come=tuple(come))
+            yield Fix(words, nodes=(copy,), come=tuple(come))
 
 
 def _rounded(name: str, left: int) -> int:

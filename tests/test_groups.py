@@ -17,7 +17,8 @@ from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.pod_groups import Group, batches, schedule_pod_group
+from lib.scheduling.pod_group_cycle import schedule_pod_group
+from lib.scheduling.pod_groups import Group, batches
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 

@@ -2,6 +2,9 @@
 
 import subprocess
 import sys
+from graphlib import TopologicalSorter
+
+from grimp import build_graph
 
 from scripts.servers.process import ROOT
 
@@ -29,3 +32,10 @@ def test_importing_changes_nothing_in_the_interpreter() -> None:
     done = subprocess.run([sys.executable, "-c", STATE], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) > 50
+
+
+def test_no_file_imports_another_in_a_circle() -> None:
+    imports = build_graph("lib")
+    files = imports.modules
+    order = TopologicalSorter({each: imports.find_modules_directly_imported_by(each) for each in files})
+    order.prepare()  # CycleError, which names the circle

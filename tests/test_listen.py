@@ -331,9 +331,9 @@ def _unless_ok(answered: httpx.Response) -> httpx.Response | None:
 
 def test_a_loop_that_rests_is_alive() -> None:
     health = Health()
-    health.rests(1000)
+    health.idle_for(1000)
     assert health.alive(within=0) == {"loop": ""}
-    health.rests(-LONGEST_SILENCE - 1)
+    health.idle_for(-LONGEST_SILENCE - 1)
     assert health.alive() == {"loop": "it hasn't moved for 241 s"}
     health.moves()
     assert health.alive() == {"loop": ""}
@@ -342,15 +342,15 @@ def test_a_loop_that_rests_is_alive() -> None:
 def test_requests_that_only_write_are_no_progress_of_the_loop() -> None:
     health = Health()
     metrics = Metrics(health)
-    health.heard = stuck = time.monotonic() - 1000
+    health.last_activity = stuck = time.monotonic() - 1000
     metrics.answered("POST", "proxy", None, seconds=10)
     metrics.retried()
     reading = threading.Thread(target=metrics.answered, args=("GET", "proxy", 200, 0.1))
     reading.start()
     reading.join()
-    assert health.heard == stuck
+    assert health.last_activity == stuck
     metrics.answered("GET", "proxy", 200, seconds=0.1)
-    assert health.heard > stuck
+    assert health.last_activity > stuck
 
 
 # --- where ----------------------------------------------------------------------------------------------
@@ -414,5 +414,5 @@ def test_a_pod_that_was_gated_at_first_and_is_bound_is_not_among_those_not_sched
     report, web = Report(dry_run=False, explain=None), pod("web")
     report.skipped(web, "waits for a gate")
     report.bound(Decision(web, Outcome.SCHEDULED, node_name="n1"))
-    report.sum(None)
+    report.summarize(None)
     assert report.done == {"bound": 1}

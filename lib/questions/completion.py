@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
@@ -21,7 +22,6 @@ from lib.kube.proxy import OwnProxy
 from lib.questions.asking import KUBECTL_NAME, Output, context_namespace
 from lib.questions.files import read_files
 from lib.questions.text import QuestionError
-from lib.questions.verbs import COMPLETE, VERBS
 from lib.service.command_line import DEFAULT_PROXY
 
 T = TypeVar("T", bound=Object)
@@ -37,7 +37,8 @@ TAKE_OUTPUTS = ("-o", "--output")
 
 def complete(context: typer.Context) -> None:
     """Print how the last of these words may go on; the words before it are complete."""
-    *before, last = sys.argv[sys.argv.index(COMPLETE) + 1 :] or [""]  # as they are: typer would drop "--"
+    start = sys.argv.index(str(context.info_name)) + 1
+    *before, last = sys.argv[start:] or [""]  # as they are: typer would drop "--"
     try:
         found, then = _candidates(context, before, last)
     except (QuestionError, ApiError):
@@ -49,9 +50,10 @@ def complete(context: typer.Context) -> None:
 
 
 def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tuple[list[str], str]:
-    verb = next((word for word in before if word in VERBS), None)
+    verbs = _verbs(context)
+    verb = next((word for word in before if word in verbs), None)
     if verb is None:
-        return list(VERBS), NO_FILES
+        return list(verbs), NO_FILES
     previous = before[-1] if before else ""
     if previous in TAKE_FILES:
         return [], FILES
@@ -63,7 +65,7 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
     if previous in TAKE_NAMESPACES:
         return list(asked.namespaces()), NO_FILES
     if last.startswith("-"):
-        return _options(context, verb), NO_FILES
+        return [name for each in verbs[verb].params for name in each.opts if name.startswith("--")], NO_FILES
     match verb:
         case "why":
             return list(asked.pods(last)), NO_FILES
@@ -74,10 +76,10 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
     return [], NO_FILES
 
 
-def _options(context: typer.Context, verb: str) -> list[str]:
-    """The options of a verb."""
-    commands = getattr(context.find_root().command, "commands", {})
-    return [name for each in commands[verb].params for name in each.opts if name.startswith("--")]
+def _verbs(context: typer.Context) -> dict[str, TyperCommand]:
+    """The verbs of the command line, by name."""
+    commands: dict[str, TyperCommand] = getattr(context.find_root().command, "commands", {})
+    return {name: each for name, each in commands.items() if not each.hidden}
 
 
 class _Asked:

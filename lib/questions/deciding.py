@@ -23,7 +23,8 @@ from lib.scheduling.decision import Decision, Outcome, Rejection
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
-from lib.scheduling.pod_groups import batches, schedule_pod_group
+from lib.scheduling.pod_group_cycle import schedule_pod_group
+from lib.scheduling.pod_groups import batches
 from lib.scheduling.preemption import Victims, covers, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
 

@@ -237,7 +237,7 @@ class Cache:
     @contextmanager
     def without(self, pods: Iterable[Pod]) -> Iterator[RemovedPods]:
         """The cache without some pods, to try what would be. They are back when the block ends."""
-        away = RemovedPods(self)
+        away = RemovedPods(self.nodes, self.node_of, self.removed)
         try:
             for pod in pods:
                 away.take(pod)

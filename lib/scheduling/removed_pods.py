@@ -3,21 +3,23 @@
 Counterpart in kube-scheduler: the NodeInfo that preemption copies (framework/preemption/preemption.go)
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
 
 from lib.kube.objects import Pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.nominator import pod_key
 
-if TYPE_CHECKING:
-    from lib.scheduling.cache import Cache
-
 
 class RemovedPods:
-    """Pods that are removed from the cache for a while."""
+    """Pods that are removed from the cache for a while.
 
-    def __init__(self, cache: "Cache") -> None:
-        self._cache = cache
+    nodes, node_of: the cache's own, by name and by pod. removed: where the removed pods stand, by uid.
+    """
+
+    def __init__(
+        self, nodes: Mapping[str, NodeInfo], node_of: Callable[[Pod], str], removed: dict[str, Pod]
+    ) -> None:
+        self._all_nodes, self._node_of, self._removed = nodes, node_of, removed
         self._nodes: dict[str, NodeInfo] = {}
         self._pods: dict[str, Pod] = {}
 
@@ -28,12 +30,12 @@ class RemovedPods:
 
     def take(self, pod: Pod) -> None:
         """Remove a pod."""
-        node = self._cache.nodes[self._cache.node_of(pod)]
+        node = self._all_nodes[self._node_of(pod)]
         node.remove(pod)
         self._nodes[pod_key(pod)], self._pods[pod_key(pod)] = node, pod
-        self._cache.removed[pod_key(pod)] = pod
+        self._removed[pod_key(pod)] = pod
 
     def give_back(self, pod: Pod) -> None:
         """Put a pod back."""
         self._nodes[pod_key(pod)].add(self._pods.pop(pod_key(pod)))
-        del self._cache.removed[pod_key(pod)]
+        del self._removed[pod_key(pod)]

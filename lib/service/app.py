@@ -35,7 +35,7 @@ from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.startup_checks import StartupChecks
 from lib.service.steps import Poller
 from lib.service.telemetry.log import set_up_logging
-from lib.service.telemetry.observer import ListenError, observing
+from lib.service.telemetry.observer import Address, ListenError, Observer
 from lib.service.telemetry.report import Report
 from lib.service.unconfirmed import UnconfirmedBindings
 from lib.service.write_gate import WriteGate
@@ -59,7 +59,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
     """What the options ask for, connected for as long as the block takes. ApiError when it can't be."""
     random, namespaces = Random(options.seed), options.namespaces
     with ExitStack() as stack:
-        report.observer = observer = observing(options.listen)
+        report.observer = observer = _observer(options.listen)
         proxy = stack.enter_context(OwnProxy(PAGE if options.ui else None)) if options.start_proxy else None
         address = proxy.address if proxy else options.proxy
         leads = stack.enter_context(elected(options.leader_election, address, shutdown))
@@ -139,6 +139,15 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         yield poller
 
 
+def _observer(listen: Address | None) -> Observer:
+    """Who is told what happens: with an address, metrics and health, which are served there."""
+    if listen is None:
+        return Observer()
+    from lib.service.telemetry.listen import answering  # here, as few runs need Prometheus' client
+
+    return answering(listen)
+
+
 def main(loop: Callable[[Poller], None], options: Options) -> int:
     """Run the loop, and say in the end what was done; the exit status."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
@@ -165,7 +174,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
             if shutdown.aborted:
                 status = LEASE_LOST
         finally:
-            report.sum(shutdown.signal)
+            report.summarize(shutdown.signal)
     if shutdown.impatient:  # Python would wait for a write that hangs
         sys.stdout.flush()
         os._exit(status)

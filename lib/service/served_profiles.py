@@ -11,7 +11,7 @@ from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import Handle, default_profile, random_profile
 from lib.service.config import KubeSchedulerConfiguration
 from lib.service.config.fields import ConfigError, not_between
-from lib.service.config.profile_builder import Reading
+from lib.service.config.profile_builder import ProfileBuilder
 from lib.service.config.profiles import KubeSchedulerProfile
 from lib.service.policies import Policy
 
@@ -67,7 +67,9 @@ def _own(asked: Asked, handle: Handle) -> list[Profile]:
 
 def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
     specs = config.profiles
-    readings = [Reading(each, f"profiles[{i}]", asked.policies, handle) for i, each in enumerate(specs)]
+    builders = [
+        ProfileBuilder(each, f"profiles[{i}]", asked.policies, handle) for i, each in enumerate(specs)
+    ]
     without = () if asked.preemption else (DefaultPreemption.name,)
     own_names = [each.scheduler_name for each in specs]
     names = list(own_names)
@@ -76,10 +78,10 @@ def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle
     percentages = [each.percentage_of_nodes_to_score for each in specs]
     common = config.percentage_of_nodes_to_score
     profiles = [
-        reading.profile(name or "", common if own is None else own, without)
-        for reading, name, own in zip(readings, names, percentages, strict=True)
+        builder.profile(name or "", common if own is None else own, without)
+        for builder, name, own in zip(builders, names, percentages, strict=True)
     ]
-    problems = [problem for reading in readings for problem in reading.problems]
+    problems = [problem for builder in builders for problem in builder.problems]
     problems += [*_wrong_names(names), *_wrong_percentages(percentages), *_wrong_queue_sorts(specs)]
     if asked.scheduler_name and None not in own_names:
         problems.append(

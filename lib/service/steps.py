@@ -20,7 +20,8 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.needs import needs_of
 from lib.scheduling.permit import WaitingPods
-from lib.scheduling.pod_groups import batches, schedule_pod_group
+from lib.scheduling.pod_group_cycle import schedule_pod_group
+from lib.scheduling.pod_groups import batches
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.binding_cycle import BindingCycle
@@ -77,7 +78,7 @@ class Poller:
         Retrying(
             retry=retry_if_exception_type(ApiError),
             wait=wait_exponential_jitter(multiplier=first, max=longest),
-            before_sleep=lambda state: self.report.rests(state.upcoming_sleep),
+            before_sleep=lambda state: self.report.idle_for(state.upcoming_sleep),
             sleep=self.shutdown.wait,
         )(self._try_tick, tick)
         self.shutdown.raise_if_stopped()
@@ -98,7 +99,7 @@ class Poller:
         pause = self.options.interval
         if self.options.watch:  # it hears of no change when a pod has backed off, nor when we come to lead
             pause = min(pause, self.queue.next_in(time.monotonic()) if self.leads() else FIRST_PAUSE)
-        self.report.rests(pause)
+        self.report.idle_for(pause)
         self.source.wait(pause)
 
     @property
@@ -147,7 +148,7 @@ class Poller:
                 yield _deletion(pod, node_name)  # it isn't there: it was deleted in the meantime
         for binding in self.unconfirmed.overdue(time.monotonic()):
             yield from self._look_up(binding)
-        self.report.looked(self.queue, self.cache)
+        self.report.synced(self.queue, self.cache)
 
     @contextmanager
     def unless_odd(self, change: AnyChange) -> Iterator[None]:

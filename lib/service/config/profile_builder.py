@@ -34,7 +34,7 @@ Weights = dict[str, int]
 """Names of plugins in the order in which they are asked, with weights; 0 where none is given."""
 
 
-class Reading:
+class ProfileBuilder:
     """Makes a profile of what the file says of it; `problems` gathers what is wrong.
 
     path: where it stands, as `profiles[0]`. policies: join the default plugins.

@@ -23,12 +23,12 @@ FRESH = 5.0
 class Health:
     """Keeps what there is to say about the loop, which tells it; other threads ask.
 
-    heard: when the loop moved last, or is to move next. last_answer: when the API server last answered well.
-    probe: asks the API server for something small; ApiError if it doesn't answer.
+    last_activity: when the loop moved last, or is to move next. last_answer: when the API server last
+    answered well. probe: asks the API server for something small; ApiError if it doesn't answer.
     """
 
     def __init__(self) -> None:
-        self.heard = time.monotonic()
+        self.last_activity = time.monotonic()
         self.last_answer: float | None = None
         self.probe: Callable[[], object] = bool
         self._is_reached = False
@@ -38,11 +38,11 @@ class Health:
 
     def moves(self) -> None:
         """The loop shows a sign of life."""
-        self.heard = time.monotonic()
+        self.last_activity = time.monotonic()
 
-    def rests(self, seconds: float) -> None:
+    def idle_for(self, seconds: float) -> None:
         """The loop shows its next sign of life in so many seconds."""
-        self.heard = time.monotonic() + seconds
+        self.last_activity = time.monotonic() + seconds
 
     def reached(self) -> None:
         """The API server has said all that was asked."""
@@ -56,7 +56,7 @@ class Health:
 
     def alive(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
         """What is wrong with the loop if it hasn't moved for so many seconds; "" if nothing is."""
-        silent = time.monotonic() - self.heard
+        silent = time.monotonic() - self.last_activity
         return {"loop": f"it hasn't moved for {silent:.0f} s" if silent > within else ""}
 
     def ready(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:

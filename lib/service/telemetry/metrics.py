@@ -132,7 +132,7 @@ class Metrics(Observer):
         )
         self._cache = Gauge(
             "scheduler_cache_size",
-            "Nodes, pods on them, and of these pods that are not seen there yet, in poller's picture.",
+            "Nodes, pods on them, and of these pods that are not seen there yet, as poller's cache has them.",
             ["type"],
             registry=self.registry,
         )
@@ -245,9 +245,9 @@ class Metrics(Observer):
 
     # --- the loop ---------------------------------------------------------------------------------------
 
-    def rests(self, seconds: float) -> None:
+    def idle_for(self, seconds: float) -> None:
         """No sign of life is due for so long."""
-        self._health.rests(seconds)
+        self._health.idle_for(seconds)
 
     def tick_began(self) -> None:
         """Take the time."""
@@ -258,7 +258,7 @@ class Metrics(Observer):
         """/readyz is to call it when nothing was heard of the API server for a while."""
         self._health.probe = probe
 
-    def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
+    def synced(self, queue: SchedulingQueue, cache: Cache) -> None:
         """Count what is there."""
         self._health.reached()
         self._take_stock(queue, cache)

@@ -48,14 +48,14 @@ class Observer(RequestObserver):
     def queued(self, where: str, event: str) -> None:
         """A pod comes to be in a part of the queue."""
 
-    def rests(self, seconds: float) -> None:
+    def idle_for(self, seconds: float) -> None:
         """Nothing is to happen for so long."""
 
     def tick_began(self) -> None:
         """A tick begins."""
 
-    def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
-        """The API server has been asked, and what it said is in the queue and the picture."""
+    def synced(self, queue: SchedulingQueue, cache: Cache) -> None:
+        """The changes of a poll are in the queue and the cache."""
 
     def decided(self, decision: Decision) -> None:
         """A decision was made."""
@@ -71,14 +71,3 @@ class Observer(RequestObserver):
 
     def tick_failed(self, error: Exception) -> None:
         """A tick could not be done."""
-
-
-def observing(listen: Address | None) -> Observer:
-    """Who is to be told what happens: with an address, one that answers there how poller fares."""
-    if listen is None:
-        return Observer()
-    from lib.service.telemetry.listen import (
-        answering,
-    )  # here, as few runs need an HTTP server and Prometheus' client
-
-    return answering(listen)

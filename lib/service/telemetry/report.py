@@ -204,9 +204,9 @@ class Report:
         for line in lines:
             self.warning(line)
 
-    def rests(self, seconds: float) -> None:
+    def idle_for(self, seconds: float) -> None:
         """Nothing is to happen for so long."""
-        self.observer.rests(seconds)
+        self.observer.idle_for(seconds)
 
     def tick_began(self) -> None:
         """A tick begins."""
@@ -218,9 +218,9 @@ class Report:
             log.info("%s", self._serving)
             self._serving = ""
 
-    def looked(self, queue: SchedulingQueue, cache: Cache) -> None:
+    def synced(self, queue: SchedulingQueue, cache: Cache) -> None:
         """The API server was asked, and has answered."""
-        self.observer.looked(queue, cache)
+        self.observer.synced(queue, cache)
 
     def tick_done(self, queue: SchedulingQueue, cache: Cache) -> None:
         """A tick went through; if the one before did not, say that it is over."""
@@ -260,7 +260,7 @@ class Report:
         if not self._is_away:
             self._is_away, self._away_since = True, self.observer.last_answer
 
-    def sum(self, ended_by: signal.Signals | None) -> None:
+    def summarize(self, ended_by: signal.Signals | None) -> None:
         """What was done in all; and which signal ended it, if one did."""
         if self._unplaced:
             self.done["left without a node"] = len(self._unplaced)

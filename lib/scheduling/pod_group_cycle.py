@@ -1,0 +1,82 @@
+"""The scheduling cycle of a group of pods: all of them get a node, or none does.
+
+Counterpart in kube-scheduler: pkg/scheduler/schedule_one_podgroup.go
+"""
+
+from collections.abc import Mapping, Sequence
+from reprlib import repr as short
+
+from lib.kube.objects import Pod
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.pod_groups import POD_GROUP, REJECTING, SIZE, Group, group_of
+from lib.scheduling.scheduling_cycle import Scheduler
+
+UNKNOWN_SIZE = "PodGroupSize"
+"""Stands where a plugin's name would, if a group's size isn't known."""
+
+MAX_DIGITS = 9
+"""A size with more digits isn't read: no cluster has that many pods."""
+
+
+def schedule_pod_group(
+    pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]
+) -> list[Decision]:
+    """Schedule one of `batches`: a single pod, or a group, of which all pods get a node or none does.
+
+    If one pod of a group doesn't fit, the others are unreserved. Pods are evicted for a group only where
+    that makes room for all of it.
+    """
+    group = group_of(pods[0])
+    needed = _needed(pods, group, cache) if group else None
+    if group is None or needed is None:
+        return _decide_each(pods, cache, schedulers)
+    if isinstance(needed, str):
+        return [_rejected(pod, cache, needed, UNKNOWN_SIZE) for pod in pods]
+    present = len(pods) + cache.count_members(group)
+    if present < needed:
+        missing = f"waiting for {needed - present} more of {needed}"
+        return [_rejected(pod, cache, missing, REJECTING) for pod in pods]
+
+    decisions = _decide_each(pods, cache, schedulers)
+    failed = [each for each in decisions if each.outcome not in (Outcome.SCHEDULED, Outcome.WAITING)]
+    if not failed:
+        return decisions
+    if not all(each.nominated for each in failed):
+        for decision in failed:
+            schedulers[decision.pod.spec.scheduler_name].undo_preemption(decision, cache)
+    why = f"group {group.name} needs {failed[0].pod}: {failed[0].message}"
+    for decision in decisions:
+        if decision not in failed:
+            schedulers[decision.pod.spec.scheduler_name].unreserve_and_forget(decision, cache)
+            decision.outcome, decision.reason, decision.rejecting_plugin = (
+                Outcome.UNSCHEDULABLE,
+                why,
+                REJECTING,
+            )
+    return decisions
+
+
+def _decide_each(pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> list[Decision]:
+    return [schedulers[pod.spec.scheduler_name].schedule_one(pod, cache) for pod in pods]
+
+
+def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:
+    """How many pods a group needs, or why that isn't known; None if there is no PodGroup."""
+    if group.label == POD_GROUP:
+        return cache.group_sizes.get((group.namespace, group.name))
+    sizes = {pod.metadata.annotations.get(SIZE, "") for pod in pods}
+    if len(sizes) > 1:
+        different = ", ".join(size if len(size) <= MAX_DIGITS else short(size) for size in sorted(sizes))
+        return f"annotation {SIZE} differs within group {group.name}: {different}"
+    (size,) = sizes
+    if not (size.isascii() and size.isdecimal() and len(size) <= MAX_DIGITS and int(size)):
+        return f"annotation {SIZE} must say how many pods group {group.name} has, not {short(size)}"
+    return int(size)
+
+
+def _rejected(pod: Pod, cache: Cache, reason: str, rejecting: str) -> Decision:
+    all_nodes = len(cache.nodes)
+    return Decision(
+        pod, Outcome.UNSCHEDULABLE, all_nodes=all_nodes, reason=reason, rejecting_plugin=rejecting
+    )

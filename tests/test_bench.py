@@ -58,13 +58,14 @@ def test_decisions_alone_are_measured(tmp_path: Path) -> None:
 
 
 def test_workloads_are_measured(tmp_path: Path) -> None:
-    """Those that need more than nodes and pods: a churn, namespaces with labels, a service, victims."""
+    """Those that need more than nodes and pods: a churn, labelled namespaces, a service, victims, claims."""
     file = tmp_path / "figures.json"
     names = [
         "SchedulingWithMixedChurn",
         "SchedulingRequiredPodAntiAffinityWithNSSelector",
         "PreemptionBasic",
         "DefaultTopologySpreading",
+        "SchedulingCSIPVs",
     ]
     few = "--scale", "0.002", "--schedulers", "poller,kube-unlimited"
     done = bench(*few, "--only", "throughput", "--workload", ",".join(names), "--json", str(file))

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scripts.benchmark import objects
+from scripts.benchmark import objects, volumes
 from scripts.benchmark.client import MERGE, THREADS, Client, Json, Request, clients, send_all
 from scripts.benchmark.workloads import HIGH_PRIORITY, HIGH_PRIORITY_VALUE, Workload
 from scripts.servers.embedded import minicluster
@@ -34,6 +34,7 @@ class Arena:
     _nodes: dict[str, Json] = field(default_factory=dict)
     _bound: list[Json] = field(default_factory=list)
     _used: set[str] = field(default_factory=lambda: {"default"})  # namespaces in which pods were created
+    _storage: dict[str, Json] = field(default_factory=dict)  # by path: claims, volumes and such
     _created: set[str] = field(default_factory=set)  # paths of other objects that stay
     _clients: list[Client] = field(default_factory=list)
 
@@ -56,12 +57,13 @@ class Arena:
         self._create_once(PRIORITY_CLASSES, {"metadata": metadata, "value": HIGH_PRIORITY_VALUE})
         if service := workload.service_object():
             self._create_once(f"{NAMESPACES}/{workload.namespace}/services", service)
-        self._prepare(workload.node_objects(), workload.existing_pods())
+        self._prepare(workload.node_objects(), workload.existing_pods(), workload.storage_objects())
 
-    def _prepare(self, nodes: Sequence[Json], pods: list[Json]) -> None:
+    def _prepare(self, nodes: Sequence[Json], pods: list[Json], storage: Sequence[Json] = ()) -> None:
         anew = pods != self._bound
         self.clear(bound=anew)
         new = self._have_nodes({each["metadata"]["name"]: each for each in nodes})
+        new += self._have_storage({_path_of_storage(each): each for each in storage})
         if anew:
             self.create(pods)
             self._bound = pods
@@ -109,6 +111,19 @@ class Arena:
         self._nodes |= new
         return len(new)
 
+    def _have_storage(self, wanted: dict[str, Json]) -> int:
+        """Delete what isn't wanted, and add what is missing; how much that was.
+
+        A contestant's claims serve the next one, too. Finalizers are those of a controller that isn't here.
+        """
+        gone = self._storage.keys() - wanted.keys()
+        self._send([Request("PATCH", path, {"metadata": {"finalizers": None}}, MERGE) for path in gone])
+        self._send([Request("DELETE", path) for path in gone])
+        new = [each for path, each in wanted.items() if path not in self._storage]
+        self._send([Request("POST", volumes.path_of(each), each) for each in new])
+        self._storage = wanted
+        return len(new)
+
     def _create_once(self, path: str, body: Json) -> None:
         """Create an object that stays until the end."""
         whole = f"{path}/{body['metadata']['name']}"
@@ -126,6 +141,10 @@ class Arena:
             client.close()
         self._clients = clients(THREADS, self.new_client)
         return self._clients
+
+
+def _path_of_storage(storage: Json) -> str:
+    return f"{volumes.path_of(storage)}/{storage['metadata']['name']}"
 
 
 def pods_path(pod: Json) -> str:

@@ -16,6 +16,7 @@ import msgspec
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, Service, decode_hook
+from lib.kube.storage import StorageObject
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
@@ -74,6 +75,7 @@ class Scene:
     existing: Iterable[Json] = ()
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     services: Sequence[Json] = ()
+    storage: Sequence[Json] = ()
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -85,6 +87,8 @@ def main(arguments: Sequence[str]) -> None:
         scene.namespaces,
         Workloads(services),
     )
+    for each in scene.storage:
+        cache.storage.put(_read_storage(each))
     waiting = [_read(Pod, _with_uid(each)) for each in scene.waiting]
     scheduler = Scheduler(default_profile(NAME), Random(1), in_full=False)
     began = time.process_time()
@@ -119,6 +123,7 @@ def _workload_scene(name: str, scale: str) -> Scene:
         workload.existing_pods(),
         dict.fromkeys(workload.namespaces(), labels),
         [service] if service else [],
+        workload.storage_objects(),
     )
 
 
@@ -130,6 +135,13 @@ def _with_uid(body: Json) -> Json:
 def _read(kind: type[Read], body: Any) -> Read:
     """What poller makes of it as JSON."""
     return msgspec.json.decode(msgspec.json.encode(body), type=kind, dec_hook=decode_hook)
+
+
+def _read_storage(body: Json) -> StorageObject:
+    found: StorageObject = msgspec.json.decode(
+        msgspec.json.encode(body), type=StorageObject, dec_hook=decode_hook
+    )
+    return found
 
 
 if __name__ == "__main__":

@@ -3,7 +3,8 @@
 Names, pods and nodes are those of scheduler_perf; how many there are of each is the table's own.
 
 Source: https://github.com/kubernetes/kubernetes/tree/master/test/integration/scheduler_perf, the folders
-affinity, default_preemption, misc and topology_spreading with their performance-config.yaml, and templates.
+affinity, default_preemption, misc, topology_spreading and volumes with their performance-config.yaml, and
+templates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ from math import ceil
 
 from scripts.benchmark.client import Json
 from scripts.benchmark.objects import BOUND, WAITING
+from scripts.benchmark.volumes import claim_and_volume, csi_node, use_of_claim
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -67,7 +69,8 @@ class Workload:
     zones: given to the nodes in turn. existing_namespaces: given to the existing pods in turn. teams: whether
     all these namespaces have the label `team: devops`. service: the labels that a service selects in the
     namespace of the measured pods. named_node: one node more, NAMED_NODE, has room for all of them.
-    evicts: existing pods are told to leave.
+    evicts: existing pods are told to leave. claims: whether each pod has a claim of its own, bound to a CSI
+    volume.
     """
 
     name: str
@@ -84,6 +87,7 @@ class Workload:
     named_node: bool = False
     churn: Churn | None = None
     evicts: bool = False
+    claims: bool = False
 
     def scaled(self, scale: float) -> "Workload":
         """The same with so many times the nodes and pods, and at least one of each that it has."""
@@ -112,12 +116,27 @@ class Workload:
         for i in range(self.existing):
             pod = template.pod(spaces[i % len(spaces)], f"existing-{i}", "other", BOUND)
             pod["spec"] |= {"nodeName": _node_name(i % self.nodes), "terminationGracePeriodSeconds": 0}
-            pods.append(pod)
+            pods.append(self._with_claim(pod))
         return pods
 
     def measured_pods(self, scheduler_name: str) -> list[Json]:
         names = (f"measured-{i}" for i in range(self.measured))
-        return [self.template.pod(self.namespace, name, scheduler_name, WAITING) for name in names]
+        pods = (self.template.pod(self.namespace, name, scheduler_name, WAITING) for name in names)
+        return [self._with_claim(pod) for pod in pods]
+
+    def _with_claim(self, pod: Json) -> Json:
+        if self.claims:
+            pod["spec"] |= use_of_claim(pod["metadata"]["name"])
+        return pod
+
+    def storage_objects(self) -> list[Json]:
+        """Claims and volumes of all its pods, and the drivers of its nodes."""
+        if not self.claims:
+            return []
+        bound = [
+            each for pod in [*self.existing_pods(), *self.measured_pods("")] for each in claim_and_volume(pod)
+        ]
+        return [csi_node(_node_name(i)) for i in range(self.nodes)] + bound
 
     def service_object(self) -> Json | None:
         if not self.service:
@@ -273,6 +292,7 @@ WORKLOADS = (
         namespace="service-ns",
         service=SERVED,
     ),
+    Workload("SchedulingCSIPVs", 5000, 1000, 1000, DEFAULT, claims=True),
 )
 
 NAMES = [each.name for each in WORKLOADS]

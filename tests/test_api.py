@@ -4,14 +4,17 @@ import gzip
 import json
 import threading
 from itertools import count, repeat
+from typing import Any
 
 import pytest
 from faults import ALWAYS, Answer, Effect, Exchange, Fault, Stream, answer, faulty, lose_answer, refuse
 
 from lib.kube import errors
 from lib.kube.api import Api
+from lib.kube.decoding import decode_page
 from lib.kube.errors import ApiError
 from lib.kube.objects import Node, ObjectMeta, Pod
+from lib.kube.pager import read_at_once
 
 NOBODY = "http://127.0.0.1:9"
 POD = "/api/v1/namespaces/default/pods/web"
@@ -156,7 +159,7 @@ def test_an_empty_list_may_be_null() -> None:
 
 
 def test_a_list_whose_tokens_always_differ_ends_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lib.kube.api.MAX_PAGES", 5)
+    monkeypatch.setattr("lib.kube.pager.MAX_PAGES", 5)
     tokens = count()
 
     def next_page(exchange: Exchange) -> Answer | Stream | None:
@@ -237,3 +240,47 @@ def test_a_read_that_others_wait_for_is_given_up_soon() -> None:
         with pytest.raises(errors.ServerError):
             client.hurried().get(POD, Pod)
         assert len(server.requests) == 2
+
+
+# --- lists that are read at once --------------------------------------------------------------------------
+
+
+def test_lists_are_asked_for_at_once() -> None:
+    both = threading.Barrier(2)
+
+    def meet(exchange: Exchange) -> Answer | Stream | None:
+        both.wait(30)  # for the other list's request
+        return page("a")(exchange)
+
+    faults = [Fault("GET", "/one", meet), Fault("GET", "/two", meet)]
+    with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
+        listing = client.list_each(["/one", "/two"], Node)
+    assert [each.metadata.name for each in listing.items] == ["a", "a"]
+
+
+def test_the_next_page_is_asked_for_before_one_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = threading.Event()
+
+    def second(exchange: Exchange) -> Answer | Stream | None:
+        asked.set()
+        return page("b")(exchange)
+
+    def decode(body: bytes, *more: Any) -> Any:
+        assert asked.wait(30)
+        return decode_page(body, *more)
+
+    monkeypatch.setattr("lib.kube.api.decode_page", decode)
+    faults = [Fault("GET", "limit=1000$", page("a", "next")), Fault("GET", "continue=next", second)]
+    with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
+        listing = client.list("/api/v1/nodes", Node)
+    assert [each.metadata.name for each in listing.items] == ["a", "b"]
+
+
+def test_when_one_list_fails_its_error_is_told_and_the_others_can_still_be_read() -> None:
+    faults = [Fault("GET", "/one", answer(403, status("no"))), Fault("GET", "/two", page("ab"))]
+    with faulty(NOBODY, *faults) as server, Api(server.url, threading.Event()) as client:
+        one, two = client.pager("/one", Node), client.pager("/two", Node)
+        read_at_once([one, two])
+        with pytest.raises(errors.ForbiddenError):
+            one.answer()
+        assert [each.metadata.name for each in two.answer().items] == ["a", "b"]

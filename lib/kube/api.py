@@ -29,7 +29,6 @@ from tenacity.nap import sleep_using_event
 from lib import __version__
 from lib.kube.decoding import (
     Listing,
-    Page,
     WatchEvent,
     decode_event,
     decode_object,
@@ -38,9 +37,7 @@ from lib.kube.decoding import (
 )
 from lib.kube.errors import (
     LONGEST_WAIT,
-    AnswerError,
     ApiError,
-    GoneError,
     NotLeadingError,
     TooLargeError,
     UnreachableError,
@@ -57,18 +54,13 @@ from lib.kube.in_flight import (
     to_api_error,
 )
 from lib.kube.objects import Object
+from lib.kube.pager import Decode, ListPager, read_at_once, together
 from lib.kube.transport import KeepAliveTransport, SentRequest, to_host, to_unix_socket
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Object)
 Item = TypeVar("Item")
-
-PAGE = 1000
-"""Objects asked for at a time: neither side holds a whole cluster at once."""
-
-MAX_PAGES = 1000
-"""Pages of a list: more objects than any cluster has."""
 
 MAX_LINE = 32 << 20
 """Bytes of a line of a watch: etcd holds no object of more than 1.5 MiB."""
@@ -87,10 +79,6 @@ JSON = "application/json"
 
 STRATEGIC = "application/strategic-merge-patch+json"
 """A patch that merges lists by their key, so that one condition can be set beside the others."""
-
-
-_Decode = Callable[[bytes, dict[str, str]], Page[Item]]
-"""Reads a page, and notes down what of it can't be read."""
 
 
 def always() -> bool:
@@ -183,62 +171,32 @@ class Api:
             log.debug("again in %.1f s: %s", state.next_action.sleep, state.outcome.exception())
 
     def list(self, path: str, kind: type[T], **selectors: str) -> Listing[T]:
-        """All objects at a path, page by page: `list("/api/v1/pods", Pod, fieldSelector="…")`.
+        """All objects at a path: `list("/api/v1/pods", Pod, fieldSelector="…")`.
 
         An object that can't be read is named in the listing's `malformed`, the others are read all the same.
         """
+        return self.pager(path, kind, **selectors).answer()
 
-        def decode(body: bytes, malformed: dict[str, str]) -> Page[T]:
-            return decode_page(body, kind, f"GET {path}", malformed)
-
-        return self._list(path, selectors, decode)
+    def pager(self, path: str, kind: type[T], **selectors: str) -> ListPager[T]:
+        """The same, to be read when it is asked for its `answer`, or by `read_at_once` with others."""
+        where = f"GET {path}"
+        return self._pager(path, selectors, lambda body, malformed: decode_page(body, kind, where, malformed))
 
     def list_each(self, paths: Iterable[str], kind: type[T], **selectors: str) -> Listing[T]:
-        """All objects at several paths together; the resource version is that of the last list."""
-        together: Listing[T] = Listing()
-        for path in paths:
-            listing = self.list(path, kind, **selectors)
-            together.items += listing.items
-            together.malformed |= listing.malformed
-            together.resource_version = listing.resource_version
-        return together
+        """All objects at several paths together; the resource version is "" where theirs differ."""
+        pagers = [self.pager(path, kind, **selectors) for path in paths]
+        read_at_once(pagers)
+        return together(pagers)
 
     def list_whole(self, path: str) -> Listing[msgspec.Raw]:
         """All objects at a path, each as the API server has it, with all its fields."""
-        return self._list(path, {}, lambda body, _: decode_raw_page(body, f"GET {path}"))
+        return self._pager(path, {}, lambda body, _: decode_raw_page(body, f"GET {path}")).answer()
 
-    def _list(self, path: str, selectors: Mapping[str, str], decode: _Decode[Item]) -> Listing[Item]:
-        for _ in range(3):
-            try:
-                return self._all_pages(path, selectors, decode)
-            except GoneError as error:  # the continue token expired between two pages: begin again
-                expired = error
-        raise expired
+    def _pager(self, path: str, selectors: Mapping[str, str], decode: Decode[Item]) -> ListPager[Item]:
+        def begin(query: Mapping[str, str]) -> PendingResponse[bytes]:
+            return PendingResponse(self._exchange("GET", path, query, None, JSON), bytes)
 
-    def _all_pages(self, path: str, selectors: Mapping[str, str], decode: _Decode[Item]) -> Listing[Item]:
-        listing: Listing[Item] = Listing()
-        limit = PAGE
-        query = {**selectors, "limit": str(limit)}
-        for _ in range(MAX_PAGES):
-            try:
-                body = self.retrying()(self._send, "GET", path, params=query)
-            except TooLargeError:
-                if limit == 1:
-                    raise
-                limit = max(1, limit // 10)
-                query["limit"] = str(limit)
-                continue
-            page = decode(body, listing.malformed)
-            listing.items += page.items or []
-            listing.resource_version = page.metadata.resource_version
-            if not page.metadata.continue_:
-                return listing
-            if query.get("continue") == page.metadata.continue_:
-                raise AnswerError(f"GET {path}: the list never ends: each page names the same next one")
-            query["continue"] = page.metadata.continue_
-            limit = min(PAGE, limit * 10)  # one page of large objects makes the others no smaller
-            query["limit"] = str(limit)
-        raise AnswerError(f"GET {path}: the list never ends: after {MAX_PAGES} pages there are more")
+        return ListPager(f"GET {path}", selectors, begin, self.retrying, decode)
 
     def watch(self, path: str, kind: type[T], resource_version: str, **selectors: str) -> "Watch[T]":
         """What happens to the objects at a path after a version. GoneError when that is too long ago."""
@@ -334,7 +292,11 @@ class Api:
         """Send a request, once, and stop there; then wait for the body of a good answer."""
         with self._attempt(f"{method} {path}", method) as attempt:
             sent = self._dispatch(method, path, params, content, kind)
-            yield sent
+            try:
+                yield sent
+            except GeneratorExit:  # nobody wants the answer any more
+                sent.close()
+                raise
             with closing(sent.receive()) as answer:
                 body = read_all(answer, attempt.where, self._longest_answer)
             attempt.code = answer.status_code

@@ -53,6 +53,10 @@ class Page(Object, Generic[Item]):
     items: list[Item] | None
 
 
+class _PageHead(Object):
+    metadata: _ListMeta
+
+
 class _Names(Object):
     """What an object is known by: it can be named even if the rest of its metadata can't be read."""
 
@@ -101,6 +105,15 @@ def decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str
     if page.kind != f"{kind.__name__}List":
         raise AnswerError(f"{where}: a {kind.__name__}List was asked for, {page.kind!r} came back")
     return page
+
+
+def continue_of(body: bytes) -> str:
+    """Where a list goes on after a page; "" where it ends, or where the page can't be read."""
+    try:
+        head: _PageHead = _decoder(_PageHead).decode(body)
+    except UNREADABLE:
+        return ""
+    return head.metadata.continue_
 
 
 def decode_raw_page(body: bytes, where: str) -> Page[msgspec.Raw]:

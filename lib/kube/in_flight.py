@@ -55,7 +55,7 @@ class Attempt:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, NotLeadingError):  # that was not sent
+        if not isinstance(error, (NotLeadingError, GeneratorExit)):  # not sent; or nobody wants the answer
             self._observer.answered(self._method, self._host, self.code, time.monotonic() - self._began)
         if isinstance(error, httpx.HTTPError):
             raise to_api_error(error, self.where, self._within) from error

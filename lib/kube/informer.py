@@ -16,6 +16,7 @@ from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
 from lib.kube.listers import Listers
 from lib.kube.objects import Node, Pod, Service
+from lib.kube.pager import read_at_once
 from lib.kube.paths import NODES, PODS, paths_of
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.source import UNCOUNTED, ClusterSource, Delta
@@ -109,6 +110,8 @@ class Informer(ClusterSource):
         """
         while not self._lines.empty():
             self._take(*self._lines.get())
+        reflectors: list[Reflector[Any]] = [self._nodes, *self._pods]
+        read_at_once(pager for each in reflectors if (pager := each.pager()))
         self._go_on([self._nodes])
         try:
             self._go_on(self._pods)

@@ -14,6 +14,7 @@ from lib.kube.api import Api, Watch
 from lib.kube.changes import Change, Changed
 from lib.kube.decoding import WatchEvent
 from lib.kube.errors import ApiError, GoneError, LostAnswerError
+from lib.kube.pager import ListPager
 from lib.kube.store import Store, key_of
 
 log = logging.getLogger(__name__)
@@ -52,6 +53,7 @@ class Reflector(Generic[Changed]):
         self._selectors = selectors
         self._version = ""  # that was seen last; "" when a list must be made before going on
         self._watch: Watch[Changed] | None = None
+        self._pager: ListPager[Changed] | None = None  # a list that was begun
         self._not_before = 0.0  # when the next watch may be opened
 
     @property
@@ -63,10 +65,18 @@ class Reflector(Generic[Changed]):
         """Have the next watch opened so much later."""
         self._not_before = time.monotonic() + seconds
 
+    def pager(self) -> ListPager[Changed] | None:
+        """The list that is to be made before going on, to be read at once with others; None if none is."""
+        if self._watch or self._version or self.pause or self.trouble:
+            return None
+        self._pager = self._api.pager(self.path, self._kind, **self._selectors)
+        return self._pager
+
     def list(self) -> Sequence[Change[Changed]]:
         """List all objects, and watch no longer; what is different."""
         self.close()
-        listing = self._api.list(self.path, self._kind, **self._selectors)
+        pager, self._pager = self._pager, None
+        listing = (pager or self._api.pager(self.path, self._kind, **self._selectors)).answer()
         self._version = listing.resource_version
         self.unreadable = listing.malformed
         changes: list[Change[Changed]] = []

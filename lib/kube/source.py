@@ -13,6 +13,7 @@ from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.objects import Node, Pod
+from lib.kube.pager import ListPager, read_at_once, together
 from lib.kube.paths import NODES, PODS, paths_of
 from lib.kube.polled_storage import PolledStorage
 from lib.kube.storage import needs_storage
@@ -91,7 +92,7 @@ class PollingSource(ClusterSource):
         self._unassigned, self._nodes = Store[Pod](), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
         self._storage = PolledStorage(api, namespaces)
-        self._complete_at = ""
+        self._complete_at: str | None = None  # a resource version of which all lists were seen
 
     def poll(self) -> Delta:
         """What has changed since the last poll.
@@ -104,8 +105,11 @@ class PollingSource(ClusterSource):
             changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]
             unreadable, unplaceable = [*unassigned.malformed.values()], len(unassigned.malformed)
             return Delta(changes, unreadable, unplaceable, storage_unseen=self._storage.unseen)
-        nodes = self._api.list(NODES, Node)
-        assigned = self._assigned_pods()
+        pager = self._api.pager(NODES, Node)
+        assigned_pods = self._assigned_pods()
+        read_at_once([pager, *assigned_pods])
+        nodes = pager.answer()
+        assigned = self._together(assigned_pods)
         storage = self._storage.list() if any(map(needs_storage, unassigned.items)) else {}
         # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
         listings: list[Listing[Any]] = [unassigned, nodes, assigned, *storage.values()]
@@ -116,7 +120,9 @@ class PollingSource(ClusterSource):
         delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
         delta.changes += self._storage.changes(storage)
         delta.changes += self._unassigned.replace(unassigned.items)
-        self._complete_at = nodes.resource_version  # what came after the first of these lists isn't in it
+        # Lists that are read at once may be of different moments: the next poll sees what came between.
+        versions = {nodes.resource_version, assigned.resource_version}
+        self._complete_at = nodes.resource_version if len(versions) == 1 and nodes.resource_version else None
         return delta
 
     def wait(self, seconds: float) -> None:
@@ -134,13 +140,17 @@ class PollingSource(ClusterSource):
         found.items = [pod for pod in found.items if self._is_ours(pod)]
         return found
 
-    def _assigned_pods(self) -> Listing[Pod]:
-        """The pods that have a node: of all namespaces, if we may see them."""
+    def _assigned_pods(self) -> list[ListPager[Pod]]:
+        """The lists of pods that have a node: of all namespaces, if we may see them."""
         # Pods that have finished use nothing any more, whoever placed them.
         selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        if PODS not in self._forbidden:
-            try:
-                return self._api.list(PODS, Pod, fieldSelector=selector)
-            except ForbiddenError as error:
-                self._do_without(PODS, error, UNCOUNTED)
-        return self._api.list_each(paths_of("pods", self._namespaces), Pod, fieldSelector=selector)
+        paths = paths_of("pods", self._namespaces) if PODS in self._forbidden else [PODS]
+        return [self._api.pager(path, Pod, fieldSelector=selector) for path in paths]
+
+    def _together(self, assigned_pods: list[ListPager[Pod]]) -> Listing[Pod]:
+        """What these lists say; those of our namespaces, if others may not be seen."""
+        try:
+            return together(assigned_pods)
+        except ForbiddenError as error:
+            self._do_without(PODS, error, UNCOUNTED)
+        return self._together(self._assigned_pods())

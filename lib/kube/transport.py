@@ -124,6 +124,10 @@ class SentRequest:
         """When the answer should begin at the latest, in `time.monotonic`'s seconds."""
         return self._connection.due
 
+    def close(self) -> None:
+        """Hang up: nobody wants the answer."""
+        self._connection.close()
+
     def receive(self) -> httpx.Response:
         """The answer, of which only the head has been read; to be asked for once."""
         connection = self._connection

@@ -1,0 +1,164 @@
+"""Reads lists page by page: the next page is asked for before one is decoded, and several lists at once.
+
+Counterpart: k8s.io/client-go, tools/pager/pager.go
+"""
+
+import select
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from tenacity import Retrying
+
+from lib.kube.decoding import Listing, Page, continue_of
+from lib.kube.errors import AnswerError, ApiError, GoneError, TooLargeError
+from lib.kube.in_flight import PendingResponse
+
+Item = TypeVar("Item")
+
+PAGE = 1000
+"""Objects asked for at a time: neither side holds a whole cluster at once."""
+
+MAX_PAGES = 1000
+"""Pages of a list: more objects than any cluster has."""
+
+MAX_BEGINNINGS = 3
+"""How often a list is begun, when the server forgets the earlier pages before the later ones are read."""
+
+LISTS_AT_ONCE = 4
+"""Lists that are read at once: the API server has others to serve, too."""
+
+Begin = Callable[[Mapping[str, str]], PendingResponse[bytes]]
+"""Asks for a page, by the parameters of the query."""
+
+Decode = Callable[[bytes, dict[str, str]], Page[Item]]
+"""Reads a page, and notes down what of it can't be read."""
+
+
+class ListPager(Generic[Item]):
+    """A list that is read page by page.
+
+    where: names it in errors. retrying: the policy by which a page is asked for again. failed: why it can't
+    be read, where `read_at_once` found that out.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        selectors: Mapping[str, str],
+        begin: Begin,
+        retrying: Callable[[], Retrying],
+        decode: Decode[Item],
+    ) -> None:
+        self.failed: ApiError | None = None
+        self.is_complete = False
+        self.pending: PendingResponse[bytes] | None = None
+        self._where, self._selectors = where, selectors
+        self._begin, self._retrying, self._decode = begin, retrying, decode
+        self._beginnings = 1
+        self._pages = 0
+        self._limit = PAGE
+        self._token = ""
+        self._listing: Listing[Item] = Listing()
+
+    def answer(self) -> Listing[Item]:
+        """All objects of the list; those pages are waited for that haven't been read yet."""
+        while not (self.is_complete or self.failed):
+            self.read_page()
+        if self.failed:
+            raise self.failed
+        return self._listing
+
+    def ask(self) -> None:
+        """Ask for the next page, and don't wait for it. What goes wrong is seen when the page is read."""
+        try:
+            self.pending = self._begin(self._query())
+        except ApiError:
+            self.pending = None
+
+    def read_page(self) -> None:
+        """Read the next page, and ask for the one after it before this one is decoded."""
+        self._pages += 1
+        if self._pages > MAX_PAGES:
+            raise AnswerError(f"{self._where}: the list never ends: after {MAX_PAGES} pages there are more")
+        try:
+            body = self._retrying()(self._body)
+        except TooLargeError:
+            if self._limit == 1:
+                raise
+            self._limit = max(1, self._limit // 10)
+            return
+        except GoneError:  # the continue token expired between two pages
+            if self._beginnings == MAX_BEGINNINGS:
+                raise
+            self._begin_again()
+            return
+        if token := continue_of(body):
+            if token == self._token:
+                raise AnswerError(f"{self._where}: the list never ends: each page names the same next one")
+            self._token = token
+            self._limit = min(PAGE, self._limit * 10)  # one page of large objects makes the others no smaller
+            self.ask()
+        page = self._decode(body, self._listing.malformed)
+        self._listing.items += page.items or []
+        self._listing.resource_version = page.metadata.resource_version
+        self.is_complete = not token
+
+    def _begin_again(self) -> None:
+        self._beginnings += 1
+        self._token = ""
+        self._listing = Listing()
+
+    def _query(self) -> dict[str, str]:
+        query = {**self._selectors, "limit": str(self._limit)}
+        return {**query, "continue": self._token} if self._token else query
+
+    def _body(self) -> bytes:
+        """The next page as it came; one that wasn't asked for yet, or that was lost, is asked for."""
+        pending, self.pending = self.pending, None
+        return (pending or self._begin(self._query())).answer()
+
+
+def read_at_once(pagers: Iterable[ListPager[Any]]) -> None:
+    """Read several lists at once, until all are complete or one fails; `answer` tells what came of each."""
+    to_begin = deque(pagers)
+    reading: list[ListPager[Any]] = []
+    while to_begin or reading:
+        while to_begin and len(reading) < LISTS_AT_ONCE:
+            reading.append(to_begin.popleft())
+            reading[-1].ask()
+        for pager in _with_answer(reading):
+            try:
+                pager.read_page()
+            except ApiError as error:
+                pager.failed = error
+                return
+        reading = [each for each in reading if not each.is_complete]
+
+
+def together(pagers: Iterable[ListPager[Item]]) -> Listing[Item]:
+    """Several lists as one; its resource version is "" where theirs differ."""
+    all_of_them: Listing[Item] = Listing()
+    versions: set[str] = set()
+    for pager in pagers:
+        listing = pager.answer()
+        all_of_them.items += listing.items
+        all_of_them.malformed |= listing.malformed
+        versions.add(listing.resource_version)
+    if len(versions) == 1:
+        (all_of_them.resource_version,) = versions
+    return all_of_them
+
+
+def _with_answer(pagers: Sequence[ListPager[Any]]) -> Sequence[ListPager[Any]]:
+    """Those whose answer has begun to come, or is overdue; waits until there is one."""
+    in_flight = {each.pending.fileno(): each for each in pagers if each.pending}
+    if len(in_flight) < len(pagers):
+        return [each for each in pagers if not each.pending]
+    readable = select.poll()
+    for number in in_flight:
+        readable.register(number, select.POLLIN)
+    due = {each: each.pending.due for each in pagers if each.pending}
+    ready = readable.poll(max(0.0, min(due.values()) - time.monotonic()) * 1000)
+    return [in_flight[number] for number, _ in ready] or [min(pagers, key=due.__getitem__)]

@@ -53,9 +53,18 @@ class Terms:
         return any(term.namespace_selector is not None for term in every)
 
 
-@lru_cache(maxsize=1024)
+NO_TERMS = Terms((), (), (), ())
+"""Those of most pods."""
+
+
 def terms_of(pod: Pod) -> Terms:
     """A pod's terms."""
+    affinity = pod.spec.affinity
+    return _terms_of(pod) if affinity.pod_affinity or affinity.pod_anti_affinity else NO_TERMS
+
+
+@lru_cache(maxsize=1024)
+def _terms_of(pod: Pod) -> Terms:
     near, far = pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity
     return Terms(
         affinity=_required(pod, near),

@@ -138,11 +138,11 @@ class Cache:
 
     def _take_away(self, pod: Pod) -> None:
         key = pod_key(pod)
+        if key not in self._assigned:
+            return
         self.assumed.discard(key)
         self.held.discard(key)
         self._nominated_before.pop(key, None)
-        if key not in self._assigned:
-            return
         old, node_name = self._assigned.pop(key)
         self._priorities[old.spec.priority] -= 1
         if not self._priorities[old.spec.priority]:
@@ -158,7 +158,7 @@ class Cache:
         """Note in the journal that a node has a pod more (sign 1) or less (sign -1)."""
         if node.pods_with_affinity:
             self.with_affinity[node.name] = node
-        else:
+        elif self.with_affinity:
             self.with_affinity.pop(node.name, None)
         self.journal.append((node, pod, sign))
         if len(self.journal) > MAX_JOURNAL:  # so that it doesn't grow for ever

@@ -66,9 +66,10 @@ class NodeInfo:
             (self.non_zero_requested, non_zero_requests(pod)),
         ):
             for name, amount in requests.items():
-                total[name] = total.get(name, 0) + sign * amount
-                if not total[name]:
-                    del total[name]
+                if after := total.get(name, 0) + sign * amount:
+                    total[name] = after
+                else:
+                    total.pop(name, None)
         for port in host_ports(pod):
             self.ports[port] += sign
             if not self.ports[port]:
@@ -80,10 +81,15 @@ class NodeInfo:
 
 def host_ports(pod: Pod) -> list[HostPort]:
     """The ports of its node that a pod uses: those of its containers and sidecars."""
-    sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+    containers = pod.spec.containers
+    if pod.spec.init_containers:
+        containers = [
+            *containers,
+            *(each for each in pod.spec.init_containers if each.restart_policy == "Always"),
+        ]
     return [
         (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for container in [*pod.spec.containers, *sidecars]
+        for container in containers
         for port in container.ports
         if port.host_port > 0
     ]

@@ -172,7 +172,7 @@ class SchedulingQueue:
 
         A node's heartbeat, for example, changes nothing that a decision depends on: it moves none.
         """
-        if not changes_anything(change):
+        if not self._pods or not changes_anything(change):
             return
         what = "AssignedPod" if isinstance(change.object, Pod) else type(change.object).__name__
         for queued in self._pods.values():

@@ -14,9 +14,14 @@ AT_LEAST: Mapping[str, Quantity] = {"cpu": Quantity.parse("100m"), "memory": Qua
 
 def amounts(quantities: Mapping[str, int]) -> Resources:
     """Exact quantities (billionths) as the scheduler counts them, rounded up."""
+    return dict(_amounts(tuple(quantities.items())))
+
+
+@lru_cache(maxsize=4096)  # most nodes, and most containers, say the same as others
+def _amounts(quantities: tuple[tuple[str, int], ...]) -> Resources:
     return {
         name: Quantity(quantity).milli if name == "cpu" else Quantity(quantity).value
-        for name, quantity in quantities.items()
+        for name, quantity in quantities
     }
 
 
@@ -38,7 +43,8 @@ def non_zero_requests(pod: Pod) -> Mapping[str, int]:
 
     A pod that requests for itself as a whole is taken at its word.
     """
-    if not any(is_pod_level(name) for name in pod.spec.resources.requests):
+    of_pod = pod.spec.resources.requests
+    if not of_pod or not any(is_pod_level(name) for name in of_pod):
         return requests_at_least(pod)
     said = pod_requests(pod)
     return _requests(pod, {name: least for name, least in AT_LEAST.items() if name not in said})
@@ -54,7 +60,11 @@ def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
 
     missing: what counts for a container that doesn't say.
     """
+    spec = pod.spec
     in_effect = _resizing(pod)
+    if len(spec.containers) == 1 and not (in_effect or spec.init_containers or spec.resources.requests):
+        (only,) = spec.containers  # so are most pods
+        return amounts(_sum({**missing, **only.resources.requests}, spec.overhead))
 
     def wanted(container: Container) -> dict[str, int]:
         requests = in_effect.get(container.name, container.resources.requests)
@@ -94,7 +104,7 @@ def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
     What was asked in vain, being more than the node can ever give, doesn't count.
     """
     statuses = [*pod.status.container_statuses, *pod.status.init_container_statuses]
-    if not any(status.resources for status in statuses):
+    if not statuses or not any(status.resources for status in statuses):
         return {}
     in_vain = _resize_is_infeasible(pod)
     asked = {each.name: each for each in [*pod.spec.containers, *pod.spec.init_containers]}
@@ -135,6 +145,12 @@ def _resize_is_infeasible(pod: Pod) -> bool:
 def is_pod_level(name: str) -> bool:
     """Whether a resource can be requested for a pod as a whole."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def _sum(one: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    if other:
+        _add(one, other)
+    return one
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

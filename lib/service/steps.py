@@ -150,15 +150,9 @@ class Poller:
             yield from self._look_up(binding)
         self.report.synced(self.queue, self.cache)
 
-    @contextmanager
-    def unless_odd(self, change: AnyChange) -> Iterator[None]:
+    def unless_odd(self, change: AnyChange) -> "UnlessOdd":
         """A block that applies a change. If it fails in an unforeseen way, that costs this object alone."""
-        try:
-            yield
-        except Exception as error:
-            what = f"{type(change.object).__name__} {called(change.object.metadata)}"
-            log.debug("%s could not be taken in", what, exc_info=error)
-            self.report.warning(f"{what} could not be taken in: {type(error).__name__}: {error}")
+        return UnlessOdd(change, self.report)
 
     def _look_up(self, binding: UnconfirmedBinding) -> Iterator[AnyChange]:
         """What has become of a pod that should have been seen on its node, and wasn't."""
@@ -278,6 +272,24 @@ class Poller:
     def scheduler_of(self, pod: Pod) -> Scheduler:
         """The scheduler that a pod names."""
         return self.schedulers[pod.spec.scheduler_name]
+
+
+class UnlessOdd:
+    """A block that applies a change; a class, as there is a block for each object when poller starts."""
+
+    def __init__(self, change: AnyChange, report: Report) -> None:
+        self._change, self._report = change, report
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        what = f"{type(self._change.object).__name__} {called(self._change.object.metadata)}"
+        log.debug("%s could not be taken in", what, exc_info=error)
+        self._report.warning(f"{what} could not be taken in: {type(error).__name__}: {error}")
+        return True
 
 
 def _deletion(pod: Pod, node_name: str) -> Change[Pod]:

@@ -67,7 +67,8 @@ def running(contestant: Contestant, arena: Arena, url: str) -> Iterator[Running]
             url = f"http://{line_with('Starting to serve on ', proxy).rsplit(' ', 1)[1]}"
         command = contestant.command(arena, url, contestant.scheduler_name)
         log = arena.folder / f"{contestant.key}.log"
-        yield Running(stack.enter_context(process(command, log, {"PATH": _path()})), proxy)
+        environment = {"PATH": _path(), **_compiled(arena.folder)}
+        yield Running(stack.enter_context(process(command, log, environment)), proxy)
 
 
 def _proxy_command(arena: Arena, url: str) -> list[str]:
@@ -88,6 +89,15 @@ def poller(*options: str) -> Command:
         return [sys.executable, poller, f"--proxy={url}", f"--scheduler-name={name}", *options]
 
     return command
+
+
+@cache
+def _compiled(folder: Path) -> dict[str, str]:
+    """The environment in which Python finds poller compiled, as after a first start, whatever ours says."""
+    environment = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+    command = [sys.executable, str(ROOT / "poller.py"), "--check-config"]
+    subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True, timeout=60)
+    return environment
 
 
 @cache

@@ -82,16 +82,21 @@ def test_the_image_holds_what_poller_needs_and_what_the_containers_call(pod_spec
 
 
 def test_what_is_installed_is_locked_with_hashes() -> None:
+    """A lock beside each requirements file; all name the same versions."""
     assert "--require-hashes" in (DEPLOY / "Dockerfile").read_text()
-    lock = (ROOT / "requirements.lock").read_text()
-    blocks = re.split(r"\n(?=\S)", lock.strip())
-    locked = {re.split(r"[=<>;\[ ]", block)[0].lower(): block for block in blocks}
-    assert all(re.search(r"==[\w.]+", block) and "--hash=sha256:" in block for block in blocks)
-    for line in (ROOT / "requirements.txt").read_text().splitlines():
-        wanted = Requirement(line)
-        found = locked[wanted.name.lower()]
-        assert wanted.specifier.contains(re.findall(r"==([\w.]+)", found)[0]), line
-    assert "://" not in lock
+    versions: dict[str, str] = {}
+    for folder in (ROOT, ROOT / "scripts", ROOT / "tests"):
+        lock = (folder / "requirements.lock").read_text()
+        blocks = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", lock, flags=re.MULTILINE).strip())
+        assert all("--hash=sha256:" in block for block in blocks)
+        locked = dict(block.split()[0].split("==") for block in blocks)
+        assert versions.items() <= locked.items()
+        versions = locked
+        for line in (folder / "requirements.txt").read_text().splitlines():
+            if not line.startswith(("#", "-r ")):
+                wanted = Requirement(line)
+                assert wanted.specifier.contains(locked[wanted.name.lower()]), line
+        assert "://" not in lock
 
 
 @pytest.mark.parametrize(

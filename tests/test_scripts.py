@@ -1,13 +1,17 @@
 """The two commands of a fresh machine: what they show, and what they say when something is missing."""
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import venv
+import zipfile
 from pathlib import Path
 
 import httpx
+import pip
 import pytest
 
 from scripts.servers.embedded import minicluster
@@ -28,14 +32,14 @@ OFFLINE = {
 def checkout(tmp_path: Path) -> Path:
     """What scripts/install needs of this folder, without .venv."""
     folder = tmp_path / "poller"
-    for name in ("scripts/install", "requirements.txt", "scripts/requirements.txt", "tests/requirements.txt"):
+    for name in ("scripts/install", "requirements.txt", "requirements.lock"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     return folder
 
 
 def install(
-    checkout: Path, path: Path | None = None, **environment: str
+    checkout: Path, path: Path | None = None, *arguments: str, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
     """Run scripts/install where `python3` is what the folder `path` holds."""
     folders = [str(path)] if path else []
@@ -43,7 +47,7 @@ def install(
         str(Path(tool).parent) for name in ("sh", "cat", "tr", "dirname") if (tool := shutil.which(name))
     }
     return subprocess.run(
-        [checkout / "scripts" / "install"],
+        [checkout / "scripts" / "install", *arguments],
         env={**os.environ, "PATH": os.pathsep.join([*folders, *sorted(tools)]), **environment},
         capture_output=True,
         text=True,
@@ -78,14 +82,48 @@ def test_install_without_venv_says_so(checkout: Path, tmp_path: Path) -> None:
     )
 
 
-def test_install_without_a_network_says_so(checkout: Path, tmp_path: Path) -> None:
-    base = Path(sys.base_prefix, "bin", "python3")
-    done = install(checkout, python3(tmp_path / "bin", f'exec {base} "$@"'), **OFFLINE)
-    assert done.returncode == 1
-    last = done.stderr.splitlines()[-1]
-    assert last.startswith(
-        "scripts/install: pip could not install requirements.txt (is there a network?): ERROR"
+def test_install_takes_the_file_whose_hash_is_known_or_says_why_not(checkout: Path, tmp_path: Path) -> None:
+    """The index is a folder, with one file; then none that can be reached."""
+    folder = tmp_path / "packages"
+    folder.mkdir()
+    wheel = "thing-1-py3-none-any.whl"
+    with zipfile.ZipFile(folder / wheel, "w") as content:
+        content.writestr("thing.py", "")
+        for name, text in (
+            ("METADATA", "Metadata-Version: 2.1\nName: thing\nVersion: 1\n"),
+            ("WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+            ("RECORD", ""),
+        ):
+            content.writestr(f"thing-1.dist-info/{name}", text)
+    venv.create(checkout / ".venv", symlinks=True)  # with the pip that there is, which is faster
+    (packages,) = (checkout / ".venv" / "lib").glob("*/site-packages")
+    (packages / "pip").symlink_to(Path(pip.__file__).parent)
+    known = hashlib.sha256((folder / wheel).read_bytes()).hexdigest()
+    here = python3(tmp_path / "bin", f'exec {sys.executable} "$@"')
+
+    def said(lock: str, *arguments: str, **environment: str) -> str:
+        (checkout / "requirements.lock").write_text(lock)
+        done = install(checkout, here, *arguments, **{**OFFLINE, **environment})
+        return done.stderr.splitlines()[-1] if done.returncode else "installed"
+
+    one_file = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(folder)}
+    unlike, lacking, right = (
+        f"thing=={lock}\n"
+        for lock in (f"1 --hash=sha256:{'0' * 64}", f"2 --hash=sha256:{known}", f"1 --hash=sha256:{known}")
     )
+    (checkout / "requirements.txt").write_text("thing\n")
+    could_not = "scripts/install: pip could not install requirements.lock ("
+    by_any = "scripts/install --no-lock requirements.txt): ERROR: "
+    assert said(right).startswith(f"{could_not}is there a network?): ERROR: ")
+    assert said(lacking, **one_file).startswith(
+        f"{could_not}the package index lacks it; to install what it has: {by_any}No matching distribution"
+    )
+    assert said(unlike, **one_file).startswith(
+        f"{could_not}the package index has another file; if you trust it: {by_any}THESE PACKAGES DO NOT MATCH"
+    )
+    assert said(unlike, "--no-lock", **one_file) == "installed"
+    assert said(unlike) == "installed"  # as it was when any file would do
+    assert said(right, **one_file) == "installed"
 
 
 def demo(*arguments: str, **environment: str) -> str:

@@ -9,7 +9,7 @@ It lists, watches and gets what it was given, takes bindings and events, and mer
 import json
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -38,6 +38,18 @@ KINDS = {
     "leases": "Lease",
 }
 
+STORAGE = (
+    "persistentvolumeclaims",
+    "persistentvolumes",
+    "storageclasses",
+    "csinodes",
+    "csidrivers",
+    "csistoragecapacities",
+    "volumeattachments",
+)
+
+WATCHED = ("pods", "nodes", "services", *STORAGE)
+
 PATH = re.compile(
     r"/apis?(?:/[^/]+)?/v[^/]+(?:/namespaces/(?P<namespace>[^/]+)(?=/))?"
     r"/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<subresource>[^/]+))?"
@@ -47,14 +59,16 @@ PATH = re.compile(
 class CannedServer:
     """The server, running.
 
-    objects: by resource, as they are. by_watch: pods, nodes and services are told of by watches only, after
-    lists without any. bound: the node of each pod that was bound. deleted: the names of what was.
+    objects: by resource, as they are. by_watch: pods, nodes, services and storage are told of by watches
+    only, after lists without any. failing: resources of which no list is answered. bound: the node of each
+    pod that was bound. deleted: the names of what was.
     """
 
     def __init__(self, url: str, objects: dict[str, list[Any]], *, by_watch: bool) -> None:
         self.url = url
         self.objects = objects
         self.by_watch = by_watch
+        self.failing: Collection[str] = ()
         self.bound: dict[str, str] = {}
         self.deleted: list[str] = []
 
@@ -103,8 +117,10 @@ class _Handler(BaseHTTPRequestHandler):
                 if found
                 else self._answer(404, _status(404, "not found"))
             )
+        if resource in self.canned.failing:
+            return self._answer(500, _status(500, f"no {resource} today"))
         items = self.canned.listed(resource, match["namespace"], query.get("fieldSelector", ""))
-        if self.canned.by_watch and resource in ("pods", "nodes", "services"):
+        if self.canned.by_watch and resource in WATCHED:
             items = []
         kind = f"{KINDS.get(resource)}List"
         return self._answer(200, {"kind": kind, "metadata": {"resourceVersion": "1"}, "items": items})
@@ -167,11 +183,14 @@ def _status(code: int, message: str) -> Json:
 
 
 @contextmanager
-def canned(objects: dict[str, list[Any]], *, by_watch: bool = False) -> Iterator[CannedServer]:
+def canned(
+    objects: dict[str, list[Any]], *, by_watch: bool = False, failing: Collection[str] = ()
+) -> Iterator[CannedServer]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     server.RequestHandlerClass = type("Handler", (_Handler,), {})
     running = CannedServer(f"http://127.0.0.1:{server.server_port}", objects, by_watch=by_watch)
+    running.failing = failing
     stopping = threading.Event()
     server.RequestHandlerClass.canned, server.RequestHandlerClass.stopping = running, stopping
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))

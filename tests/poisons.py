@@ -6,6 +6,7 @@ What fields there are is read from poller's own structures: one that it learns t
 import types
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import islice
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -101,3 +102,28 @@ def poisoned(body: Any, poison: Any, part: tuple[Any, ...] = ()) -> Iterator[tup
         inner = inner[key]
     for path in (part, *places(inner, part)) if part else places(body):
         yield ".".join(map(str, path)), with_value(body, path, poison)
+
+
+IDENTITY = ("metadata", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion")
+"""Without them nobody knows what an object is. The API server sees to it that they are there."""
+
+
+def odd_ones(body: dict[str, Any], part: tuple[str, ...] = (), namespace: str = "odd") -> list[Any]:
+    """The body with each poison in each place of a part of it, under names of their own."""
+    found: list[Any] = []
+    for poison, value in POISONS.items():
+        # So much in each place would be a list of 100 MB: it is tried where a part begins.
+        for where, odd in islice(poisoned(body, value, part), 1 if poison == LARGE and part else None):
+            if where not in IDENTITY or (where != "metadata" and isinstance(value, str) and value):
+                found.append(named(odd, f"odd-{''.join(part[-1:]).lower()}-{len(found)}", namespace))
+    return found
+
+
+def named(body: dict[str, Any], name: str, namespace: str) -> dict[str, Any]:
+    """The body with names of its own in place of each "x", which is what isn't odd of it."""
+    metadata = body.get("metadata")
+    if not isinstance(metadata, dict):
+        return body
+    own = {"name": name, "uid": f"uid-of-{name}", "namespace": namespace}
+    names = {field: value for field, value in own.items() if metadata.get(field) == "x"}
+    return {**body, "metadata": {**metadata, **names}}

@@ -1,5 +1,7 @@
 """What poller warns of at the start: each once, in the words that help."""
 
+import re
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -75,16 +77,38 @@ def test_all_missing_rights_are_named_in_one_go(one_node: Cluster) -> None:
     one_node.kubectl("create", "clusterrolebinding", "looks", "--clusterrole=looks", "--user=june")
     with kubectl_proxy(one_node.server, one_node.kubeconfig_for("june")) as proxy:
         said = one_node.poller(proxy=proxy).stderr
-    (line,) = [line for line in said.splitlines() if "Add these rules" in line]
+    rules = [line.partition(" - ")[2] for line in said.splitlines() if " - {" in line]
     for rule in (
         '{apiGroups: [""], resources: ["namespaces", "services"], verbs: ["list"]}',
         '{apiGroups: [""], resources: ["pods/binding"], verbs: ["create"]}',
         '{apiGroups: [""], resources: ["pods"], verbs: ["delete"]}',
         '{apiGroups: ["apps"], resources: ["replicasets", "statefulsets"], verbs: ["get"]}',
+        '{apiGroups: [""], resources: ["persistentvolumes", "persistentvolumeclaims"],'
+        ' verbs: ["list", "patch", "get"]}',
     ):
-        assert rule in line
-    assert '"nodes"' not in line
-    assert "Add these rules" not in one_node.poller().stderr
+        assert rule in rules
+    assert '"nodes"' not in "".join(rules)
+    assert "lacks rights" in said
+    assert "lacks rights" not in one_node.poller().stderr
+
+
+@REAL
+def test_a_person_gets_the_rights_by_the_two_commands_of_the_document(one_node: Cluster) -> None:
+    assert one_node.kubeconfig_for
+    document = Path(ROOT, "scripts/deploy/README.md").read_text()
+    try:
+        for command in re.findall(r"^kubectl (.*clusterrolebinding .*|apply .*for=people)", document, re.M):
+            one_node.kubectl(*shlex.split(command))
+        one_node.add_pod("web")
+        with kubectl_proxy(one_node.server, one_node.kubeconfig_for("jane")) as proxy:
+            done = one_node.poller(proxy=proxy)
+    finally:
+        one_node.kubectl(
+            "delete", "--ignore-not-found", "clusterrole/poller", "clusterrolebinding/poller-jane"
+        )
+    assert done.returncode == 0, done.stderr
+    assert "default/web is bound to n1" in done.stderr
+    assert "lacks rights" not in done.stderr
 
 
 def test_what_is_checked_is_what_the_deployment_grants() -> None:
@@ -97,8 +121,10 @@ def test_what_is_checked_is_what_the_deployment_grants() -> None:
         for resource in rule["resources"]
         for group in rule["apiGroups"]
     }
-    rights = needed_rights((), writes=True, watch=True, preemption=True, lease_namespace="poller")
-    assert {(each.verb, each.resource, each.group) for each in rights} <= granted
+    rights = needed_rights(
+        (), writes=True, watch=True, preemption=True, volumes=True, lease_namespace="poller"
+    )
+    assert {(each.verb, each.resource, each.group) for each in rights} == granted
 
 
 def test_rights_to_one_resource_become_one_rule() -> None:
@@ -109,7 +135,7 @@ def test_rights_to_one_resource_become_one_rule() -> None:
 
 
 def test_a_dry_run_needs_no_right_to_write() -> None:
-    rights = needed_rights(["a", "b"], writes=False, watch=False, preemption=True)
+    rights = needed_rights(["a", "b"], writes=False, watch=False, preemption=True, volumes=True)
     assert {each.verb for each in rights} == {"list", "get"}
     assert Right("list", "pods", namespace="b") in rights
     assert Right("list", "nodes") in rights

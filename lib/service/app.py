@@ -21,6 +21,7 @@ from lib.kube.writer import Writer
 from lib.scheduling.cache import Cache
 from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import Handle
+from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.binding_cycle import BindingCycle
@@ -90,6 +91,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             writes=not dry_run,
             watch=options.watch,
             preemption=options.profiles.preemption,
+            volumes=any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
             lease_namespace=options.leader_election.resource_namespace if options.leader_election else "",
         )
         poller = Poller(

@@ -12,6 +12,9 @@ from lib.kube.objects import Object, Value
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
+STORAGE = "storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"
+"""What the place of a pod with volumes depends on, in the group storage.k8s.io."""
+
 AT_ONCE = 8
 """Questions that are asked at a time, each on a connection of its own."""
 
@@ -39,11 +42,18 @@ class SelfSubjectAccessReview(Object, tag_field="kind", tag=True):
 
 
 def needed_rights(
-    namespaces: Sequence[str], *, writes: bool, watch: bool, preemption: bool, lease_namespace: str = ""
+    namespaces: Sequence[str],
+    *,
+    writes: bool,
+    watch: bool,
+    preemption: bool,
+    volumes: bool,
+    lease_namespace: str = "",
 ) -> list[Right]:
     """What poller will do, in the namespaces that are served, or in all.
 
-    writes: not in a dry run. lease_namespace: where the lease is, if a leader is elected.
+    writes: false in a dry run. volumes: whether a plugin places pods by their volumes. lease_namespace: where
+    the lease is, if a leader is elected.
     """
     look = ["list", "watch"] if watch else ["list"]
     everywhere = [Right(verb, "nodes") for verb in look]
@@ -60,6 +70,11 @@ def needed_rights(
         inside += [Right(verb, "events") for verb in ("list", "create", "patch")]
         if preemption:
             inside.append(Right("delete", "pods"))
+    if volumes:
+        everywhere += [Right(verb, resource, "storage.k8s.io") for resource in STORAGE for verb in look]
+        verbs = [*look, "patch", "get"] if writes else look
+        everywhere += [Right(verb, "persistentvolumes") for verb in verbs]
+        inside += [Right(verb, "persistentvolumeclaims") for verb in verbs]
     rights = everywhere + [right._replace(namespace=each) for each in namespaces or [""] for right in inside]
     if lease_namespace:
         lease = Right("", "leases", "coordination.k8s.io", lease_namespace)

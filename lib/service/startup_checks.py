@@ -67,10 +67,9 @@ class StartupChecks:
             return
         self._rights_known = True
         if missing:
-            rules = " ".join(rules_for(missing))
-            self._report.warning(
-                f"poller has not all the rights that it needs. Add these rules to its ClusterRole: {rules}"
-            )
+            self._report.warning("kubectl proxy's user lacks rights. Add these rules to its ClusterRole:")
+            for rule in rules_for(missing):
+                self._report.warning(f"- {rule}")
 
     def after_poll(self) -> None:
         """Now that the API server has answered: look for what may be misspelled."""

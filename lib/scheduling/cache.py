@@ -243,8 +243,7 @@ class Cache:
                 away.take(pod)
             yield away
         finally:
-            for pod in away.taken:
-                away.give_back(pod)
+            away.give_all_back()
 
     def forget(self, pod: Pod) -> None:
         """Remove an assumed pod. If it was nominated to a node before, it is again."""

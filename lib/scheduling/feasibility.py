@@ -5,7 +5,7 @@ Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one
 
 from collections import ChainMap, deque
 from collections.abc import Mapping, Sequence, Set
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TypeVar
@@ -15,7 +15,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.common_rejection import CommonRejection
 from lib.scheduling.decision import Decision, Rejection
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework.interface import SKIP, CycleState, PreFilterPlugin, unresolvable
+from lib.scheduling.framework.interface import ALIKE, SKIP, CycleState, PreFilterPlugin, unresolvable
 from lib.scheduling.framework.runtime import Framework
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
@@ -114,6 +114,7 @@ class Feasibility:
         self._all_filters = results.all_filters()
         self._not_kept = results.not_kept
         self._not_kept_filters = {each.name for _, each in results.not_kept.filters}
+        self._not_kept_plugins = self._not_kept_filters | {each.name for each in results.not_kept.pre_filters}
 
     def find(self, decision: Decision, cache: Cache) -> tuple[FeasibleNodes, PluginResults]:
         """The nodes that pass all filters, or enough of them; and the kept results for pods like this one.
@@ -132,6 +133,8 @@ class Feasibility:
                 return FeasibleNodes(), results
         with self._framework.point("Filter"):
             results.catch_up()
+            if self._not_kept_plugins <= pre_filtered.skipped:
+                decision.state[ALIKE] = results
             nominated = self._nominated_node(decision, cache, results, pre_filtered)
             feasible = nominated or self._search(decision, cache, results, pre_filtered)
         feasible = self._filter_by_extenders(decision, feasible, cache)
@@ -213,7 +216,7 @@ class Feasibility:
         in both cases (framework/runtime/framework.go, RunFilterPluginsWithNominatedPods).
         """
         nominated = cache.nominator.nominated_before_on(node.name, pod)
-        with ExitStack() as added:
+        with node.trial() if nominated else nullcontext(), ExitStack() as added:
             for other in nominated:
                 node.add(other)
                 added.callback(node.remove, other)

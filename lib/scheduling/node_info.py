@@ -4,7 +4,8 @@ Counterpart in kube-scheduler: NodeInfo in pkg/scheduler/framework/types.go
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cached_property
 
 from lib.kube.objects import Node, Pod, Taint
@@ -23,7 +24,7 @@ class NodeInfo:
 
     Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
     on_change: called with this object, a pod, and 1 after it was added or -1 after it was removed.
-    generation: grows with each pod that is added or removed.
+    generation: grows with each pod that is added or removed, but for those of a `trial`.
     """
 
     def __init__(self, node: Node, on_change: Callable[["NodeInfo", Pod, int], None] | None = None) -> None:
@@ -59,6 +60,18 @@ class NodeInfo:
         if self.pods_with_affinity:
             self.pods_with_affinity = [each for each in self.pods_with_affinity if each[0] is not pod]
         self._count(pod, -1)
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """A block that removes or adds pods to see what would be, and undoes that.
+
+        When it ends, the pods are in the order in which they were, and the generation is what it was.
+        """
+        pods, with_affinity, generation = [*self.pods], [*self.pods_with_affinity], self.generation
+        try:
+            yield
+        finally:
+            self.pods, self.pods_with_affinity, self.generation = pods, with_affinity, generation
 
     def _count(self, pod: Pod, sign: int) -> None:
         for total, requests in (

@@ -6,6 +6,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 
 from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.kube.selectors import selects
@@ -25,6 +26,20 @@ class Victims:
     node_name: str
     pods: tuple[Pod, ...]
     violations: int
+
+    @cached_property
+    def harm(self) -> tuple[object, ...]:
+        """Compared in this order: violated budgets, highest priority, sum of priorities, number, age.
+
+        Of victims of equal rank those that started last are the least loss.
+        """
+        priorities = [pod.spec.priority for pod in self.pods]
+        highest = max(priorities, default=-(2**31))
+        most_important = (pod for pod in self.pods if pod.spec.priority == highest)
+        earliest = min(map(_started, most_important), default=_NOW)
+        # Raised above zero, so that one victim more is never better than one less.
+        total = sum(priority + 2**31 for priority in priorities)
+        return self.violations, highest, total, len(priorities), -_at(earliest)
 
 
 def victims_on(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:
@@ -58,20 +73,7 @@ def less_important(pod: Pod, node_name: str, cache: Cache) -> list[Pod]:
 
 def pick_one(candidates: Iterable[Victims]) -> Victims:
     """The node where preemption does least harm (preemption.go, pickOneNodeForPreemption)."""
-    return min(candidates, key=_harm)
-
-
-def _harm(victims: Victims) -> tuple[object, ...]:
-    """Compared in this order: violated budgets, highest priority, sum of priorities, number, age.
-
-    Of victims of equal rank those that started last are the least loss.
-    """
-    priorities = [pod.spec.priority for pod in victims.pods]
-    highest = max(priorities, default=-(2**31))
-    earliest = min((_started(pod) for pod in victims.pods if pod.spec.priority == highest), default=_NOW)
-    # Raised above zero, so that one victim more is never better than one less.
-    total = sum(priority + 2**31 for priority in priorities)
-    return victims.violations, highest, total, len(priorities), -_at(earliest)
+    return min(candidates, key=lambda victims: victims.harm)
 
 
 def _least_important_last(pod: Pod) -> tuple[int, float]:

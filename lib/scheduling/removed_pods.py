@@ -4,6 +4,7 @@ Counterpart in kube-scheduler: the NodeInfo that preemption copies (framework/pr
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 
 from lib.kube.objects import Pod
 from lib.scheduling.node_info import NodeInfo
@@ -20,17 +21,15 @@ class RemovedPods:
         self, nodes: Mapping[str, NodeInfo], node_of: Callable[[Pod], str], removed: dict[str, Pod]
     ) -> None:
         self._all_nodes, self._node_of, self._removed = nodes, node_of, removed
-        self._nodes: dict[str, NodeInfo] = {}
+        self._nodes: dict[str, NodeInfo] = {}  # by the pod's uid
         self._pods: dict[str, Pod] = {}
-
-    @property
-    def taken(self) -> list[Pod]:
-        """The pods that are removed now."""
-        return list(self._pods.values())
+        self._trials = ExitStack()
 
     def take(self, pod: Pod) -> None:
         """Remove a pod."""
         node = self._all_nodes[self._node_of(pod)]
+        if node not in self._nodes.values():
+            self._trials.enter_context(node.trial())
         node.remove(pod)
         self._nodes[pod_key(pod)], self._pods[pod_key(pod)] = node, pod
         self._removed[pod_key(pod)] = pod
@@ -39,3 +38,9 @@ class RemovedPods:
         """Put a pod back."""
         self._nodes[pod_key(pod)].add(self._pods.pop(pod_key(pod)))
         del self._removed[pod_key(pod)]
+
+    def give_all_back(self) -> None:
+        """Put all pods back, and have their nodes be as they were."""
+        with self._trials:
+            for pod in [*self._pods.values()]:
+                self.give_back(pod)

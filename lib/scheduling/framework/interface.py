@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 CycleState = dict[str, Any]
 """What is known of the pod whose cycle it is. Plugins choose keys that begin with their name."""
 
+ALIKE = "alike"
+"""The key in a CycleState of what is equal for pods alike: no filter tells them apart on any node.
+
+It isn't there if a filter reads more than the pod, the node, and the pods of that node.
+"""
+
 MAX_NODE_SCORE = 100
 """The best a plugin can give a node; the worst is 0."""
 

@@ -11,6 +11,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extenders
 from lib.scheduling.framework.interface import (
+    ALIKE,
     Code,
     CycleState,
     PluginError,
@@ -18,6 +19,7 @@ from lib.scheduling.framework.interface import (
     Status,
     unschedulable,
 )
+from lib.scheduling.kept_victims import KeptVictims
 from lib.scheduling.preemption import Victims, WhyNot, less_important, pick_one, victims_on
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -44,6 +46,9 @@ class DefaultPreemption:
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
     name: str = "DefaultPreemption"
+    _kept: KeptVictims[Victims | Status] = field(
+        default_factory=KeptVictims, init=False, repr=False, compare=False
+    )
 
     def post_filter(
         self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Status], why_not: WhyNot
@@ -64,13 +69,14 @@ class DefaultPreemption:
         enough = max(
             self.min_candidate_nodes_absolute, len(hopeful) * self.min_candidate_nodes_percentage // 100
         )
+        kept = self._kept.of_kind(state.get(ALIKE), pod, cache)
         for name in hopeful:
             if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
-            if not less_important(pod, name, cache):
-                reasons[NO_VICTIMS] += 1
-                continue
-            answer = victims_on(pod, name, cache, why_not)
+            answer = kept.get(name)
+            if answer is None:
+                answer = _try(pod, name, cache, why_not)
+                kept.put(name, answer)
             if isinstance(answer, Victims):
                 found[name] = answer
             else:
@@ -83,6 +89,13 @@ class DefaultPreemption:
             return PostFilterResult(best.node_name, best.pods)
         counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
         return unschedulable(f"preemption: 0/{len(cache.nodes)} nodes are available: {counted}.")
+
+
+def _try(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:
+    """Who must go from a node so that the pod fits there, or why that doesn't help."""
+    if not less_important(pod, node_name, cache):
+        return unschedulable(NO_VICTIMS)
+    return victims_on(pod, node_name, cache, why_not)
 
 
 def _might_help(status: Status | None) -> bool:

@@ -86,7 +86,7 @@ class Controllers:
         if resource == PODS:
             seen = [pod.metadata.get("labels") or {} for pod in (event.old, event.new) if pod]
             for budget in self._store.every(DISRUPTION_BUDGETS, stored.key[0]):
-                selector = budget.content["spec"].get("selector")
+                selector = (budget.content.get("spec") or {}).get("selector")
                 if any(matches_selector(selector, labels) for labels in seen):
                     self._wake(DISRUPTION_BUDGETS, budget.key)
         if event.kind == "DELETED":

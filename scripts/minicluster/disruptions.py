@@ -18,7 +18,7 @@ class Disruptions:
         self._store = api.store
 
     def budget(self, budget: Stored) -> None:
-        namespace, spec = budget.key[0], budget.content["spec"]
+        namespace, spec = budget.key[0], budget.content.get("spec") or {}
         pods = [
             pod
             for pod in self._store.every(PODS, namespace)

@@ -9,12 +9,16 @@ from . import errors
 from .errors import FieldError
 from .fields import without_unknown
 from .resources import (
+    CLAIMS,
     DEPLOYMENTS,
     EVENTS,
     LEASES,
     NAMESPACES,
     PODS,
     REPLICA_SETS,
+    STORAGE_CLASSES,
+    VOLUME_ATTACHMENTS,
+    VOLUMES,
     Resource,
 )
 from .selectors import matches_selector
@@ -24,6 +28,12 @@ Object = dict[str, Any]
 _SUBDOMAIN = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _QUANTITY = r"([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)"
+_REQUIRED = {
+    CLAIMS: ("spec.accessModes", "spec.resources.requests.storage"),
+    VOLUMES: ("spec.accessModes", "spec.capacity.storage"),
+    STORAGE_CLASSES: ("provisioner",),
+    VOLUME_ATTACHMENTS: ("spec.attacher", "spec.nodeName"),
+}
 _POD_MAY_CHANGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -40,6 +50,10 @@ def decodable(resource: Resource, content: Object) -> Object:
         elif resource in (DEPLOYMENTS, REPLICA_SETS):
             template = (content.get("spec") or {}).get("template") or {}
             _check_quantities(template.get("spec") or {})
+        elif resource == CLAIMS:
+            _check_resources((content.get("spec") or {}).get("resources") or {})
+        elif resource == VOLUMES:
+            _check_resources({"limits": (content.get("spec") or {}).get("capacity")})
         elif resource == LEASES:
             for field in ("acquireTime", "renewTime"):
                 _check_micro_time((content.get("spec") or {}).get(field))
@@ -54,11 +68,14 @@ def decodable(resource: Resource, content: Object) -> Object:
 
 def _check_quantities(spec: Object) -> None:
     for container in (*(spec.get("containers") or ()), *(spec.get("initContainers") or ())):
-        resources = container.get("resources") or {}
-        for kind in ("requests", "limits"):
-            for quantity in (resources.get(kind) or {}).values():
-                if not re.fullmatch(_QUANTITY, str(quantity)):
-                    raise ValueError(f"quantities must match the regular expression '^{_QUANTITY}$'")
+        _check_resources(container.get("resources") or {})
+
+
+def _check_resources(resources: Object) -> None:
+    for kind in ("requests", "limits"):
+        for quantity in (resources.get(kind) or {}).values():
+            if not re.fullmatch(_QUANTITY, str(quantity)):
+                raise ValueError(f"quantities must match the regular expression '^{_QUANTITY}$'")
 
 
 def _check_micro_time(time: str | None) -> None:
@@ -71,9 +88,19 @@ def _check_micro_time(time: str | None) -> None:
     raise ValueError(f'parsing time "{time}" as "{layout}": cannot parse "{rest}" as "{expected}"')
 
 
+def _check_owners(content: Object) -> list[FieldError]:
+    """ValidateOwnerReferences, as far as a reference must be complete."""
+    return [
+        errors.invalid_value(f"metadata.ownerReferences.{field}", "", "must not be empty")
+        for owner in content["metadata"].get("ownerReferences") or ()
+        for field in ("apiVersion", "kind", "name", "uid")
+        if not owner.get(field)
+    ]
+
+
 def check_new(resource: Resource, content: Object) -> None:
     name = content["metadata"].get("name", "")
-    found = [*_check_name(resource, name), *_check(resource, content)]
+    found = [*_check_name(resource, name), *_check_owners(content), *_check(resource, content)]
     if found:
         raise errors.invalid(resource, name, found)
 
@@ -118,7 +145,14 @@ def _check(resource: Resource, content: Object) -> list[FieldError]:
             return [errors.invalid_value("involvedObject.namespace", about.get("namespace", ""), why)]
     if resource in (DEPLOYMENTS, REPLICA_SETS):
         return _check_workload(content["spec"])
-    return []
+    return [errors.required(field) for field in _REQUIRED.get(resource, ()) if not _value(content, field)]
+
+
+def _value(content: Any, field: str) -> Any:
+    """What stands in a field such as spec.nodeName; None if nothing does."""
+    for name in field.split("."):
+        content = (content or {}).get(name)
+    return content
 
 
 def _check_workload(spec: Object) -> list[FieldError]:

@@ -29,6 +29,9 @@ MAX_MEMO = 1000
 JournalEntry = tuple[NodeInfo, Pod, int]
 """A node, a pod, and 1 if the pod was added to the node, or -1 if it was removed."""
 
+Domains = Mapping[str, str]
+"""By node name, the domain that the node is in: all nodes with the same value of a label, say."""
+
 T = TypeVar("T")
 
 
@@ -173,11 +176,16 @@ class Cache:
         found: T = self._remembered[key]
         return found
 
-    def matching(self, namespace: str, selector: LabelSelector) -> Mapping[int, int]:
-        """By their node's index, how many pods of a namespace a selector matches, but those being deleted."""
+    def matching(
+        self, namespace: str, selector: LabelSelector, domains: Domains | None = None
+    ) -> Mapping[str, int]:
+        """By domain, how many pods of a namespace a selector matches, but those being deleted.
+
+        Don't keep it: it changes. domains: None takes each node as a domain of its own.
+        """
         labels = frozenset(selector.match_labels.items())
-        key = "matching", namespace, labels, selector.match_expressions
-        return self.remember(key, lambda: MatchingPodCounts(self, namespace, selector)).counts()
+        key = "matching", namespace, labels, selector.match_expressions, id(domains)
+        return self.remember(key, lambda: MatchingPodCounts(self, namespace, selector, domains)).counts()
 
     def counts(self) -> dict[str, int]:
         """How many nodes, pods that have a node, and assumed pods."""
@@ -294,23 +302,31 @@ class PodChanges:
 
 
 class MatchingPodCounts:
-    """How many of each node's pods match a selector; kept as pods come and go."""
+    """How many of the pods in each domain match a selector; kept as pods come and go."""
 
-    def __init__(self, cache: Cache, namespace: str, selector: LabelSelector) -> None:
-        self._cache, self._namespace, self._selector = cache, namespace, selector
+    def __init__(
+        self, cache: Cache, namespace: str, selector: LabelSelector, domains: Domains | None
+    ) -> None:
+        self._namespace, self._selector, self._domains = namespace, selector, domains
         self._changes = PodChanges(cache)
-        found = (sum(map(self._matches, node.pods)) for node in cache.node_list)
-        self._counts = {i: count for i, count in enumerate(found) if count}
+        self._counts = {} if domains is None else dict.fromkeys(domains.values(), 0)
+        for node in cache.node_list:
+            for pod in node.pods:
+                self._count(node, pod, 1)
 
-    def counts(self) -> Mapping[int, int]:
-        """By the node's index in `node_list`; nodes without such pods are left out."""
+    def counts(self) -> Mapping[str, int]:
+        """By domain; a node that is a domain of its own and has no such pods is left out."""
         for node, pod, sign in self._changes.new():
-            if self._matches(pod):
-                index = self._cache.node_index[node.name]
-                self._counts[index] = self._counts.get(index, 0) + sign
-                if not self._counts[index]:
-                    del self._counts[index]
+            self._count(node, pod, sign)
         return self._counts
+
+    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        domain = node.name if self._domains is None else self._domains.get(node.name)
+        if domain is None or not self._matches(pod):
+            return
+        self._counts[domain] = self._counts.get(domain, 0) + sign
+        if self._domains is None and not self._counts[domain]:
+            del self._counts[domain]
 
     def _matches(self, pod: Pod) -> bool:
         return (

@@ -3,11 +3,10 @@
 Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one.go
 """
 
-from collections import ChainMap, deque
+from collections import ChainMap
 from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TypeVar
 
 from lib.kube.objects import Pod
@@ -172,16 +171,17 @@ class Feasibility:
             return run
 
         feasible: list[int] = []
-        in_turn = deque(chain(indexes[start:], indexes[:start]))
-        while in_turn and len(feasible) < enough:
-            some = [in_turn.popleft() for _ in range(min(len(in_turn), enough - len(feasible)))]
-            rejections = self._rejections(some, decision, cache, results, pre_filtered)
-            for i, rejection in zip(some, rejections, strict=True):
-                if rejection:
-                    decision.rejected[cache.node_list[i].name] = rejection
-                else:
-                    feasible.append(i)
-        self._next_start = start + len(indexes) - len(in_turn)
+        in_turn, looked_at = [*indexes[start:], *indexes[:start]], 0
+        node_list = cache.node_list
+        while looked_at < len(in_turn) and len(feasible) < enough:
+            some = in_turn[looked_at : looked_at + enough - len(feasible)]
+            looked_at += len(some)
+            found = self._rejections(some, decision, cache, results, pre_filtered)
+            feasible += [i for i, rejection in zip(some, found, strict=True) if not rejection]
+            decision.rejected.update(
+                {node_list[i].name: rejection for i, rejection in zip(some, found, strict=True) if rejection}
+            )
+        self._next_start = start + looked_at
         return FeasibleNodes(indexes=feasible)
 
     def _needs_kept_results_only(self, pod: Pod, cache: Cache, pre_filtered: PreFilterResult) -> bool:
@@ -221,7 +221,11 @@ class Feasibility:
                 node.add(other)
                 added.callback(node.remove, other)
             rejection = self._filter_one(pod, cache, node)
-        return self._filter_one(pod, cache, node) if nominated and not rejection else rejection
+        if not nominated:
+            return rejection
+        # In any case: what plugins count as pods come and go counts the nominated ones no longer then.
+        without = self._filter_one(pod, cache, node)
+        return rejection or without
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
         state: CycleState = {}

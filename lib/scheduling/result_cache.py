@@ -121,10 +121,14 @@ class PluginGroup:
             self._framework.running = plugin
             asked = [i for i, before in enumerate(found) if not before or index[before.plugin] >= own_index]
             statuses = _filter(plugin, state, pod, nodes.some(asked))
+            rejections: dict[int, Rejection] = {}  # one for each status, which many nodes may have alike
             for i, status in zip(asked, statuses, strict=True):
                 if status is not None:
-                    checked(status)
-                    found[i] = Rejection(plugin.name, status)
+                    rejection = rejections.get(id(status))
+                    if rejection is None:
+                        checked(status)
+                        rejection = rejections[id(status)] = Rejection(plugin.name, status)
+                    found[i] = rejection
         return found
 
     def scores(self, plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:

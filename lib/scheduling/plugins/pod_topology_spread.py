@@ -16,7 +16,7 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import LabelSelector, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import selects, untolerated
 from lib.scheduling.affinity import with_label_keys
-from lib.scheduling.cache import Cache
+from lib.scheduling.cache import Cache, Domains
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
@@ -27,6 +27,7 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.hints import new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
 from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
 
@@ -51,15 +52,20 @@ class _Constraint:
 
     spec: TopologySpreadConstraint
     selector: LabelSelector | None
-    pods: dict[str, int] = field(default_factory=dict)
+    pods: Mapping[str, int] = field(default_factory=dict)
     emptiest: int = 0
     itself: bool = False
 
-    def matching(self, pod: Pod, cache: Cache) -> Mapping[int, int]:
-        """How many pods match, by the places of the nodes that have any."""
+    @property
+    def has_no_room(self) -> int:
+        """From how many matching pods on a domain takes no more."""
+        return self.spec.max_skew + self.emptiest - self.itself + 1
+
+    def matching(self, pod: Pod, cache: Cache, domains: Domains | None) -> Mapping[str, int]:
+        """How many pods match, by domain, or by node name where there are none."""
         if self.selector in (None, LabelSelector()):
-            return {}
-        return cache.matching(pod.metadata.namespace, self.selector)
+            return dict.fromkeys(domains.values(), 0) if domains else {}
+        return cache.matching(pod.metadata.namespace, self.selector, domains)
 
     def counts(self, pod: Pod, node: NodeInfo) -> bool:
         """Whether the pods of a node count, which by default they do where the pod itself might go."""
@@ -70,22 +76,20 @@ class _Constraint:
         return True
 
 
-def _domains(
-    pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, strict: bool
-) -> list[dict[int, str]]:
-    """For each constraint, the domains of the nodes whose pods count, by place.
+def _domains(pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, strict: bool) -> list[Domains]:
+    """For each constraint, the domains of the nodes whose pods count.
 
     strict: a node that misses a label of any of the constraints doesn't count.
     """
 
-    def find() -> list[dict[int, str]]:
-        nodes = [
-            (i, node)
-            for i, node in enumerate(cache.node_list)
-            if not strict or _has_all_labels(node, constraints)
-        ]
+    def find() -> list[Domains]:
+        nodes = [node for node in cache.node_list if not strict or _has_all_labels(node, constraints)]
         return [
-            {i: node.labels.get(each.spec.topology_key, "") for i, node in nodes if each.counts(pod, node)}
+            {
+                node.name: node.labels.get(each.spec.topology_key, "")
+                for node in nodes
+                if each.counts(pod, node)
+            }
             for each in constraints
         ]
 
@@ -97,11 +101,34 @@ def _domains(
     return cache.remember(("PodTopologySpread", strict, *which, *reads), find)
 
 
+def _lacking(cache: Cache, constraints: Sequence[_Constraint]) -> frozenset[str]:
+    """The names of the nodes that miss a label of any of the constraints."""
+    keys = tuple(each.spec.topology_key for each in constraints)
+    return cache.remember(
+        ("PodTopologySpread", "lacking", *keys),
+        lambda: frozenset(each.name for each in cache.node_list if not _has_all_labels(each, constraints)),
+    )
+
+
+@dataclass
+class _Worth:
+    """What the domains of a topology key are worth: pods counted by domain, each so much, and `base`."""
+
+    key: str
+    pods: Mapping[str, int]
+    weight: float
+    base: int
+
+    def of(self, domain: str) -> float:
+        """What a domain is worth."""
+        return self.pods.get(domain, 0) * self.weight + self.base
+
+
 @dataclass
 class _Scoring:
-    """What is known when nodes are scored: by topology key, what each domain is worth, or each node."""
+    """What is known when nodes are scored. ignored: the names of nodes that miss a label."""
 
-    worth: list[tuple[str, Mapping[str, float]]]
+    worth: list[_Worth]
     ignored: set[str]
 
 
@@ -137,8 +164,7 @@ class PodTopologySpread:
         if not constraints:
             return SKIP
         for each, domains in zip(constraints, _domains(pod, cache, constraints, strict=True), strict=True):
-            each.pods = dict.fromkeys(domains.values(), 0)
-            _add_up(each.pods, domains, each.matching(pod, cache))
+            each.pods = each.matching(pod, cache, domains)
             each.itself = selects(each.selector, pod.metadata.labels)
             if len(each.pods) >= (each.spec.min_domains or 1):  # else one isn't there yet, and so is empty
                 each.emptiest = min(each.pods.values(), default=0)
@@ -151,10 +177,24 @@ class PodTopologySpread:
             domain = node.labels.get(constraint.spec.topology_key)
             if domain is None:
                 return NO_LABEL
-            after = constraint.pods.get(domain, 0) + constraint.itself
-            if after - constraint.emptiest > constraint.spec.max_skew:
+            if constraint.pods.get(domain, 0) >= constraint.has_no_room:
                 return TOO_SKEWED
         return None
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+        """The same, domain by domain."""
+        constraints: list[_Constraint] = state[f"{self.name}/filter"]
+        found: list[Status | None] = [None] * len(nodes)
+        for each in constraints:
+            values = nodes.values(_label, each.spec.topology_key)
+            full = each.has_no_room
+            said: dict[str | None, Status | None] = {
+                value: TOO_SKEWED if value is not None and each.pods.get(value, 0) >= full else None
+                for value in set(values)
+            }
+            said[None] = NO_LABEL
+            found = [before or said[value] for before, value in zip(found, values, strict=True)]
+        return found
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
@@ -165,21 +205,20 @@ class PodTopologySpread:
             return SKIP
         # A default is no reason to leave out nodes without a zone; a constraint of the pod's own is.
         strict = bool(pod.spec.topology_spread_constraints) or self.default_constraints is not SYSTEM_DEFAULTS
-        ignored = {node.name for node in nodes if strict and not _has_all_labels(node, constraints)}
-        candidates = [node for node in nodes if node.name not in ignored]
-        worth: list[tuple[str, Mapping[str, float]]] = []
+        lacking = _lacking(cache, constraints) if strict else frozenset()
+        ignored = {node.name for node in nodes if node.name in lacking} if lacking else set()
+        candidates = [node for node in nodes if node.name not in ignored] if ignored else nodes
+        worth: list[_Worth] = []
         counted = _domains(pod, cache, constraints, strict=strict)
         for each, domains in zip(constraints, counted, strict=True):
-            key, matching = each.spec.topology_key, each.matching(pod, cache)
+            key = each.spec.topology_key
             if key == HOSTNAME:  # there every node is a domain of its own
-                each.pods = {node.name: matching.get(cache.node_index[node.name], 0) for node in candidates}
+                pods, size = each.matching(pod, cache, None), len(candidates)
             else:
-                each.pods = {node.labels.get(key, ""): 0 for node in candidates}
-                _add_up(each.pods, domains, matching)
+                pods = each.matching(pod, cache, domains)
+                size = len({node.labels.get(key, "") for node in candidates})
             # Few large domains differ by more pods than many small ones do: their difference counts less.
-            weight = log((len(candidates) if key == HOSTNAME else len(each.pods)) + 2)
-            skew = each.spec.max_skew - 1
-            worth.append((key, {name: count * weight + skew for name, count in each.pods.items()}))
+            worth.append(_Worth(key, pods, log(size + 2), each.spec.max_skew - 1))
         state[f"{self.name}/score"] = _Scoring(worth, ignored)
         return None
 
@@ -189,22 +228,38 @@ class PodTopologySpread:
         if node.name in scoring.ignored:
             return 0
         total = 0.0
-        for key, worth in scoring.worth:
-            if key in node.labels:
-                total += worth[node.name if key == HOSTNAME else node.labels[key]]
-        below = floor(total)
-        return below + (total - below >= 0.5)
+        for each in scoring.worth:
+            if each.key in node.labels:
+                total += each.of(node.name if each.key == HOSTNAME else node.labels[each.key])
+        return _rounded(total)
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
+        """The same, domain by domain."""
+        scoring: _Scoring = state[f"{self.name}/score"]
+        totals = [0.0] * len(nodes)
+        for each in scoring.worth:
+            values = nodes.values(_host if each.key == HOSTNAME else _label, each.key)
+            worth = {value: 0.0 if value is None else each.of(value) for value in set(values)}
+            totals = [total + worth[value] for total, value in zip(totals, values, strict=True)]
+        rounded = {total: _rounded(total) for total in set(totals)}
+        if not scoring.ignored:
+            return [rounded[total] for total in totals]
+        return [
+            0 if node.name in scoring.ignored else rounded[total]
+            for node, total in zip(nodes, totals, strict=True)
+        ]
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """The fewest become 100; nodes that miss a label 0."""
         ignored = state[f"{self.name}/score"].ignored
-        counted = [score for node, score in scores.items() if node not in ignored]
+        counted = {score for node, score in scores.items() if node not in ignored}
         most, fewest = max(counted, default=0), min(counted, default=0)
+        normalized = {
+            score: MAX_NODE_SCORE * (most + fewest - score) // most if most else MAX_NODE_SCORE
+            for score in counted
+        }
         for node, score in scores.items():
-            if node in ignored:
-                scores[node] = 0
-            else:
-                scores[node] = MAX_NODE_SCORE * (most + fewest - score) // most if most else MAX_NODE_SCORE
+            scores[node] = 0 if node in ignored else normalized[score]
 
     def _constraints(self, pod: Pod, cache: Cache, action: str) -> list[_Constraint]:
         """The pod's constraints, or the default ones, of one sort."""
@@ -226,8 +281,14 @@ def _has_all_labels(node: NodeInfo, constraints: Sequence[_Constraint]) -> bool:
     return all(each.spec.topology_key in node.labels for each in constraints)
 
 
-def _add_up(pods: dict[str, int], domains: Mapping[int, str], matching: Mapping[int, int]) -> None:
-    """Count matching pods, known by node, by those of the domains that are looked at."""
-    for i, count in matching.items():
-        if (domain := domains.get(i)) in pods:
-            pods[domain] += count
+def _rounded(total: float) -> int:
+    below = floor(total)
+    return below + (total - below >= 0.5)
+
+
+def _label(node: NodeInfo, key: str) -> str | None:
+    return node.labels.get(key)
+
+
+def _host(node: NodeInfo, key: str) -> str | None:
+    return node.name if key in node.labels else None

@@ -1,5 +1,6 @@
 """Pods alike share what plugins say of nodes: it must be exactly what each would have been told alone."""
 
+from collections.abc import Sequence
 from copy import copy
 from random import Random
 from typing import Any
@@ -8,15 +9,18 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from objects import node, read
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import Node, Pod, Service
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Plugin, Profile, SignPlugin
+from lib.scheduling.extender import Extender, Extenders
+from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, unschedulable
 from lib.scheduling.plugins.random_score import RandomFilter
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.workloads import Workloads
 
 SIGNING = {each.name for each in default_profile("").plugins if isinstance(each, SignPlugin)}
 
@@ -43,15 +47,58 @@ def unshared(profile: Profile) -> Profile:
     return Profile(profile.scheduler_name, tuple(unsigned(each) for each in profile.plugins), profile.weights)
 
 
+class ByZone:
+    """A policy of one's own that tells what it reads of a pod."""
+
+    name = "ByZone"
+    reads = DependsOn.NODES
+
+    def sign_pod(self, pod: Pod) -> str:
+        return pod.metadata.labels["app"]
+
+    def filter(self, state: Any, pod: Pod, node: Any) -> Any:
+        return NO_DB if pod.metadata.labels["app"] == "db" and node.labels[ZONE] == "c" else None
+
+    def score(self, state: Any, pod: Pod, node: Any) -> int:
+        return 10 * "abc".index(node.labels[ZONE])
+
+
+NO_DB = unschedulable("no database in zone c")
+
+
+class InProcess:
+    """An extender without HTTP: it wants no node whose number ends in 3, and likes late ones."""
+
+    def send(self, url: str, body: bytes) -> bytes:
+        names = msgspec.json.decode(body)["NodeNames"]
+        if url.endswith("filter"):
+            return msgspec.json.encode({"nodenames": [each for each in names if not each.endswith("3")]})
+        return msgspec.json.encode([{"Host": each, "Score": int(each[1:]) % 10} for each in names])
+
+    def whole_pod(self, pod: Pod) -> msgspec.Raw:
+        return msgspec.Raw(b"{}")
+
+    def whole_nodes(self, nodes: Sequence[Node]) -> list[msgspec.Raw]:
+        raise AssertionError("it knows the nodes")
+
+
+def extenders() -> Extenders:
+    asked = {"filter_verb": "filter", "prioritize_verb": "prioritize", "node_cache_capable": True}
+    return Extenders([Extender("http://in-process", InProcess(), **asked)])
+
+
 def profiles(seed: int) -> list[Profile]:
-    """The one as kube-scheduler has it, one with a filter by chance before all others, and one by chance."""
+    """As kube-scheduler has it; with a filter by chance before all others; by chance; with a policy."""
+    default = default_profile("")
+    policy = Profile("", (*default.plugins, ByZone()), {**default.weights, "ByZone": 3})
     chance = Profile(
         "", (RandomFilter(Random(seed)), *default_profile("").plugins), default_profile("").weights
     )
-    return [default_profile(""), chance, random_profile("", Random(seed))]
+    return [default_profile(""), chance, random_profile("", Random(seed)), policy]
 
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
+TEAM_A = {"matchLabels": {"team": "a"}}
 WEB = {"matchLabels": {"app": "web"}}
 TAINT = {"key": "gpu", "value": "", "effect": "NoSchedule"}
 ADVICE = {"key": "slow", "value": "", "effect": "PreferNoSchedule"}
@@ -72,8 +119,8 @@ def fixed(*names: str) -> dict[str, Any]:
     return {"requiredDuringSchedulingIgnoredDuringExecution": terms}
 
 
-def spread(action: str) -> dict[str, Any]:
-    return {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": action, "labelSelector": WEB}
+def spread(action: str, key: str = ZONE) -> dict[str, Any]:
+    return {"topologyKey": key, "maxSkew": 1, "whenUnsatisfiable": action, "labelSelector": WEB}
 
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -88,6 +135,10 @@ MAX_MEMO: list[dict[str, Any]] = [
     {"affinity": {"podAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": term(ZONE)}]}}},
     {"topologySpreadConstraints": [spread("DoNotSchedule")]},
     {"topologySpreadConstraints": [spread("ScheduleAnyway")]},
+    {"topologySpreadConstraints": [spread("DoNotSchedule", HOST), spread("ScheduleAnyway")]},
+    {"affinity": {"podAntiAffinity": {REQUIRED: [{**term(HOST), "namespaceSelector": TEAM_A}]}}},
+    {"affinity": {"podAffinity": {REQUIRED: [{**term(ZONE), "namespaces": ["default", "other"]}]}}},
+    {"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 5, "podAffinityTerm": term(HOST)}]}}},
     {"priority": 10},
 ]
 
@@ -110,10 +161,13 @@ pods = st.tuples(
             "cpu": st.sampled_from(["250m", "500m"]),
             "port": st.sampled_from([0, 0, 80]),
             "app": st.sampled_from(["web", "db"]),
+            "namespace": st.sampled_from(["default", "default", "other"]),
+            "profile": st.sampled_from([0, 0, 1]),
         }
     ),
 )
-changes = st.tuples(st.sampled_from(["delete", "cordon", "remove", "reserve"]), st.integers(0, 20))
+WHAT = ["delete", "cordon", "remove", "nominate", "hold", "relabel"]
+changes = st.tuples(st.sampled_from(WHAT), st.integers(0, 20))
 
 
 def a_pod(i: int, wanted: dict[str, Any]) -> Pod:
@@ -123,19 +177,31 @@ def a_pod(i: int, wanted: dict[str, Any]) -> Pod:
         "resources": {"requests": {"cpu": wanted["cpu"]}},
         "ports": [{"hostPort": wanted["port"]}] if wanted["port"] else [],
     }
-    metadata = {"namespace": "default", "name": f"p{i}", "uid": f"p{i}", "labels": {"app": wanted["app"]}}
+    namespace = wanted.get("namespace", "default")
+    metadata = {"namespace": namespace, "name": f"p{i}", "uid": f"p{i}", "labels": {"app": wanted["app"]}}
     whole: Pod = read(Pod, {"metadata": metadata, "spec": {"containers": [container], **wanted["sort"]}})
     return whole
 
 
 class Side:
-    """A cluster, and what is decided in it."""
+    """A cluster, and what is decided in it by the schedulers of some profiles.
 
-    def __init__(self, profile: Profile, described: list[dict[str, Any]], seed: int) -> None:
+    afresh: nothing that was found or counted before is used for a decision.
+    """
+
+    def __init__(
+        self, profiles: list[Profile], described: list[dict[str, Any]], seed: int, *, afresh: bool = False
+    ) -> None:
         self.described = [dict(each) for each in described]
-        self.cluster = Cache([self.node(i) for i in range(len(described))])
-        self.scheduler = Scheduler(profile, Random(seed))
+        web = read(Service, {"metadata": {"namespace": "default"}, "spec": {"selector": {"app": "web"}}})
+        nodes = [self.node(i) for i in range(len(described))]
+        self.cluster = Cache(nodes, workloads=Workloads([web]))
+        chance = Random(seed)
+        self.schedulers = [
+            Scheduler(each, chance, asked) for each, asked in zip(profiles, (None, extenders()), strict=False)
+        ]
         self.placed: list[Pod] = []
+        self.afresh = afresh
 
     def node(self, i: int, **spec: Any) -> Any:
         each = self.described[i]
@@ -144,7 +210,10 @@ class Side:
 
     def does(self, i: int, what: str, which: Any) -> Any:
         if what == "pod":
-            decision = self.scheduler.schedule_one(a_pod(i, which), self.cluster)
+            if self.afresh:
+                self.forget_what_is_kept(i)
+            scheduler = self.schedulers[which.get("profile", 0)]
+            decision = scheduler.schedule_one(a_pod(i, which), self.cluster)
             if decision.node_name:
                 self.placed.append(decision.pod)
             return (
@@ -154,6 +223,7 @@ class Side:
                 decision.as_annotation(),
                 decision.nominated,
                 [str(victim) for victim in decision.victims],
+                [str(victim) for victim in decision.preempted_held],
             )
         if what == "delete" and self.placed:
             self.cluster.forget(self.placed.pop(which % len(self.placed)))
@@ -162,25 +232,59 @@ class Side:
             gone = what == "remove"
             changed = self.node(number, unschedulable=not gone)
             self.cluster.apply(Change(Kind.DELETED if gone else Kind.MODIFIED, changed, changed))
+        if what == "nominate":
+            wanted = {"sort": MAX_MEMO[which % len(MAX_MEMO)], "cpu": "250m", "port": 0, "app": "web"}
+            wanted["sort"] = {**wanted["sort"], "priority": 10}
+            self.cluster.nominator.add(a_pod(1000 + i, wanted), f"n{which % len(self.described)}")
+        if what == "hold" and self.placed:
+            self.cluster.held.add(self.placed[which % len(self.placed)].metadata.uid)
+        if what == "relabel":
+            self.cluster.namespaces = {"default": {"team": "ab"[which % 2]}, "other": {"team": "a"}}
         return None
 
+    def forget_what_is_kept(self, i: int) -> None:
+        """A node that is described otherwise ends all that is kept; no plugin here reads this annotation."""
+        if self.cluster.nodes:
+            was = next(iter(self.cluster.nodes.values())).node
+            now = replace(was, metadata=replace(was.metadata, annotations={"seen": str(i)}))
+            self.cluster.apply(Change(Kind.MODIFIED, now, was))
 
-@pytest.mark.parametrize("which", range(3))
-@settings(max_examples=40)
+
+@pytest.mark.parametrize("which", range(4))
+@settings(max_examples=25)
 @given(nodes, st.lists(pods | pods | changes, max_size=25), st.integers(0, 9))
 def test_decisions_are_those_that_would_be_made_one_by_one(
     which: int, described: Any, happens: Any, seed: int
 ) -> None:
-    shared = Side(profiles(seed)[which], described, seed)
-    alone = Side(unshared(profiles(seed)[which]), described, seed)
+    def both() -> list[Profile]:
+        every = profiles(seed)
+        return [every[which], every[3 - which]]  # the second is asked for some pods, and has an extender
+
+    shared = Side(both(), described, seed)
+    alone = Side([unshared(each) for each in both()], described, seed, afresh=True)
     for i, (what, more) in enumerate(happens):
         assert shared.does(i, what, more) == alone.does(i, what, more)
+
+
+def test_pods_nominated_to_a_node_are_counted_for_no_other() -> None:
+    """Room is looked for in two goes: a nominated pod is tried in the first, and not there in the second."""
+    cluster = Cache([node(f"n{i}", {HOST: f"n{i}", ZONE: "b" if i > 100 else "a"}) for i in range(150)])
+    spot = {REQUIRED: [{**term(HOST), "labelSelector": {"matchLabels": {"app": "db"}}}]}
+    zone = {REQUIRED: [{**term(ZONE), "labelSelector": {"matchLabels": {"app": "far"}}}]}
+    wanted = {"sort": {"priority": 10}, "cpu": "250m", "port": 0, "app": "far"}
+    cluster.nominator.add(a_pod(0, wanted), "n0")
+    for i in (5, 6):
+        cluster.assume(a_pod(i, {**wanted, "app": "db"}), f"n{i}")
+    both = {"podAntiAffinity": {REQUIRED: [*spot[REQUIRED], *zone[REQUIRED]]}}
+    scheduler = Scheduler(default_profile(""), Random(1))
+    pod = a_pod(1, {"sort": {"affinity": both}, "cpu": "250m", "port": 0, "app": "web"})
+    assert scheduler.schedule_one(pod, cluster).rejected.keys() == {"n0", "n5", "n6"}
 
 
 def test_pods_all_different_are_told_of_each_other() -> None:
     described = [{"zone": "a", "cpu": cpu, "taints": []} for cpu in "12412412412412"]
     shared, alone = (
-        Side(profile, described, 1) for profile in (default_profile(""), unshared(default_profile("")))
+        Side([profile], described, 1) for profile in (default_profile(""), unshared(default_profile("")))
     )
     for i in range(90):  # more than there is room for
         wanted = {"sort": {}, "cpu": f"{100 + 7 * i}m", "port": 0, "app": "web"}

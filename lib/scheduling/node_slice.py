@@ -36,7 +36,10 @@ class NodeSlice:
         kept: _KeptValues[T] = self._cache.remember(
             (find, arguments), lambda: _KeptValues(self._cache, lambda node: find(node, *arguments))
         )
-        values = kept.current()
+        return self.pick(kept.current())
+
+    def pick(self, values: Sequence[T]) -> list[T]:
+        """Of the values of all nodes, in the order of `Cache.node_list`, those of these nodes."""
         return [values[i] for i in self._indexes]
 
 

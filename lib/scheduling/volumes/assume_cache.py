@@ -3,7 +3,7 @@
 Source: pkg/scheduler/util/assumecache/assume_cache.go
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -19,7 +19,11 @@ from lib.kube.storage import (
     VolumeAttachment,
 )
 
+MAX_JOURNAL = 10_000
+"""The journal is emptied when it is longer than this."""
+
 T = TypeVar("T", PersistentVolumeClaim, PersistentVolume)
+Kept = TypeVar("Kept")
 
 
 class AssumeCache(Generic[T]):
@@ -73,13 +77,15 @@ class AssumeCache(Generic[T]):
 class Storage:
     """All objects that the place of a pod with volumes depends on.
 
-    version: grows with each change of them. unseen: why they can't be seen, if they can't.
+    journal: those that have come, changed or gone, in order. version: grows when the journal is emptied.
+    unseen: why they can't be seen, if they can't.
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
+        self.journal: list[StorageObject] = []
         self.version = 0
         self.unseen = ""
-        self.attached: dict[str, Any] = {}  # by node: what NodeVolumeLimits keeps of it
+        self._remembered: dict[Hashable, Any] = {}
         self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
         self.volumes = AssumeCache[PersistentVolume]()  # by name
         self.classes: dict[str, StorageClass] = {}
@@ -93,7 +99,7 @@ class Storage:
 
     def put(self, thing: StorageObject) -> None:
         """Take over an object as the API server has it."""
-        self.version += 1
+        self._note(thing)
         name = thing.metadata.name
         match thing:
             case PersistentVolumeClaim():
@@ -124,7 +130,7 @@ class Storage:
 
     def delete(self, thing: StorageObject) -> None:
         """Forget an object that the API server has no longer."""
-        self.version += 1
+        self._note(thing)
         name = thing.metadata.name
         match thing:
             case PersistentVolumeClaim():
@@ -142,6 +148,19 @@ class Storage:
                 self._capacities.pop(key_of(thing.metadata), None)
             case VolumeAttachment():
                 self._attachments.get(thing.spec.node_name, {}).pop(name, None)
+
+    def _note(self, thing: StorageObject) -> None:
+        self.journal.append(thing)
+        if len(self.journal) > MAX_JOURNAL:  # so that it doesn't grow for ever
+            self.version += 1
+            self.journal = []
+
+    def remember(self, key: Hashable, find: Callable[[], Kept]) -> Kept:
+        """What `find` returns. It is called once; what it returns is to find out itself what has changed."""
+        if key not in self._remembered:
+            self._remembered[key] = find()
+        found: Kept = self._remembered[key]
+        return found
 
     def _unlist(self, volume: PersistentVolume | None) -> None:
         if volume:
@@ -176,6 +195,21 @@ class Storage:
             self._capacities.values(),
             chain.from_iterable(attachments),
         )
+
+
+class StorageChanges:
+    """A cursor in the journal."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._version, self._read = storage.version, len(storage.journal)
+
+    def new(self) -> Sequence[StorageObject] | None:
+        """What has come, changed or gone since this was read last; None if that isn't known any more."""
+        storage, is_known = self._storage, self._version == self._storage.version
+        entries = storage.journal[self._read :] if is_known else None
+        self._version, self._read = storage.version, len(storage.journal)
+        return entries
 
 
 def _is_older(one: ObjectMeta, other: ObjectMeta) -> bool:

@@ -1,0 +1,230 @@
+"""Which volumes drivers attach to each node, found once and kept.
+
+A node is looked at again when its pods have changed, or a claim, a volume or such that they depend on.
+
+Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass
+
+from lib.kube.objects import Pod
+from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from lib.scheduling.cache import Cache, ChangedNodes
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.volumes import in_tree
+from lib.scheduling.volumes.assume_cache import Storage, StorageChanges, key_of
+from lib.scheduling.volumes.claims import claim_name, why_not_owner
+from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
+
+NO_LIMIT = 1 << 62
+"""How many volumes can be attached where nobody says how many."""
+
+Attachable = tuple[str, str]
+"""A driver, and what tells a volume of it from others."""
+
+
+class ClaimNotFoundError(Exception):
+    """A claim that the pod to be placed names isn't there."""
+
+
+class NotOwnerError(Exception):
+    """A claim was not made for the ephemeral volume that is to have it."""
+
+
+# --- what a pod has attached ------------------------------------------------------------------------------
+
+
+def volumes_of(
+    pod: Pod, storage: Storage, *, has_csi_node: bool, is_new: bool = False, needs: set[str] | None = None
+) -> set[Attachable]:
+    """The volumes of a pod that drivers attach to its node. NotOwnerError where a claim isn't the pod's.
+
+    is_new: it is the pod to be placed; ClaimNotFoundError when a claim of its isn't there. needs: gets the
+    keys of the claims, volumes and classes that this depends on.
+    """
+    found = set()
+    for volume in pod.spec.volumes:
+        named = claim_name(pod, volume)
+        if named is None:
+            if has_csi_node and (plugin := plugin_of(volume)):
+                found.add((plugin.driver, in_tree.volume_handle(volume)))
+            continue
+        if needs is not None:
+            needs.add(f"{pod.metadata.namespace}/{named.name}")
+        claim = storage.claim(pod.metadata.namespace, named.name)
+        if claim is None:
+            if is_new:
+                about = f"{pod.metadata.namespace}/{named.name}"
+                why = f'looking up PVC {about}: persistentvolumeclaim "{named.name}" not found'
+                raise ClaimNotFoundError(why)
+            continue
+        if named.ephemeral and (why_not := why_not_owner(pod, claim)):
+            raise NotOwnerError(why_not)
+        if needs is not None:
+            needs.update((claim.spec.volume_name, claim.storage_class))
+        if attachable := _of_claim(claim, storage, has_csi_node=has_csi_node):
+            found.add(attachable)
+    return found
+
+
+def _of_claim(claim: PersistentVolumeClaim, storage: Storage, *, has_csi_node: bool) -> Attachable | None:
+    """What a claim's volume counts as; one that isn't there yet is told from others by the claim."""
+    volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+    if volume is None:
+        kind = storage.classes.get(claim.storage_class)
+        provisioner = kind.provisioner if kind else ""
+        if plugin := in_tree.PLUGINS.get(provisioner):
+            provisioner = plugin.driver if has_csi_node else ""
+        return (provisioner, f"claim {claim}") if provisioner else None
+    source = volume.spec.csi
+    if source is None and has_csi_node and plugin_of(volume.spec):
+        try:
+            source = in_tree.as_csi(volume).spec.csi
+        except TranslationError:
+            return None
+    return (
+        (source.driver, source.volume_handle) if source and source.driver and source.volume_handle else None
+    )
+
+
+# --- what a node has attached -----------------------------------------------------------------------------
+
+
+def limits_of(csi_node: CSINode | None) -> dict[str, int]:
+    """How many volumes can be attached, by driver; one that isn't named has no limit."""
+    drivers = (csi_node.spec.drivers if csi_node else None) or ()
+    return {
+        each.name: each.allocatable.count
+        for each in drivers
+        if each.allocatable and each.allocatable.count is not None
+    }
+
+
+@dataclass(frozen=True)
+class Attached:
+    """What drivers attach to a node, as long as it has these pods, and what they need is the same.
+
+    limits: how many, by driver. by_pods: volumes that pods use. counts: of these and of VolumeAttachments.
+    needs: the keys of the claims, volumes and classes that this depends on.
+    """
+
+    pods: list[Pod]
+    pod_count: int
+    limits: Mapping[str, int]
+    by_pods: Set[Attachable]
+    counts: Counter[str]
+    needs: Set[str]
+
+    def room(self, driver: str) -> int:
+        """How many more volumes of a driver can be attached."""
+        return self.limits[driver] - self.counts[driver] if driver in self.limits else NO_LIMIT
+
+
+class AttachedVolumes:
+    """What is attached to each node. generation: grows when something else than pods has changed it."""
+
+    def __init__(self, storage: Storage) -> None:
+        self.generation = 0
+        self._storage = storage
+        self._changes = StorageChanges(storage)
+        self._by_node: dict[str, Attached] = {}
+
+    def catch_up(self) -> None:
+        """Forget the nodes that depend on a claim, a volume or such that has changed."""
+        changed = self._changes.new()
+        if changed is None:
+            self.generation += 1
+            self._by_node.clear()
+        elif changed:
+            keys, nodes = set[str](), set[str]()
+            for thing in changed:
+                if isinstance(thing, VolumeAttachment):
+                    nodes.add(thing.spec.node_name)
+                elif isinstance(thing, CSINode):
+                    nodes.add(thing.metadata.name)
+                else:
+                    keys.add(key_of(thing.metadata))
+            nodes.update(name for name, each in self._by_node.items() if not each.needs.isdisjoint(keys))
+            for name in nodes:
+                self._by_node.pop(name, None)
+            self.generation += bool(nodes)
+
+    def on(self, node: NodeInfo) -> Attached:
+        """What is attached to a node; one without limits isn't looked into. NotOwnerError as `volumes_of`."""
+        kept = self._by_node.get(node.name)
+        # Pods are added to a node's list; when one is removed, it has another list.
+        if kept and kept.pods is node.pods and kept.pod_count == len(node.pods):
+            return kept
+        limits = limits_of(self._storage.csi_nodes.get(node.name))
+        by_pods, needs = set[Attachable](), set[str]()
+        for pod in node.pods if limits else ():
+            by_pods |= volumes_of(pod, self._storage, has_csi_node=True, needs=needs)
+        attached = self._volume_attachments(node.name, needs) if limits else set()
+        counts = Counter(driver for driver, _ in by_pods | attached)
+        found = Attached(node.pods, len(node.pods), limits, by_pods, counts, needs)
+        self._by_node[node.name] = found
+        return found
+
+    def _volume_attachments(self, node_name: str, needs: set[str]) -> set[Attachable]:
+        """What is attached to a node, whether a pod there still uses it or not."""
+        found = set()
+        for each in self._storage.attachments(node_name):
+            name = each.spec.source.persistent_volume_name or ""
+            needs.add(name)
+            volume = self._storage.volumes.get(name)
+            if each.spec.attacher and volume and volume.spec.csi:
+                found.add((each.spec.attacher, volume.spec.csi.volume_handle))
+        return found
+
+
+def attached_volumes(storage: Storage) -> AttachedVolumes:
+    """What is attached to each node, as it is now."""
+    found = storage.remember("attached volumes", lambda: AttachedVolumes(storage))
+    found.catch_up()
+    return found
+
+
+# --- how much room is left --------------------------------------------------------------------------------
+
+
+class Room:
+    """How many more volumes of a driver each node can have, by its index in `Cache.node_list`."""
+
+    def __init__(self, cache: Cache, driver: str) -> None:
+        self._cache, self._driver = cache, driver
+        self._values: list[int] = []
+        self._generation = -1
+        self._changed = ChangedNodes(cache)
+        self._least = 0  # no node has less
+
+    def everywhere(self, amount: int) -> bool:
+        """Whether every node has room for so many more."""
+        values = self.of_nodes()
+        if self._least < amount:
+            self._least = min(values, default=NO_LIMIT)
+        return self._least >= amount
+
+    def of_nodes(self) -> Sequence[int]:
+        """Of each node; none is said to be left where it can't be found out. Don't keep it: it changes."""
+        attached, nodes = attached_volumes(self._cache.storage), self._cache.node_list
+        changed: Sequence[int] = self._changed.indexes()
+        if self._generation != attached.generation:
+            self._generation, changed = attached.generation, range(len(nodes))
+            self._values = [0] * len(nodes)
+        for i in changed:
+            self._values[i] = room = self._on(nodes[i], attached)
+            self._least = min(self._least, room)
+        return self._values
+
+    def _on(self, node: NodeInfo, attached: AttachedVolumes) -> int:
+        try:
+            return attached.on(node).room(self._driver)
+        except NotOwnerError:
+            return 0
+
+
+def room_for(driver: str, cache: Cache) -> Room:
+    """How many more volumes of a driver each node can have."""
+    return cache.remember(("room for volumes", driver), lambda: Room(cache, driver))

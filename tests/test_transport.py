@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -163,6 +164,43 @@ def test_where_nobody_listens() -> None:
         address = listener.getsockname()
     with pytest.raises(httpx.ConnectError):
         get(KeepAliveTransport(to_host(*address)))
+
+
+def test_a_name_that_is_not_resolved_in_time_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resolver waits for longer than anyone should; that can't be had without its configuration."""
+    told, resolve = threading.Event(), socket.getaddrinfo
+
+    def slow(host: str, *rest: Any, **flags: Any) -> Any:
+        if host == "slow.example" and not flags.get("flags"):
+            told.wait(30)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return resolve(host, *rest, **flags)
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    transport = KeepAliveTransport(to_host("slow.example", 80))
+    with httpx.Client(transport=transport, timeout=0.05) as client:
+        for _ in range(2):  # and the second waits for what the first has asked
+            with pytest.raises(
+                httpx.ConnectTimeout, match=r"slow\.example: its address was not found in time"
+            ):
+                client.get("http://slow.example/")
+        assert sum("_look_up" in each.name for each in threading.enumerate()) == 1
+        told.set()
+
+
+def test_where_nobody_listens_at_a_names_first_address_the_next_is_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port, resolve = listening.getsockname()[1], socket.getaddrinfo
+        found = [
+            each for ip in ("127.0.0.2", "127.0.0.1") for each in resolve(ip, port, type=socket.SOCK_STREAM)
+        ]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        to_host("two.example", port)(5).close()
+        found.pop()
+        with pytest.raises(ConnectionRefusedError):
+            to_host("two.example", port)(5)
 
 
 def test_over_a_unix_socket(tmp_path: Path) -> None:

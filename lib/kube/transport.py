@@ -7,8 +7,11 @@ decide on a pod takes less. Here httptools parses, in C.
 import select
 import socket
 import ssl
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import Any
 
 import httptools
 import httpx
@@ -26,13 +29,69 @@ Connect = Callable[[float | None], socket.socket]
 """Opens a connection within so many seconds. OSError when that can't be done."""
 
 
+AddressInfo = tuple[Any, ...]
+"""An address of a host, as `socket.getaddrinfo` has it: family, kind, protocol, name and the address."""
+
+
+class Addresses:
+    """Looks up the addresses of a host, in a thread: to wait for an answer can't be ended otherwise."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host, self._port = host, port
+        self._lock = threading.Lock()
+        self._lookup: Future[Sequence[AddressInfo]] | None = None
+
+    def find(self, until: float) -> Sequence[AddressInfo]:
+        """The addresses. TimeoutError when there is no answer until then; OSError when there are none."""
+        try:
+            return self._ask(socket.AI_NUMERICHOST)
+        except socket.gaierror:  # it is a name
+            pass
+        with self._lock:
+            lookup = self._lookup
+            if lookup is None or lookup.done():  # else nobody has answered the last one yet
+                lookup = self._lookup = Future()
+                threading.Thread(target=self._look_up, args=(lookup,), daemon=True).start()
+        try:
+            return lookup.result(max(until - time.monotonic(), SOON))
+        except TimeoutError:
+            raise TimeoutError(f"{self._host}: its address was not found in time") from None
+
+    def _look_up(self, lookup: "Future[Sequence[AddressInfo]]") -> None:
+        try:
+            lookup.set_result(self._ask())
+        except Exception as error:
+            lookup.set_exception(error)
+
+    def _ask(self, flags: int = 0) -> Sequence[AddressInfo]:
+        return socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=flags)
+
+
 def to_host(host: str, port: int, tls: ssl.SSLContext | None = None, server_name: str = "") -> Connect:
-    """Connections to a TCP port. server_name: that the certificate is to name, if it isn't the host's."""
+    """Connections to a TCP port. server_name: that the certificate is to name, if it isn't the host's.
+
+    The time to connect is for all of it: to look the host up, to try its addresses, and the handshake.
+    """
+    addresses = Addresses(host, port)
 
     def connect(timeout: float | None) -> socket.socket:
-        connection = socket.create_connection((host, port), timeout)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return tls.wrap_socket(connection, server_hostname=server_name or host) if tls else connection
+        until = time.monotonic() + (FOREVER if timeout is None else timeout)
+        error = OSError(f"{host} has no address")
+        for family, kind, protocol, _, address in addresses.find(until):
+            connection = socket.socket(family, kind, protocol)
+            try:
+                connection.settimeout(max(until - time.monotonic(), SOON))
+                connection.connect(address)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                connection.settimeout(max(until - time.monotonic(), SOON))
+                return tls.wrap_socket(connection, server_hostname=server_name or host) if tls else connection
+            except OSError as failed:
+                connection.close()
+                error = failed
+            except BaseException:
+                connection.close()
+                raise
+        raise error
 
     return connect
 

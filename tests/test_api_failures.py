@@ -82,13 +82,14 @@ def one_pod(cluster: Cluster) -> Cluster:
         ".<locals>.effect", ""
     ),
 )
-def test_a_passing_fault_leaves_no_trace(one_pod: Cluster, fault: Fault) -> None:
+def test_a_passing_fault_leaves_no_trace_but_a_line(one_pod: Cluster, fault: Fault) -> None:
     with faulty(one_pod.proxy, fault) as between:
         done = one_pod.poller(proxy=between.url)
     assert done.returncode == 0, done.stderr
     assert one_pod.placement() == {"web": "n1"}
     assert len(one_pod.events("Scheduled")) == 1
     assert "1 bound" in done.stderr
+    assert done.stderr.count("a request failed and is tried again in ") == 1
 
 
 def test_a_binding_whose_answer_was_lost_is_looked_up_not_posted_again(one_pod: Cluster) -> None:
@@ -263,6 +264,7 @@ def test_the_loop_waits_for_the_proxy_and_says_when_it_is_back(one_pod: Cluster)
             poller.says("the API server is back")
             poller.says("default/web is bound to n1")
             assert poller.said.count("nothing answers") == 1
+            assert poller.said.count("trying again, at least every 30 s") == 1
 
 
 def test_a_proxy_without_its_api_server(servers: Cluster) -> None:
@@ -499,6 +501,7 @@ def test_bound_by_someone_else_meanwhile(one_pod: Cluster) -> None:
         done = one_pod.poller(proxy=between.url)
     assert done.returncode == 0
     assert "default/web was bound by someone else before it could be bound" in done.stderr
+    assert "something else binds pods of my-scheduler, too. If it is another poller" in done.stderr
     assert one_pod.placement() == {"web": "n2"}
     assert one_pod.events("Scheduled") == []
 
@@ -524,6 +527,7 @@ def test_deleted_meanwhile(one_pod: Cluster) -> None:
         done = one_pod.poller(proxy=between.url)
     assert done.returncode == 0
     assert "default/web was deleted, or deleted and made again before it could be bound" in done.stderr
+    assert "something else binds pods" not in done.stderr
     assert one_pod.events("Scheduled") == []
 
 

@@ -13,13 +13,18 @@ from extenders import extender
 from objects import pod
 
 from lib.kube.api import Api
+from lib.kube.writer import BindResult
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.extender import ExtenderError
 from lib.scheduling.framework.interface import BadAnswerError, checked
+from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.queue import SchedulingQueue
 from lib.service.config.extenders import ExtenderConfig
 from lib.service.http_extender import connected
 from lib.service.option_types import proxy_address
 from lib.service.telemetry.log import of_attempt
+from lib.service.telemetry.report import Report
 
 ON_ONE_SERVER = True
 
@@ -119,6 +124,16 @@ def test_an_attempt_that_picked_no_node_names_none() -> None:
     assert of_attempt(decision) == about
     decision.outcome = Outcome.WAITING
     assert of_attempt(decision) == {**about, "node": "n1"}
+
+
+def test_another_that_binds_the_same_pods_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    report = Report(dry_run=False, explain=None)
+    for name, scheduler in (("a", "s"), ("b", "s"), ("c", "t")):
+        decision = Decision(pod(name, schedulerName=scheduler), Outcome.SCHEDULED, node_name="n1")
+        report.taken(decision, BindResult.TAKEN.value)
+        report.tick_done(SchedulingQueue({"s": default_profile("s")}), Cache())
+    said = [message.partition(",")[0] for message in caplog.messages]
+    assert said == ["something else binds pods of s", "something else binds pods of t"]
 
 
 @pytest.mark.parametrize("proxy", ["ftp://{}@h", "http://{}@h:99999", "http://{}/x@h:y", "{}@h:8001"])

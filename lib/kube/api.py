@@ -6,10 +6,12 @@ What fails raises an ApiError, whose text says what happened, where, and what to
 import logging
 import socket
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from copy import copy
 from functools import partial
+from math import inf
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -75,6 +77,9 @@ LONGEST_WATCH = 300
 LONGEST_QUIET_WATCH = LONGEST_WATCH + 15.0
 """Seconds after which a watch that the API server should have ended is taken for dead."""
 
+OUTAGE_PAUSE = 60.0
+"""Seconds without a failure after which the next one belongs to another outage."""
+
 JSON = "application/json"
 
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -84,6 +89,18 @@ STRATEGIC = "application/strategic-merge-patch+json"
 def always() -> bool:
     """Whether poller may write, when nobody but us is there."""
     return True
+
+
+class _Outages:
+    """Tells the first failure of an outage from those that follow."""
+
+    def __init__(self) -> None:
+        self._last = -inf
+
+    def begin(self) -> bool:
+        """Whether an outage begins with the failure that is now."""
+        before, self._last = self._last, time.monotonic()
+        return self._last - before > OUTAGE_PAUSE
 
 
 class Api:
@@ -123,6 +140,7 @@ class Api:
             self._server, self._prefix = httpx.URL(address), url.path.rstrip("/")
         self._headers = (b"Host", self._server.netloc), USER_AGENT, *ACCEPT
         self._stopping = stopping
+        self._retries = _Outages()
         self._attempts, self._longest_pause, self._longest_answer = 5, LONGEST_WAIT, LONGEST_ANSWER
 
     def __enter__(self) -> "Api":
@@ -167,8 +185,15 @@ class Api:
 
     def _note_retry(self, state: RetryCallState) -> None:
         self._observer.retried()
-        if state.outcome and state.next_action:
-            log.debug("again in %.1f s: %s", state.next_action.sleep, state.outcome.exception())
+        error = state.outcome and state.outcome.exception()
+        # Whoever can't reach the API server at all says so, and what to do.
+        is_news = self._retries.begin() and not isinstance(error, UnreachableError)
+        log.log(
+            logging.WARNING if is_news else logging.DEBUG,
+            "a request failed and is tried again in %.1f s: %s",
+            state.upcoming_sleep,
+            error,
+        )
 
     def list(self, path: str, kind: type[T], **selectors: str) -> Listing[T]:
         """All objects at a path: `list("/api/v1/pods", Pod, fieldSelector="…")`.

@@ -78,7 +78,7 @@ class Poller:
         Retrying(
             retry=retry_if_exception_type(ApiError),
             wait=wait_exponential_jitter(multiplier=first, max=longest),
-            before_sleep=lambda state: self.report.idle_for(state.upcoming_sleep),
+            before_sleep=lambda state: self.report.retries(state.upcoming_sleep, longest),
             sleep=self.shutdown.wait,
         )(self._try_tick, tick)
         self.shutdown.raise_if_stopped()

@@ -13,6 +13,7 @@ from lib import __version__
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError
 from lib.kube.objects import Object, Pod
+from lib.kube.writer import BindResult
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.queue import SchedulingQueue
@@ -46,6 +47,7 @@ class Report:
         self._away_since: float | None = None  # None if it has never answered
         self._is_away = False
         self._skipped: set[str] = set()
+        self._contended: set[str] = set()  # names of schedulers whose pods others bind, too
         # A table on the terminal says it already.
         beside = explain is as_table and is_beside_the_log()
         self._decision_level = logging.DEBUG if beside else logging.INFO
@@ -172,6 +174,13 @@ class Report:
         self._settled(decision, bound=False)
         log.info("%s %s before it could be bound", decision.pod, why, extra=of_attempt(decision))
         self.done["taken or gone before that"] += 1
+        name = decision.pod.spec.scheduler_name
+        if why == BindResult.TAKEN.value and name not in self._contended:
+            self._contended.add(name)
+            self.warning(
+                f"something else binds pods of {name}, too. If it is another poller, start both with"
+                " --leader-elect and the same lease"
+            )
 
     def _settled(self, decision: Decision, *, bound: bool) -> None:
         self.observer.settled(decision, bound=bound)
@@ -208,6 +217,11 @@ class Report:
         """Nothing is to happen for so long."""
         self.observer.idle_for(seconds)
 
+    def retries(self, seconds: float, longest: float) -> None:
+        """A tick that failed is tried again after so many seconds, and then after `longest` at the most."""
+        self.idle_for(seconds)
+        self._say_once("retries", f"trying again, at least every {longest:g} s")
+
     def tick_began(self) -> None:
         """A tick begins."""
         self.observer.tick_began()
@@ -230,7 +244,8 @@ class Report:
         self._said = {subject: said for subject, said in self._said.items() if subject in remembered}
         self._subjects = set()
         if self._is_away:
-            self._said.pop("trouble", None)
+            for subject in ("trouble", "retries"):
+                self._said.pop(subject, None)
             since = f", after {time.monotonic() - self._away_since:.0f} s" if self._away_since else ""
             log.info("the API server is back%s", since)
             self._is_away = False

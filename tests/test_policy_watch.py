@@ -1,11 +1,16 @@
 """A policy that hangs: a line says where it is, and another where it was when poller was told to end."""
 
+import re
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
 import pytest
+from cluster import PATIENCE, eventually
 from objects import node, pod
 
 from lib.scheduling.cache import Cache
@@ -14,12 +19,20 @@ from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.policies import load_policy
 from lib.service.policy_watch import watching
 from lib.service.shutdown import Stopped
+from scripts.servers.process import ROOT, ending_with_us
 
 POLICY = """
 def score(pod, node):
     if node.name == "n2":
         pod.annotations["wait"]()  # a function of the test
     return 1
+"""
+
+
+LISTENS_TO_SIGINT = f"""
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has its background jobs ignore it
+runpy.run_path({str(ROOT / "poller.py")!r}, run_name="__main__")
 """
 
 
@@ -31,7 +44,7 @@ def schedule(folder: Path, long: float, wait: Callable[[], None]) -> None:
     profile = default_profile("my-scheduler", *policy.plugins, weights=policy.weights)
     web = pod("web")
     web.metadata.annotations["wait"] = wait  # type: ignore[assignment]
-    with watching([policy], long):
+    with watching([policy.file], long):
         Scheduler(profile, Random(1)).schedule_one(web, Cache([node("n1"), node("n2")]))
 
 
@@ -44,6 +57,20 @@ def test_a_policy_that_takes_long_is_named(tmp_path: Path, caplog: pytest.LogCap
     schedule(tmp_path, 0.2, until_it_is_named)
     assert caplog.messages[0].startswith("a policy has been running for ")
     assert caplog.messages[0].endswith("score, slow.py:4, for pod default/web and node n2")
+
+
+def test_a_policy_that_hangs_while_it_is_loaded_is_named_when_it_is_interrupted(tmp_path: Path) -> None:
+    loaded, file = tmp_path / "loaded", tmp_path / "endless.py"
+    file.write_text(f"open({str(loaded)!r}, 'w')\nwhile True:\n    pass\n")
+    command = ending_with_us([sys.executable, "-c", LISTENS_TO_SIGINT, "--once", "--plugin", str(file)])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as poller:
+        eventually(loaded.exists)
+        poller.send_signal(signal.SIGINT)
+        poller.wait(PATIENCE)
+        assert poller.stderr
+        said = poller.stderr.read()
+    assert poller.returncode == 130
+    assert re.fullmatch(r"the policy that was running was interrupted: loading endless.py:[23]\n", said)
 
 
 def test_a_policy_that_is_interrupted_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -160,7 +160,8 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
         try:
             for each in options.config.ignored():
                 report.warning(f"{options.config_file}: ignored: {each}")
-            with watching(options.profiles.policies), assembled(options, report, shutdown) as poller:
+            files = [policy.file for policy in options.profiles.policies]
+            with watching(files), assembled(options, report, shutdown) as poller:
                 try:
                     loop(poller)
                 finally:

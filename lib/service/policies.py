@@ -14,6 +14,7 @@ from lib.scheduling.framework import interface
 from lib.scheduling.framework.interface import Plugin, QueueSortPlugin
 from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
 from lib.scheduling.plugins.registry import default_profile
+from lib.service.policy_watch import watching
 
 POINTS = [
     point
@@ -96,7 +97,8 @@ def _run(file: Path) -> ModuleType:
         raise PolicyError(f"{file}: a policy is a file of Python, NAME.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        with watching([spec.origin or str(file)]):
+            spec.loader.exec_module(module)
     except FileNotFoundError:
         raise PolicyError(f"{file}: there is no such file") from None
     except SyntaxError as error:

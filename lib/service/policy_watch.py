@@ -12,7 +12,6 @@ from traceback import walk_stack, walk_tb
 from types import FrameType
 
 from lib.scheduling.framework.position import Position, position_in
-from lib.service.policies import Policy
 
 log = logging.getLogger("poller")
 
@@ -24,19 +23,18 @@ LOOK = 1.0
 
 
 @contextmanager
-def watching(policies: Collection[Policy], long: float = LONG) -> Iterator[None]:
+def watching(files: Collection[str], long: float = LONG) -> Iterator[None]:
     """Log calls of policies that take long, and the call that is ended by whatever ends the block.
 
-    It looks on from a thread, once a second. Without policies there is nothing to look at.
+    files: those of the policies, as their frames call them. A thread looks once a second which of their code
+    runs in this thread. Without files there is nothing to look at.
     """
-    files = {policy.file for policy in policies}
     if not files:
         yield
         return
     done = threading.Event()
-    watch = threading.Thread(
-        target=_watch, args=(files, threading.get_ident(), done, long), name="policy-watch", daemon=True
-    )
+    watched = set(files), threading.get_ident(), done, long
+    watch = threading.Thread(target=_watch, args=watched, name="policy-watch", daemon=True)
     watch.start()
     try:
         yield

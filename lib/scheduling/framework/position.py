@@ -26,7 +26,8 @@ class Position:
 
     def __str__(self) -> str:
         about = [f"pod {self.pod}"] * bool(self.pod) + [f"node {self.node}"] * bool(self.node)
-        where = f"{self.function}, {Path(self.file).name}:{self.line}"
+        line = f"{Path(self.file).name}:{self.line}"
+        where = f"loading {line}" if self.function == "<module>" else f"{self.function}, {line}"
         return f"{where}, for {' and '.join(about)}" if about else where
 
 

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import KUBECTL
-from scripts.servers.process import ROOT
+from scripts.servers.process import ROOT, ending_with_us
 
 PICTURES = ROOT / "scripts/pictures"
 WIDTH, HEIGHT = 1180, 720
@@ -94,7 +94,9 @@ def chip(page: Page, shown: dict[str, Any], within: str = "") -> Any:
 def serving_poller(environment: dict[str, str]) -> Iterator[str]:
     """Run poller for as long as the block takes; the page's address."""
     command = [sys.executable, str(ROOT / "poller.py"), "--start-proxy", "--ui", "--seed=1", "--interval=0.3"]
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as poller:
+    with subprocess.Popen(
+        ending_with_us(command), env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as poller:
         assert poller.stderr
         try:
             for line in poller.stderr:
@@ -105,7 +107,8 @@ def serving_poller(environment: dict[str, str]) -> Iterator[str]:
                 sys.exit("poller.py has ended and named no page")
         finally:
             poller.terminate()
-            poller.communicate()
+            poller.stderr.read()
+            poller.wait()
 
 
 @contextmanager

@@ -34,6 +34,34 @@ with server as running:
 """
 
 
+SHELL = """
+import sys
+from pathlib import Path
+from scripts.learning.bash import Bash
+with Bash({}, Path(sys.argv[1])) as bash:
+    print(bash.run("sleep 600 & echo $! $$"), flush=True)
+    bash.run("sleep 600")
+"""
+
+TRIAL = """
+import sys
+from pathlib import Path
+from scripts.grading.scenario import Scenario
+from scripts.grading.trial import Limits, run
+folder = Path(sys.argv[1])
+run(Scenario(Path("scripts/lab/scenarios/save-money")), folder / "endless.py", 1, Limits(60, 4096))
+"""
+
+ENDLESS = """
+import os, subprocess
+from pathlib import Path
+child = subprocess.Popen(["sleep", "600"])
+Path({pids!r}).write_text(f"{{child.pid}} {{os.getpid()}}\\n")
+while True:
+    pass
+"""
+
+
 def answers(url: str) -> bool:
     """Whether anything listens there."""
     try:
@@ -67,3 +95,34 @@ def test_a_server_ends_with_its_parent(server: str, by: signal.Signals, tmp_path
         assert answers(url)
         parent.send_signal(by)
     eventually(lambda: not answers(url), within=60)
+
+
+@pytest.mark.parametrize("parent", [SHELL, TRIAL], ids=["a lesson's shell", "a policy that is graded"])
+def test_what_runs_for_others_ends_with_its_parent(parent: str, tmp_path: Path) -> None:
+    file = tmp_path / "pids"
+    Path(tmp_path, "endless.py").write_text(ENDLESS.format(pids=str(file)))
+    with subprocess.Popen(
+        [sys.executable, "-c", parent, str(tmp_path)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    ) as running:
+        assert running.stdout
+        if parent == SHELL:
+            pids = running.stdout.readline().split()
+        else:
+            pids = eventually(
+                lambda: file.exists() and file.read_text().endswith("\n") and file.read_text().split()
+            )
+        assert all(Path("/proc", pid).exists() for pid in pids)
+        running.kill()
+    eventually(lambda: not any(is_running(pid) for pid in pids))
+
+
+def is_running(pid: str) -> bool:
+    """Whether there is such a process, and it isn't only still to be waited for."""
+    try:
+        return "State:\tZ" not in Path("/proc", pid, "status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False

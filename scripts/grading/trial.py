@@ -1,6 +1,5 @@
 """Runs one policy: `poller.py try` in a process of its own, with limits."""
 
-import contextlib
 import json
 import os
 import resource
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.grading.scenario import Json, Scenario
-from scripts.servers.process import ROOT
+from scripts.servers.process import ROOT, ending_with_all_it_starts
 
 GRACE = 60.0
 """Seconds beyond the limit of computing time, for a machine that does other things, too."""
@@ -69,25 +68,19 @@ def run(scenario: Scenario, policy: Path | None, seed: int, limits: Limits) -> T
         command += [f"--plugin={policy.resolve()}"] if policy else []
         # Nothing of the teacher's environment: no kubeconfig, no tokens.
         environment = {"PATH": os.defpath, "HOME": folder, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
-        with subprocess.Popen(
+        with ending_with_all_it_starts(
             command,
             cwd=folder,
             env=environment,
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            text=True,
             errors="replace",
-            start_new_session=True,
             preexec_fn=limits.apply,
         ) as process:
             try:
                 said, errors = process.communicate(timeout=limits.seconds + GRACE)
             except subprocess.TimeoutExpired:
                 return Trial(None, f"took longer than {limits.seconds + GRACE:g} s")
-            finally:  # what it started ends with it
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
     return _result(process.returncode, said, errors, limits)
 
 

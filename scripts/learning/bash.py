@@ -5,11 +5,13 @@ import secrets
 import subprocess
 import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from threading import Timer
 from types import TracebackType
 from typing import Self
+
+from scripts.servers.process import ending_with_all_it_starts
 
 
 class ShellError(Exception):
@@ -20,17 +22,22 @@ class Bash:
     """A running bash, which keeps variables and background jobs from block to block."""
 
     def __init__(self, environment: Mapping[str, str], folder: Path) -> None:
-        self._blocks = tempfile.TemporaryDirectory(prefix="lesson-")
-        self._process = subprocess.Popen(
-            ["bash", "--norc", "--noprofile"],
-            env={**os.environ, **environment},
-            cwd=folder,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
+        with ExitStack() as stack:
+            self._blocks = stack.enter_context(tempfile.TemporaryDirectory(prefix="lesson-"))
+            reading, writing = os.pipe()
+            self._commands = stack.enter_context(os.fdopen(writing, "w"))
+            with os.fdopen(reading, "rb"):
+                self._process = stack.enter_context(
+                    ending_with_all_it_starts(
+                        ["/bin/sh", "-c", 'exec bash --norc --noprofile <"$0"', f"/dev/fd/{reading}"],
+                        env={**os.environ, **environment},
+                        cwd=folder,
+                        stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT,
+                        pass_fds=[reading],
+                    )
+                )
+            self._end = stack.pop_all()
 
     def __enter__(self) -> Self:
         return self
@@ -42,14 +49,13 @@ class Bash:
 
     def run(self, commands: str, seconds: float = 120) -> str:
         """What a block shows, on standard output and standard error. ShellError when it takes longer."""
-        assert self._process.stdin
         assert self._process.stdout
         mark = secrets.token_hex(8)
-        file = Path(self._blocks.name, mark)
+        file = Path(self._blocks, mark)
         file.write_text(commands)
         # From a file, so that no command reads those that follow it.
-        self._process.stdin.write(f". {file} </dev/null\necho {mark}\n")
-        self._process.stdin.flush()
+        self._commands.write(f". {file} </dev/null\necho {mark}\n")
+        self._commands.flush()
         shown: list[str] = []
         timer = Timer(seconds, self._kill)
         timer.start()
@@ -65,13 +71,7 @@ class Bash:
 
     def close(self) -> None:
         """End it, with all that it has started."""
-        assert self._process.stdin
-        assert self._process.stdout
-        self._kill()
-        self._process.wait()
-        self._process.stdin.close()
-        self._process.stdout.close()
-        self._blocks.cleanup()
+        self._end.close()
 
     def _kill(self) -> None:
         with suppress(ProcessLookupError):

@@ -1,11 +1,13 @@
 """Servers that say on standard output when they are ready."""
 
+import os
+import signal
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import IO
+from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -23,6 +25,30 @@ def ending_with_us(command: Sequence[str]) -> list[str]:
     Its process id is that of the command. The pipe is to be closed when the command has been waited for.
     """
     return ["/bin/sh", "-c", KEEPER, "sh", *command]
+
+
+GROUPS_KEEPER = (
+    'exec 3<&0 </dev/null; { read -r _ <&3; kill -s KILL -- "-$$"; } >/dev/null 2>&1 & exec "$@" 3<&-'
+)
+"""Likewise, with everything that the command starts; and at once, as it may hang."""
+
+
+@contextmanager
+def ending_with_all_it_starts(command: Sequence[str], **more: Any) -> Iterator["subprocess.Popen[str]"]:
+    """Run a command for as long as the block takes, and this process; then it ends, and what it has started.
+
+    more: as for `Popen`, but for `stdin`, which is empty.
+    """
+    reading, writing = os.pipe()  # the kernel closes the one end when this process ends
+    with os.fdopen(writing, "wb"), os.fdopen(reading, "rb") as held:
+        kept = ["/bin/sh", "-c", GROUPS_KEEPER, "sh", *command]
+        with subprocess.Popen(kept, stdin=held, text=True, start_new_session=True, **more) as process:
+            held.close()
+            try:
+                yield process
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
 
 @contextmanager

@@ -1,10 +1,23 @@
 """/readyz tells the truth about the API server: from its last good answer, and of one that is silent."""
 
 import re
+import signal
+import subprocess
 import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import httpx
+from cluster import Cluster, RunningPoller, eventually
 
 from lib.kube.errors import ForbiddenError, LostAnswerError
 from lib.service.telemetry.health import FRESH, Health
+from scripts.servers.kubectl import KUBECTL, kubectl_proxy
+from scripts.servers.process import ending_with_us
+
+ON_ONE_SERVER = True
 
 FORBIDDEN = ForbiddenError("GET /api/v1/pods: 403")
 
@@ -44,3 +57,50 @@ def test_trouble_counts_from_the_last_good_answer() -> None:
     health.failed(FORBIDDEN)
     said = health.ready()["api-server"]
     assert re.fullmatch(r"failing for [6-9]\d s: GET /api/v1/pods: 403", said)
+
+
+@contextmanager
+def proxy_process(cluster: Cluster, socket: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A kubectl proxy on a unix socket, as a process that can be frozen."""
+    way = ["--server", cluster.server, "--kubeconfig", str(cluster.kubeconfig)]
+    command = ending_with_us([str(KUBECTL), *way, "proxy", f"--unix-socket={socket}"])
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        try:
+            eventually(socket.exists)
+            yield process
+        finally:
+            process.kill()
+
+
+def readyz(poller: RunningPoller) -> str:
+    """Why a poller isn't ready; or "ok"."""
+    (url,) = re.findall(r"/metrics at (http://\S+)", poller.said)
+    return httpx.get(f"{url}/readyz", trust_env=False, timeout=60).text
+
+
+def test_a_frozen_server_is_told_of_from_its_last_good_answer(cluster: Cluster, tmp_path: Path) -> None:
+    """It freezes, ends, and is started again; meanwhile one poller polls, and one watches."""
+    socket = tmp_path / "proxy.sock"
+    cluster.add_node("n1")
+    with ExitStack() as stack:
+        with proxy_process(cluster, socket) as proxy:
+            pollers = [
+                stack.enter_context(cluster.running_poller("--listen=0", *how, proxy=f"unix://{socket}"))
+                for how in (["--scheduler-name=polls"], ["--scheduler-name=watches", "--watch"])
+            ]
+            for poller in pollers:
+                poller.says("scheduling the pods of")
+                eventually(lambda poller=poller: readyz(poller) == "ok")
+            began = time.monotonic()
+            proxy.send_signal(signal.SIGSTOP)
+            with ThreadPoolExecutor() as pool:  # each takes some seconds to find out
+                [*pool.map(lambda each: eventually(lambda: "unreachable for" in readyz(each)), pollers)]
+            frozen = time.monotonic() - began
+        for poller in pollers:
+            poller.says("nothing answers at ")
+        stack.enter_context(kubectl_proxy(cluster.server, cluster.kubeconfig, socket))
+        for poller in pollers:
+            poller.says("the API server is back, after ")
+            (away,) = re.findall(r"is back, after (\d+) s", poller.said)
+            assert int(away) + 1 > frozen  # it is rounded
+            eventually(lambda poller=poller: readyz(poller) == "ok")

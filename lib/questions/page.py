@@ -66,15 +66,29 @@ class Page:
         self._console.print(Padding(grid, (0, 0, 0, 2), expand=False))
 
     def table(
-        self, header: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = ()
+        self,
+        header: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        *,
+        right: Iterable[int] = (),
+        names_whole: bool = False,
     ) -> None:
-        """A table; `right` has the numbers of the columns of numbers. Long words of a header are broken."""
+        """A table. Long words of a header are broken.
+
+        right: the numbers of the columns of numbers. names_whole: the first column is not broken.
+        """
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         numbers = set(right)
         for i, name in enumerate(header):
             broken = re.sub("(?<=[a-z])(?=[A-Z])", "\n", name)
             justify = "right" if i in numbers else "left"
-            table.add_column(broken, justify=justify, overflow="fold", vertical="bottom")  # type: ignore[arg-type]
+            table.add_column(
+                broken,
+                justify=justify,  # type: ignore[arg-type]
+                overflow="fold",
+                vertical="bottom",
+                no_wrap=names_whole and i == 0,
+            )
         for row in rows:
             table.add_row(*(Text(printable(each)) for each in row))
         self._console.print(table)

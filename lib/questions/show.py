@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from lib.questions.compare import BALANCED, Result, differing
@@ -94,17 +95,19 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
         moved = differing(first, other)
         page.heading(f"{other.name} puts {count(len(moved), 'pod')} elsewhere than {first.name}")
     header = ["", "placed", "pending", "nodes used", *(f"{name}, mean ± deviation" for name in BALANCED)]
+    ends = [Path(each.name).name for each in results]
+    short = ends if len(set(ends)) == len(ends) else [each.name for each in results]
     figures = [
         [
-            each.name,
+            name,
             f"{len(each.nodes):,}",
             f"{len(each.pending):,}",
             f"{each.nodes_used:,}",
             *(f"{each.mean[name]:.0%} ± {each.imbalance[name]:.0%}" for name in BALANCED),
         ]
-        for each in results
+        for name, each in zip(short, results, strict=True)
     ]
-    page.table(header, figures, right=range(1, len(header)))
+    page.table(header, figures, right=range(1, len(header)), names_whole=True)
     for other in others:
         moved = differing(first, other)
         rows = [

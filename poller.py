@@ -41,6 +41,7 @@ def place(poller: Poller) -> None:
                 for decision in poller.schedule(pods):  # node=...: filter, score, pick, assume
                     poller.binding_cycle.submit(decision)  # curl -d ... /binding
                 finish(poller, poller.binding_cycle.completed())
+                finish(poller, poller.recorder.written(poller.queue.uids()))  # kubectl delete pod, of victims
         finally:  # a signal may end the scheduling: what was sent is settled, what is bound has its event
             finish(poller, poller.binding_cycle.drain())
             finish(poller, poller.recorder.flush(poller.queue.uids()))  # curl -d ... /events
@@ -65,6 +66,8 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.UNSCHEDULABLE:  # tried again when something happens that could help it
             poller.recorder.failed_scheduling(decision)
             poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
+            if decision.nominated:
+                poller.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))
         elif result == Result.REJECTED:
             poller.report.rejected(decision)
             poller.recorder.failed_scheduling(decision)

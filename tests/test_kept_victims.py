@@ -227,9 +227,9 @@ def test_the_victims_are_those_that_each_pod_would_find_itself(seed: int) -> Non
 def test_nothing_is_kept_where_a_nominated_pod_has_affinity_terms() -> None:
     """They keep pods away that have a label, and the pods without it are of the same kind."""
     side = Side("shared", 100, [[LOW], [], [], []])
+    side.cache.nominator.add(a_pod("first", HIGHEST | {"spec": 3}), "n0")
     found = []
     for i, app in enumerate(["web", "db"]):
-        side.cache.nominator.add(a_pod("first", HIGHEST | {"spec": 3}), "n0")
         wanted = HIGHEST | {"cpu": "1", "priority": 10, "app": app, "profile": 0}
         found.append(side.schedules(f"new-{i}", wanted, nodeSelector={HOST: "n0"})[1])
     assert found == ["", "n0"]

@@ -99,6 +99,18 @@ def test_help_that_comes_while_a_pod_backs_off_waits_for_the_end_of_that() -> No
     assert ready(pods, 11) == ["web"]
 
 
+def test_a_pod_is_tried_at_once_when_all_its_victims_have_left() -> None:
+    """Source: SchedulerPopFromBackoffQ in pkg/scheduler/backend/queue/active_queue.go."""
+    victims = [placed("a"), placed("b")]
+    pods = queue(waiting("web"))
+    pods.requeue(UID, FIT, "", now=10)
+    pods.await_victims(UID, victims)
+    pods.apply(deleted(victims[0]), now=10.1)
+    assert ready(pods, 10.2) == []
+    pods.apply(deleted(victims[1]), now=10.3)
+    assert ready(pods, 10.3) == ["web"]
+
+
 def test_help_that_comes_later_is_used_at_once() -> None:
     pods = queue(waiting("web"))
     pods.requeue(UID, FIT, "", now=10)

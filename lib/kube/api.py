@@ -279,20 +279,45 @@ class Api:
         body = self._send("PUT", path, content=msgspec.json.encode(new))
         return decode_object(body, answer, f"PUT {path}")
 
-    def patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> T:
-        """Merge `patch` into an object; what came of it.
+    def patch(
+        self, path: str, patch: Mapping[str, Any], answer: type[T], failed: ApiError | None = None
+    ) -> T:
+        """Merge `patch` into an object; what came of it. failed: how a first try ended.
 
         Tried again whatever went wrong: so it must hold absolute values, which merge twice as once.
         """
-        content = msgspec.json.encode(patch)
-        body = self.retrying()(self._send, "PATCH", path, content=content, kind=STRATEGIC)
-        return decode_object(body, answer, f"PATCH {path}")
+        return self._repeated(lambda: self.begin_patch(path, patch, answer).answer(), failed)
 
-    def delete(self, path: str, uid: str) -> None:
-        """Delete the object that has this uid, gracefully; ConflictError if another has its name now."""
+    def begin_patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> PendingResponse[T]:
+        """Merge `patch` into an object, and don't wait for the answer; `patch` goes on from an ApiError."""
+        content = msgspec.json.encode(patch)
+        return PendingResponse(
+            self._exchange("PATCH", path, None, content, STRATEGIC),
+            lambda body: decode_object(body, answer, f"PATCH {path}"),
+        )
+
+    def delete(self, path: str, uid: str, failed: ApiError | None = None) -> None:
+        """Delete the object that has this uid, gracefully; ConflictError if another has its name now.
+
+        failed: how a first try ended.
+        """
+        self._repeated(lambda: self.begin_delete(path, uid).answer(), failed)
+
+    def begin_delete(self, path: str, uid: str) -> PendingResponse[bytes]:
+        """Delete an object, and don't wait for the answer; `delete` goes on from an ApiError."""
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
         content = msgspec.json.encode(options)
-        self.retrying()(self._send, "DELETE", path, content=content)
+        return PendingResponse(self._exchange("DELETE", path, None, content, JSON), bytes)
+
+    def _repeated(self, make: Callable[[], Item], failed: ApiError | None) -> Item:
+        """Make a request until it succeeds, as `retrying` says. failed: how a first try ended."""
+        for attempt in self.retrying():
+            with attempt:
+                if failed:
+                    first, failed = failed, None
+                    raise first
+                return make()
+        raise AssertionError("a retried call returns or raises")
 
     def _send(
         self,

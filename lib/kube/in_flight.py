@@ -97,6 +97,18 @@ class PendingResponse(Generic[Read]):
             return self._decode(end.value)
         raise AssertionError("an exchange ends with the answer")
 
+    def then(self, use: Callable[[Read], None]) -> "PendingResponse[Read]":
+        """The same request; `use` is told what its answer says."""
+        decode = self._decode
+
+        def used(body: bytes) -> Read:
+            read = decode(body)
+            use(read)
+            return read
+
+        self._decode = used
+        return self
+
 
 class InFlight(Generic[About]):
     """Requests that were sent and wait for their answers, so many at the most.

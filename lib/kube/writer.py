@@ -16,6 +16,7 @@ from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.in_flight import PendingResponse
 from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
 from lib.kube.paths import field_value, path_of, paths_of
+from lib.kube.write import Write, Writes
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +156,7 @@ class Writer:
         """Write that event, and wait. failed: how a first try ended."""
         self._create_event(pod, *_scheduled(pod, message, now), failed)
 
-    def record_failed(self, pod: Pod, message: str, now: datetime) -> None:
+    def record_failed(self, pod: Pod, message: str, now: datetime) -> Writes:
         """The event of a pod that fits nowhere: one for each pod, which counts how often it was tried.
 
         The event is written when its message changes, and else every 30 s. One left by an earlier run
@@ -169,37 +170,44 @@ class Writer:
                 return
             patch = {"count": failure.count, "message": message, "lastTimestamp": now}
             try:
-                self._api.patch(path_of("events", pod.metadata.namespace, failure.name), patch, Event)
+                yield self._patch(path_of("events", pod.metadata.namespace, failure.name), patch, Event)
             except NotFoundError:  # events expire, after an hour as a rule
                 failure = None
             else:
                 failure.message, failure.written = message, now
         if not failure:
-            event = self._create_event(pod, *_event(pod, "Warning", "FailedScheduling", message, now))
+            create = self._event_write(pod, *_event(pod, "Warning", "FailedScheduling", message, now))
+            yield create
+            event = create.answer
             self._failures[pod.metadata.uid] = _Failure(event.metadata.name, message, event.count, now)
 
-    def mark_unscheduled(self, pod: Pod, reason: str, message: str, now: datetime) -> None:
-        """Set the condition PodScheduled=False, unless the pod says so already.
+    def mark_unscheduled(
+        self, pod: Pod, reason: str, message: str, now: datetime, nominated: str | None = None
+    ) -> Writes:
+        """Set the condition PodScheduled=False, and where room is being made for the pod, in one write.
 
-        reason: "Unschedulable", which autoscalers act on, or "SchedulerError".
+        reason: "Unschedulable", which autoscalers act on, or "SchedulerError". nominated: the name of the
+        node, "" for none, None if that is left as it is. What the pod says already isn't written.
+        NotFoundError or ConflictError when there is no such pod any more.
         """
+        status: dict[str, object] = {}
         held = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
-        if held and (held.status, held.reason, held.message) == ("False", reason, message):
-            return
-        since = held.last_transition_time if held and held.status == "False" else None
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": since or now,
-        }
-        try:
-            self._patch_status(pod, {"conditions": [condition]})
-        except (NotFoundError, ConflictError) as error:  # gone, or made again under the same name
-            log.debug("%s is not marked unscheduled: %s", pod, error)
+        if not held or (held.status, held.reason, held.message) != ("False", reason, message):
+            since = held.last_transition_time if held and held.status == "False" else None
+            condition = {
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": reason,
+                "message": message,
+                "lastTransitionTime": since or now,
+            }
+            status["conditions"] = [condition]
+        if nominated is not None:
+            status["nominatedNodeName"] = nominated
+        if status:
+            yield self._patch_status(pod, status)
 
-    def evict(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> None:
+    def evict(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Writes:
         """Have a pod leave its node for a more important one: say why, and delete it gracefully."""
         if victim.metadata.deletion_timestamp:  # it is leaving as it is
             return
@@ -212,18 +220,18 @@ class Writer:
             "lastTransitionTime": now,
         }
         try:
-            self._patch_status(victim, {"conditions": [condition]})
-            self._api.delete(_path(victim), victim.metadata.uid)
+            yield self._patch_status(victim, {"conditions": [condition]})
+            yield self._deletion(victim)
         except (NotFoundError, ConflictError) as error:
             log.debug("%s has gone by itself: %s", victim, error)
             return
         words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
-        self._create_event(victim, *_event(victim, "Normal", "Preempted", words, now, scheduler))
+        yield self._event_write(victim, *_event(victim, "Normal", "Preempted", words, now, scheduler))
 
-    def nominate(self, pod: Pod, node_name: str) -> None:
-        """Note on a pod where room is being made for it."""
+    def nominate(self, pod: Pod, node_name: str) -> Writes:
+        """Note on a pod where room is being made for it; "" takes that back."""
         try:
-            self._patch_status(pod, {"nominatedNodeName": node_name})
+            yield self._patch_status(pod, {"nominatedNodeName": node_name})
         except (NotFoundError, ConflictError) as error:
             log.debug("%s is not nominated: %s", pod, error)
 
@@ -232,10 +240,29 @@ class Writer:
         for uid in self._failures.keys() - set(waiting):
             del self._failures[uid]
 
-    def _patch_status(self, pod: Pod, status: Mapping[str, object]) -> None:
+    def _patch_status(self, pod: Pod, status: Mapping[str, object]) -> Write:
         """Merge into a pod's status; ConflictError when it is another pod's by now."""
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
-        self._api.patch(f"{_path(pod)}/status", patch, Pod)
+        return self._patch(f"{_path(pod)}/status", patch, Pod)
+
+    def _patch(self, path: str, patch: Mapping[str, object], kind: type[Pod] | type[Event]) -> Write:
+        return Write(
+            lambda: self._api.begin_patch(path, patch, kind),
+            lambda failed: self._api.patch(path, patch, kind, failed),
+        )
+
+    def _deletion(self, pod: Pod) -> Write:
+        path, uid = _path(pod), pod.metadata.uid
+        return Write(
+            lambda: self._api.begin_delete(path, uid),
+            lambda failed: self._api.delete(path, uid, failed),
+        )
+
+    def _event_write(self, pod: Pod, path: str, event: Event) -> Write:
+        return Write(
+            lambda: self._api.begin_create(path, event, Event),
+            lambda failed: self._create_event(pod, path, event, failed),
+        )
 
     def _create_event(self, pod: Pod, path: str, event: Event, failed: ApiError | None = None) -> Event:
         def refused(error: ApiError, _: bool) -> Event:

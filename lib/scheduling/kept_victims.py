@@ -33,12 +33,12 @@ class _Kept(Generic[Answer]):
 class KeptVictims(Generic[Answer]):
     """Answers by the kind of pod, then by the node's name.
 
-    All are dropped when a node is added, changed or deleted, and when the disruption budgets change.
+    All are dropped when the disruption budgets change. When a node is added, changed or deleted, pods that
+    come later are of another kind: ALIKE is another value then.
     """
 
     def __init__(self) -> None:
         self._by_kind: OrderedDict[Hashable, dict[str, _Kept[Answer]]] = OrderedDict()
-        self._valid_for: tuple[Cache, int] | None = None  # the cache and its version
         self._budgets: object = None
         self._budgets_unread: object = None
 
@@ -55,16 +55,11 @@ class KeptVictims(Generic[Answer]):
         return KeptForKind(kept, pod, cache)
 
     def _drop_outdated(self, cache: Cache) -> None:
-        holds = self._valid_for == (cache, cache.version)
-        # They are looked up again in each tick. Only the first comparison after that looks into them.
-        if cache.budgets is not self._budgets:
-            holds = holds and cache.budgets == self._budgets
-            self._budgets = cache.budgets
-        if cache.budgets_unread != self._budgets_unread:
-            holds, self._budgets_unread = False, cache.budgets_unread
-        if not holds:
+        # They are looked up again in each tick: only the first comparison after that looks into them.
+        same = cache.budgets is self._budgets or cache.budgets == self._budgets
+        if not same or cache.budgets_unread != self._budgets_unread:
             self._by_kind.clear()
-            self._valid_for = cache, cache.version
+        self._budgets, self._budgets_unread = cache.budgets, cache.budgets_unread
 
 
 class KeptForKind(Generic[Answer]):

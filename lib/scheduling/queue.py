@@ -47,7 +47,7 @@ class QueuedPod:
 
     attempts: how often it was tried without success. since: when it was queued. tried: when it was tried
     last. rejected_by: the plugins that rejected it; their hints say what could help. reason: why it has no
-    node.
+    node. victims: the uids of pods that still are to leave a node for it.
     """
 
     pod: Pod
@@ -57,6 +57,7 @@ class QueuedPod:
     tried: float = 0.0
     rejected_by: Collection[str] = field(default_factory=frozenset)
     reason: str = ""
+    victims: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ class SchedulingQueue:
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
         self._gated: dict[str, tuple[str, Pod]] = {}  # by uid; and the plugin that gates the pod
+        self._preemptors: dict[str, str] = {}  # by the uid of a victim, that of the pod that it leaves for
         first = next(iter(profiles.values()))  # all have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._pre_enqueuers = {
@@ -140,6 +142,8 @@ class SchedulingQueue:
         if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
             self.drop(change.object.metadata.uid)  # it has a node, whoever bound it
         self._wake(change, now)
+        if isinstance(change.object, Pod) and change.kind == Kind.DELETED:
+            self._victim_left(change.object.metadata.uid)
         return None
 
     def _apply_to_unassigned(self, pod: Pod, kind: Kind, now: float) -> str | None:
@@ -179,6 +183,31 @@ class SchedulingQueue:
             if queued.where == Where.UNSCHEDULABLE and self._may_help(change, queued):
                 self._move(queued, now, what + EVENTS[change.kind])
 
+    def await_victims(self, uid: str, victims: Iterable[Pod]) -> None:
+        """A pod that was tried without success has pods leave a node: it is tried again when all have left.
+
+        It doesn't back off then. Neither does it in kube-scheduler, which takes pods from its backoff queue
+        when no other is active.
+        """
+        if queued := self._pods.get(uid):
+            self._forget_victims(queued)
+            queued.victims = {victim.metadata.uid for victim in victims}
+            self._preemptors |= dict.fromkeys(queued.victims, uid)
+
+    def _victim_left(self, victim: str) -> None:
+        queued = self._pods.get(self._preemptors.pop(victim, ""))
+        if not queued or victim not in queued.victims:
+            return
+        queued.victims.remove(victim)
+        if not queued.victims and queued.where in (Where.BACKOFF, Where.UNSCHEDULABLE):
+            queued.where = Where.ACTIVE
+            self._incoming(Where.ACTIVE.value, "AssignedPodDelete")
+
+    def _forget_victims(self, queued: QueuedPod) -> None:
+        for victim in queued.victims:
+            if self._preemptors.get(victim) == queued.pod.metadata.uid:
+                del self._preemptors[victim]
+
     def _wake_group(self, gone: Pod, now: float, event: str) -> None:
         """Move the unschedulable pods of the group of a pod that has gone: it may have been in their way."""
         if group := group_of(gone):
@@ -205,7 +234,8 @@ class SchedulingQueue:
 
     def drop(self, uid: str) -> None:
         """Remove a pod from the queue."""
-        self._pods.pop(uid, None)
+        if queued := self._pods.pop(uid, None):
+            self._forget_victims(queued)
         self._gated.pop(uid, None)
 
     # --- what is tried ----------------------------------------------------------------------------------

@@ -119,6 +119,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
                 gate,
                 workers=workers,
                 max_seconds=inf if options.once else MAX_FLUSH_SECONDS,
+                short_flushes=options.watch and not options.once,
                 dry_run=dry_run,
             ),
             report,

@@ -16,6 +16,7 @@ from lib.kube.errors import ApiError, NotLeadingError, UnreachableError, as_api_
 from lib.kube.in_flight import InFlight, PendingResponse
 from lib.kube.objects import Status
 from lib.kube.storage_writer import StorageWriter
+from lib.kube.write import make_all
 from lib.kube.writer import BindResult, Writer
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -228,7 +229,7 @@ class BindingCycle:
         if decision.pod.status.nominated_node_name == node_name:
             return
         try:
-            self._writer.nominate(decision.pod, node_name)
+            make_all(self._writer.nominate(decision.pod, node_name))
         except (UnreachableError, NotLeadingError):
             raise
         except ApiError as error:

@@ -99,6 +99,8 @@ class Poller:
         pause = self.options.interval
         if self.options.watch:  # it hears of no change when a pod has backed off, nor when we come to lead
             pause = min(pause, self.queue.next_in(time.monotonic()) if self.leads() else FIRST_PAUSE)
+        if self.recorder.is_writing:
+            pause = 0.0
         self.report.idle_for(pause)
         self.source.wait(pause)
 

@@ -30,7 +30,8 @@ CycleState = dict[str, Any]
 ALIKE = "alike"
 """The key in a CycleState of what is equal for pods alike: no filter tells them apart on any node.
 
-It isn't there if a filter reads more than the pod, the node, and the pods of that node.
+It isn't there if a filter reads more than the pod, the node, and the pods of that node. When a node is added,
+changed or deleted, pods that come later have another value.
 """
 
 MAX_NODE_SCORE = 100

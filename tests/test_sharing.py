@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from objects import node, read
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Node, Pod, Service
+from lib.kube.objects import ContainerImage, Node, Pod, Service
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extender, Extenders
 from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, unschedulable
@@ -166,7 +166,7 @@ pods = st.tuples(
         }
     ),
 )
-WHAT = ["delete", "cordon", "remove", "nominate", "hold", "relabel"]
+WHAT = ["delete", "cordon", "remove", "nominate", "hold", "relabel", "move", "taint"]
 changes = st.tuples(st.sampled_from(WHAT), st.integers(0, 20))
 
 
@@ -232,6 +232,11 @@ class Side:
             gone = what == "remove"
             changed = self.node(number, unschedulable=not gone)
             self.cluster.apply(Change(Kind.DELETED if gone else Kind.MODIFIED, changed, changed))
+        if what in ("move", "taint") and f"n{which % len(self.described)}" in self.cluster.nodes:
+            each = self.described[which % len(self.described)]
+            each |= {"zone": "abc"[which % 3]} if what == "move" else {"taints": [[], [TAINT]][which % 2]}
+            changed = self.node(which % len(self.described))
+            self.cluster.apply(Change(Kind.MODIFIED, changed, changed))
         if what == "nominate":
             wanted = {"sort": MAX_MEMO[which % len(MAX_MEMO)], "cpu": "250m", "port": 0, "app": "web"}
             wanted["sort"] = {**wanted["sort"], "priority": 10}
@@ -243,10 +248,11 @@ class Side:
         return None
 
     def forget_what_is_kept(self, i: int) -> None:
-        """A node that is described otherwise ends all that is kept; no plugin here reads this annotation."""
+        """A node that has other images ends all that is kept; no pod here asks for this one."""
         if self.cluster.nodes:
             was = next(iter(self.cluster.nodes.values())).node
-            now = replace(was, metadata=replace(was.metadata, annotations={"seen": str(i)}))
+            status = replace(was.status, images=[ContainerImage([f"never:{i}"], 1)])
+            now = replace(was, status=status)
             self.cluster.apply(Change(Kind.MODIFIED, now, was))
 
 

@@ -22,12 +22,12 @@ def meant_pods(cache: Cache, terms: Sequence[Term]) -> list[Counts]:
     if not terms:
         return []
     key = "meant pods", *map(_key, terms)
-    return cache.remember(key, lambda: MeantPods(cache, terms)).counts()
+    return cache.remember(key, lambda: MeantPods(cache, terms), catches_up=True).counts()
 
 
 def held_terms(cache: Cache) -> "HeldTerms":
     """The terms of the pods that have a node."""
-    found = cache.remember("held terms", lambda: HeldTerms(cache))
+    found = cache.remember("held terms", lambda: HeldTerms(cache), catches_up=True)
     found.catch_up()
     return found
 

@@ -70,9 +70,11 @@ class Cache:
         self._members: Counter[Group] = Counter()  # of them, those of a group that aren't being deleted
         self._nominated_before: dict[str, str] = {}  # by uid: where assumed pods were nominated to
         self._priorities: Counter[int] = Counter()  # of those pods
-        self.version = 0  # grows when a node comes, goes, or is described otherwise
+        self.version = 0  # grows when a node comes or goes, or has other images
         self.journal: list[JournalEntry] = []  # since then
-        self._remembered: dict[Hashable, Any] = {}  # since then, too
+        self.described_otherwise: list[str] = []  # since then, too: names of nodes
+        self._remembered: dict[Hashable, Any] = {}  # likewise
+        self._remembered_of_all_nodes: dict[Hashable, Any] = {}  # since a node was described otherwise
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
         for pod in assigned:
@@ -103,19 +105,41 @@ class Cache:
         if before and not gone and described(before.node) == described(node):
             before.node = node  # a heartbeat, or something else that nobody here looks at
             return
-        self._nodes_changed()
         self.with_affinity.pop(name, None)
         if gone:
+            self._nodes_changed()
             self.nodes.pop(name, None)
             return
-        info = self.nodes[name] = NodeInfo(node, self._record_change)
+        info = NodeInfo(node, self._record_change)
+        if before and before.node.status.images == node.status.images:
+            self._describe_otherwise(before, info)
+        else:
+            self._nodes_changed()
+            self.nodes[name] = info
         for pod in before.pods if before else [pod for pod, its in self._assigned.values() if its == name]:
             info.add(pod)
+
+    def _describe_otherwise(self, before: NodeInfo, now: NodeInfo) -> None:
+        """Put a node in the place of what it was: nothing is found anew that concerns other nodes.
+
+        How widely an image is spread concerns them; who counts pods has those of the old one removed.
+        """
+        self.nodes[now.name] = now
+        if "node_list" in self.__dict__:
+            self.node_list[self.node_index[now.name]] = now
+        now.generation = before.generation + 1  # what was known of the old one doesn't hold
+        self._remembered_of_all_nodes = {}
+        self.journal += [(before, pod, -1) for pod in before.pods]
+        self.described_otherwise.append(now.name)
+        if len(self.described_otherwise) > MAX_JOURNAL:
+            self._nodes_changed()
 
     def _nodes_changed(self) -> None:
         self.version += 1
         self.journal = []
+        self.described_otherwise = []
         self._remembered = {}
+        self._remembered_of_all_nodes = {}
         for known in ("image_spread", "node_list", "node_index"):
             self.__dict__.pop(known, None)
 
@@ -167,13 +191,18 @@ class Cache:
         if len(self.journal) > MAX_JOURNAL:  # so that it doesn't grow for ever
             self._nodes_changed()
 
-    def remember(self, key: Hashable, find: Callable[[], T]) -> T:
-        """What `find` returns. It is called once, and again after a node was added, changed or deleted."""
-        if key not in self._remembered:
-            if len(self._remembered) > MAX_MEMO:
-                self._remembered.clear()
-            self._remembered[key] = find()
-        found: T = self._remembered[key]
+    def remember(self, key: Hashable, find: Callable[[], T], *, catches_up: bool = False) -> T:
+        """What `find` returns. It is called once, and again after a node was added, changed or deleted.
+
+        catches_up: what it returns reads the journal by itself; a node that is described otherwise is no
+        reason to call it again.
+        """
+        remembered = self._remembered if catches_up else self._remembered_of_all_nodes
+        if key not in remembered:
+            if len(remembered) > MAX_MEMO:
+                remembered.clear()
+            remembered[key] = find()
+        found: T = remembered[key]
         return found
 
     def matching(
@@ -185,7 +214,12 @@ class Cache:
         """
         labels = frozenset(selector.match_labels.items())
         key = "matching", namespace, labels, selector.match_expressions, id(domains)
-        return self.remember(key, lambda: MatchingPodCounts(self, namespace, selector, domains)).counts()
+        counts = self.remember(
+            key,
+            lambda: MatchingPodCounts(self, namespace, selector, domains),
+            catches_up=domains is None,  # otherwise the domains are those of the nodes as they were
+        )
+        return counts.counts()
 
     def counts(self) -> dict[str, int]:
         """How many nodes, pods that have a node, and assumed pods."""
@@ -270,21 +304,43 @@ class Cache:
         return [self._assigned[uid] for uid in self.assumed.intersection(uids)]
 
 
+class DescribedNodes:
+    """A cursor: which nodes have been described otherwise since it was read last."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._read = len(cache.described_otherwise)
+
+    def names(self) -> Sequence[str]:
+        """The nodes' names."""
+        names = self._cache.described_otherwise[self._read :]
+        self._read += len(names)
+        return names
+
+    def indexes(self) -> list[int]:
+        """The nodes' indexes in `Cache.node_list`, each once."""
+        return [self._cache.node_index[name] for name in dict.fromkeys(self.names())]
+
+
 class ChangedNodes:
-    """A cursor in the journal: which nodes' pods have changed since it was read last."""
+    """A cursor in the journal: which nodes, or whose pods, have changed since it was read last."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._read = len(cache.journal)
+        self._described = DescribedNodes(cache)
 
     def indexes(self) -> list[int]:
         """The nodes' indexes in `Cache.node_list`, each once."""
+        described = self._described.names()
         entries = self._cache.journal[self._read :]
-        if not entries:
+        if not (entries or described):
             return []
         self._read += len(entries)
         node_index = self._cache.node_index
-        return [node_index[name] for name in dict.fromkeys([node.name for node, _, _ in entries])]
+        return [
+            node_index[name] for name in dict.fromkeys([*described, *[node.name for node, _, _ in entries]])
+        ]
 
 
 class PodChanges:

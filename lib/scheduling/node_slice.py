@@ -34,7 +34,7 @@ class NodeSlice:
     def values(self, find: Callable[..., T], *arguments: str) -> list[T]:
         """For each node `find(node, *arguments)`, which must depend on the node and its pods alone."""
         kept: _KeptValues[T] = self._cache.remember(
-            (find, arguments), lambda: _KeptValues(self._cache, lambda node: find(node, *arguments))
+            (find, arguments), lambda: _KeptValues(self._cache, find, arguments), catches_up=True
         )
         return self.pick(kept.current())
 
@@ -46,13 +46,13 @@ class NodeSlice:
 class _KeptValues(Generic[T]):
     """A value of each node of a cluster, in the order of `Cache.node_list`."""
 
-    def __init__(self, cache: Cache, find: Callable[[NodeInfo], T]) -> None:
-        self._cache, self._find = cache, find
-        self._values = [find(node) for node in cache.node_list]
+    def __init__(self, cache: Cache, find: Callable[..., T], arguments: tuple[str, ...]) -> None:
+        self._cache, self._find, self._arguments = cache, find, arguments
+        self._values = [find(node, *arguments) for node in cache.node_list]
         self._changed = ChangedNodes(cache)
 
     def current(self) -> list[T]:
         """The values as they are now."""
         for i in self._changed.indexes():
-            self._values[i] = self._find(self._cache.node_list[i])
+            self._values[i] = self._find(self._cache.node_list[i], *self._arguments)
         return self._values

@@ -14,7 +14,7 @@ from reprlib import repr as short
 from typing import cast
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, ChangedNodes
+from lib.scheduling.cache import Cache, ChangedNodes, DescribedNodes
 from lib.scheduling.decision import Rejection
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
@@ -60,6 +60,7 @@ class PluginGroup:
 
     def __init__(self, framework: Framework, depends_on: DependsOn | None) -> None:
         self._framework, profile = framework, framework.profile
+        self.depends_on = depends_on
         indexed = list(enumerate(profile.with_point(FilterPlugin)))
         names = {each.name for each in profile.plugins if _depends_on(each) == depends_on}
         self.signers = [each for each in profile.with_point(SignPlugin) if each.name in names]
@@ -186,7 +187,9 @@ class PluginResults:
         self.scores: dict[str, list[int]] = {}
         self.seen_scores: dict[str, set[int]] = {}
         self._scorers: list[ScorePlugin] | None = None
-        self._changed = ChangedNodes(cache)
+        # What depends on nodes alone stands whatever becomes of their pods.
+        of_nodes = group.depends_on == DependsOn.NODES
+        self._changed = DescribedNodes(cache) if of_nodes else ChangedNodes(cache)
 
     def find_rejections(self, indexes: Sequence[int]) -> None:
         """Run the filters for these nodes, where the result isn't known."""
@@ -241,7 +244,9 @@ class PluginResults:
             self.totals[i] = total
 
     def catch_up(self) -> None:
-        """Evaluate the nodes again whose pods have changed since the last time."""
+        """Evaluate the nodes again that have changed since the last time."""
+        if self._base:
+            self._base.catch_up()
         indexes = self._changed.indexes()
         if not indexes:
             return

@@ -16,20 +16,20 @@ class NodeSlice:
     """Some nodes of a cluster, by their indexes in `Cache.node_list`."""
 
     def __init__(self, cache: Cache, indexes: Sequence[int]) -> None:
-        self._cache, self._indexes = cache, indexes
+        self._cache, self.indexes = cache, indexes
 
     def __len__(self) -> int:
-        return len(self._indexes)
+        return len(self.indexes)
 
     def __iter__(self) -> Iterator[NodeInfo]:
         node_list = self._cache.node_list
-        return (node_list[i] for i in self._indexes)
+        return (node_list[i] for i in self.indexes)
 
     def some(self, which: Sequence[int]) -> "NodeSlice":
         """The nodes at these positions of the slice."""
         if len(which) == len(self):
             return self
-        return NodeSlice(self._cache, [self._indexes[i] for i in which])
+        return NodeSlice(self._cache, [self.indexes[i] for i in which])
 
     def values(self, find: Callable[..., T], *arguments: str) -> list[T]:
         """For each node `find(node, *arguments)`, which must depend on the node and its pods alone."""
@@ -40,7 +40,7 @@ class NodeSlice:
 
     def pick(self, values: Sequence[T]) -> list[T]:
         """Of the values of all nodes, in the order of `Cache.node_list`, those of these nodes."""
-        return [values[i] for i in self._indexes]
+        return [values[i] for i in self.indexes]
 
 
 class _KeptValues(Generic[T]):

@@ -21,8 +21,10 @@ from lib.kube.storage import (
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable, wait
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.binder import (
+    AFFINITY,
     BinderError,
     PodClaims,
     PodVolumes,
@@ -34,8 +36,10 @@ from lib.scheduling.volumes.binder import (
     revert_assumed,
 )
 from lib.scheduling.volumes.claims import has_claims, why_not_usable
+from lib.scheduling.volumes.in_reach import nodes_in_reach
 from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
+OUT_OF_REACH = unresolvable(AFFINITY)
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 
@@ -121,6 +125,14 @@ class VolumeBinding:
             kept.by_node[node.name] = found
             return None
         return unresolvable(*found)
+
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+        """If all claims are bound, the nodes that reach their volumes are known together."""
+        kept: VolumesState = state[self.name]
+        within = None if kept.claims.delayed else nodes_in_reach(kept.claims.bound, kept.cache)
+        if within is None:
+            return [self.filter(state, pod, node) for node in nodes]
+        return [None if i in within else OUT_OF_REACH for i in nodes.indexes]
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]

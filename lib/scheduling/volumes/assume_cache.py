@@ -3,7 +3,7 @@
 Source: pkg/scheduler/util/assumecache/assume_cache.go
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -18,9 +18,7 @@ from lib.kube.storage import (
     StorageObject,
     VolumeAttachment,
 )
-
-MAX_JOURNAL = 10_000
-"""The journal is emptied when it is longer than this."""
+from lib.scheduling.volumes.journal import Journal
 
 T = TypeVar("T", PersistentVolumeClaim, PersistentVolume)
 Kept = TypeVar("Kept")
@@ -29,10 +27,12 @@ Kept = TypeVar("Kept")
 class AssumeCache(Generic[T]):
     """Objects as the API server has them, by `key_of` their metadata; some are assumed to be otherwise.
 
-    What is assumed holds until the API server's object is another one, or until it is restored.
+    What is assumed holds until the API server's object is another one, or until it is restored. journal: the
+    keys of those that have come, changed or gone, or of which something was assumed.
     """
 
     def __init__(self) -> None:
+        self.journal = Journal[str]()
         self._stored: dict[str, T] = {}
         self._assumed: dict[str, T] = {}
 
@@ -52,6 +52,7 @@ class AssumeCache(Generic[T]):
         key = key_of(thing.metadata)
         before, assumed = self._stored.get(key), self._assumed.get(key)
         self._stored[key] = thing
+        self.journal.add(key)
         changed = before is None or before.metadata.resource_version != thing.metadata.resource_version
         if changed and not (assumed and _is_older(thing.metadata, assumed.metadata)):
             self._assumed.pop(key, None)
@@ -60,6 +61,7 @@ class AssumeCache(Generic[T]):
         """The API server has it no longer."""
         self._stored.pop(key, None)
         self._assumed.pop(key, None)
+        self.journal.add(key)
 
     def is_assumed(self, key: str) -> bool:
         """Whether something is assumed of an object that the API server hasn't shown yet."""
@@ -67,23 +69,24 @@ class AssumeCache(Generic[T]):
 
     def assume(self, thing: T) -> None:
         """Take an object for what it is about to become."""
-        self._assumed[key_of(thing.metadata)] = thing
+        key = key_of(thing.metadata)
+        self._assumed[key] = thing
+        self.journal.add(key)
 
     def restore(self, key: str) -> None:
         """Assume nothing any more of an object."""
         self._assumed.pop(key, None)
+        self.journal.add(key)
 
 
 class Storage:
     """All objects that the place of a pod with volumes depends on.
 
-    journal: those that have come, changed or gone, in order. version: grows when the journal is emptied.
-    unseen: why they can't be seen, if they can't.
+    journal: those that have come, changed or gone. unseen: why they can't be seen, if they can't.
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
-        self.journal: list[StorageObject] = []
-        self.version = 0
+        self.journal = Journal[StorageObject]()
         self.unseen = ""
         self._remembered: dict[Hashable, Any] = {}
         self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
@@ -93,22 +96,17 @@ class Storage:
         self.csi_drivers: dict[str, CSIDriver] = {}
         self._capacities: dict[str, CSIStorageCapacity] = {}
         self._attachments: dict[str, dict[str, VolumeAttachment]] = {}  # by node, by name
-        self._volumes_of_class: dict[str, dict[str, None]] = {}  # their names, in the order of their coming
         for each in objects:
             self.put(each)
 
     def put(self, thing: StorageObject) -> None:
         """Take over an object as the API server has it."""
-        self._note(thing)
+        self.journal.add(thing)
         name = thing.metadata.name
         match thing:
             case PersistentVolumeClaim():
                 self.claims.put(thing)
             case PersistentVolume():
-                before = self.volumes.get_stored(name)
-                if before is None or before.storage_class != thing.storage_class:
-                    self._unlist(before)
-                    self._volumes_of_class.setdefault(thing.storage_class, {})[name] = None
                 self.volumes.put(thing)
             case StorageClass():
                 self.classes[name] = thing
@@ -130,13 +128,12 @@ class Storage:
 
     def delete(self, thing: StorageObject) -> None:
         """Forget an object that the API server has no longer."""
-        self._note(thing)
+        self.journal.add(thing)
         name = thing.metadata.name
         match thing:
             case PersistentVolumeClaim():
                 self.claims.delete(key_of(thing.metadata))
             case PersistentVolume():
-                self._unlist(self.volumes.get_stored(name))
                 self.volumes.delete(name)
             case StorageClass():
                 self.classes.pop(name, None)
@@ -149,12 +146,6 @@ class Storage:
             case VolumeAttachment():
                 self._attachments.get(thing.spec.node_name, {}).pop(name, None)
 
-    def _note(self, thing: StorageObject) -> None:
-        self.journal.append(thing)
-        if len(self.journal) > MAX_JOURNAL:  # so that it doesn't grow for ever
-            self.version += 1
-            self.journal = []
-
     def remember(self, key: Hashable, find: Callable[[], Kept]) -> Kept:
         """What `find` returns. It is called once; what it returns is to find out itself what has changed."""
         if key not in self._remembered:
@@ -162,18 +153,9 @@ class Storage:
         found: Kept = self._remembered[key]
         return found
 
-    def _unlist(self, volume: PersistentVolume | None) -> None:
-        if volume:
-            del self._volumes_of_class[volume.storage_class][volume.metadata.name]
-
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """A claim, with what was assumed of it."""
         return self.claims.get(f"{namespace}/{name}")
-
-    def volumes_of_class(self, name: str) -> list[PersistentVolume]:
-        """The volumes of a StorageClass; "" for those of none."""
-        found = (self.volumes.get(each) for each in self._volumes_of_class.get(name, ()))
-        return [each for each in found if each]
 
     def capacities(self) -> Iterable[CSIStorageCapacity]:
         """What drivers say that they can provision."""
@@ -195,21 +177,6 @@ class Storage:
             self._capacities.values(),
             chain.from_iterable(attachments),
         )
-
-
-class StorageChanges:
-    """A cursor in the journal."""
-
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
-        self._version, self._read = storage.version, len(storage.journal)
-
-    def new(self) -> Sequence[StorageObject] | None:
-        """What has come, changed or gone since this was read last; None if that isn't known any more."""
-        storage, is_known = self._storage, self._version == self._storage.version
-        entries = storage.journal[self._read :] if is_known else None
-        self._version, self._read = storage.version, len(storage.journal)
-        return entries
 
 
 def _is_older(one: ObjectMeta, other: ObjectMeta) -> bool:

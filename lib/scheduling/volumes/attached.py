@@ -14,9 +14,10 @@ from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from lib.scheduling.cache import Cache, ChangedNodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes import in_tree
-from lib.scheduling.volumes.assume_cache import Storage, StorageChanges, key_of
+from lib.scheduling.volumes.assume_cache import Storage, key_of
 from lib.scheduling.volumes.claims import claim_name, why_not_owner
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
+from lib.scheduling.volumes.journal import JournalReader
 
 NO_LIMIT = 1 << 62
 """How many volumes can be attached where nobody says how many."""
@@ -128,7 +129,7 @@ class AttachedVolumes:
     def __init__(self, storage: Storage) -> None:
         self.generation = 0
         self._storage = storage
-        self._changes = StorageChanges(storage)
+        self._changes = JournalReader(storage.journal)
         self._by_node: dict[str, Attached] = {}
 
     def catch_up(self) -> None:

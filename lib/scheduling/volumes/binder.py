@@ -20,8 +20,9 @@ from lib.kube.storage import (
 )
 from lib.scheduling.volumes.assume_cache import Storage, key_of
 from lib.scheduling.volumes.claims import claim_names
+from lib.scheduling.volumes.free_volumes import free_volumes
 from lib.scheduling.volumes.in_tree import TranslationError, as_csi, is_migrated, plugin_of
-from lib.scheduling.volumes.matching import Candidates, allows, bound_to, candidates, reaches
+from lib.scheduling.volumes.matching import Candidates, allows, bound_to, reaches
 
 AFFINITY = "node(s) didn't match PersistentVolume's node affinity"
 NO_VOLUMES = "node(s) didn't find available persistent volumes to bind"
@@ -72,7 +73,7 @@ def claims_of(pod: Pod, storage: Storage) -> PodClaims:
             found.immediate.append(claim)
     unselected = [claim for claim in found.delayed if SELECTED_NODE not in claim.metadata.annotations]
     for claim in sorted(unselected, key=lambda claim: claim.size):
-        found.candidates.append((claim, candidates(claim, storage.volumes_of_class(claim.storage_class))))
+        found.candidates.append((claim, Candidates(claim, free_volumes(storage))))
     return found
 
 

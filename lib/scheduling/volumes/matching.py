@@ -3,8 +3,7 @@
 Source: component-helpers/storage/volume/pv_helpers.go
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -17,6 +16,7 @@ from lib.kube.storage import (
     PersistentVolumeClaim,
     TopologySelectorTerm,
 )
+from lib.scheduling.volumes.free_volumes import ANYWHERE, HOSTNAME, FreeVolumes
 
 
 def reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
@@ -24,10 +24,11 @@ def reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
 
     Only labels are looked at: what a term says of fields holds for every node, here.
     """
-    return selector is None or any(_matches(term, labels) for term in selector.node_selector_terms)
+    return selector is None or any(matches_labels(term, labels) for term in selector.node_selector_terms)
 
 
-def _matches(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
+def matches_labels(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
+    """Whether labels satisfy a term; an empty one holds for no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     return all(matches(each, labels) for each in term.match_expressions)
@@ -66,55 +67,61 @@ def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persiste
     return msgspec.structs.replace(volume, metadata=metadata, spec=spec)
 
 
-@dataclass
 class Candidates:
-    """The volumes that a claim could have, as far as that doesn't depend on the node.
+    """The volumes that a claim could have, as long as nothing is assumed of any of them."""
 
-    kept: those that are kept for the claim. free: the others, the smallest first.
-    """
-
-    kept: list[PersistentVolume] = field(default_factory=list)
-    free: list[PersistentVolume] = field(default_factory=list)
+    def __init__(self, claim: PersistentVolumeClaim, volumes: FreeVolumes) -> None:
+        self._claim, self._volumes = claim, volumes
+        kept = volumes.kept_for(str(claim))
+        # Volumes that are kept for a claim must fit it, too.
+        self._kept = [each for each in kept if is_for(each, claim) and self._fits(each)]
+        self._anywhere = self._sorted(volumes.free(claim.storage_class, ANYWHERE))
 
     def best_on(self, labels: Mapping[str, str], taken: Collection[str]) -> PersistentVolume | None:
         """The volume that a claim gets on a node with these labels; taken: names of those it can't have.
 
-        If a volume is kept for the claim, it is this one or, where it can't be reached, none.
+        If a volume is kept for the claim, it is this one or, where it can't be reached, none; else it is the
+        smallest.
         """
-        for volume in self.kept:
+        for volume in self._kept:
             if volume.metadata.name not in taken:
                 return volume if reaches(volume.required_nodes, labels) else None
-        for volume in self.free:
+        best: PersistentVolume | None = None
+        for volume in self._volumes.free(self._claim.storage_class, labels.get(HOSTNAME) or ANYWHERE):
+            if (
+                volume.metadata.name not in taken
+                and (best is None or self._volumes.order(volume) < self._volumes.order(best))
+                and self._fits(volume)
+                and self._may_have(volume)
+                and reaches(volume.required_nodes, labels)
+            ):
+                best = volume
+        for volume in self._anywhere:
+            if best and self._volumes.order(best) < self._volumes.order(volume):
+                break
             if volume.metadata.name not in taken and reaches(volume.required_nodes, labels):
                 return volume
-        return None
+        return best
 
+    def _sorted(self, volumes: Iterable[PersistentVolume]) -> Sequence[PersistentVolume]:
+        """Those that it could have, the smallest first."""
+        fitting = [each for each in volumes if self._fits(each) and self._may_have(each)]
+        return sorted(fitting, key=self._volumes.order) if len(fitting) > 1 else fitting
 
-def candidates(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> Candidates:
-    """The volumes, of those of its class, that a claim could have on one node or another."""
-    found = Candidates()
-    for volume in volumes:
-        if not _fits(volume, claim):
-            continue
-        if is_for(volume, claim):
-            found.kept.append(volume)
-        elif (
-            volume.spec.claim_ref is None
-            and volume.status.phase == "Available"
-            and (claim.spec.selector is None or selects(claim.spec.selector, volume.metadata.labels))
-            and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
-        ):
-            found.free.append(volume)
-    found.free.sort(key=lambda volume: volume.size)
-    return found
+    def _fits(self, volume: PersistentVolume) -> bool:
+        claim = self._claim
+        return (
+            volume.storage_class == claim.storage_class
+            and volume.size >= claim.size
+            and volume.spec.volume_mode == claim.spec.volume_mode
+            and (volume.spec.volume_attributes_class_name or "")
+            == (claim.spec.volume_attributes_class_name or "")
+            and volume.metadata.deletion_timestamp is None
+        )
 
-
-def _fits(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """What must hold also of a volume that is kept for the claim."""
-    return (
-        volume.size >= claim.size
-        and volume.spec.volume_mode == claim.spec.volume_mode
-        and (volume.spec.volume_attributes_class_name or "")
-        == (claim.spec.volume_attributes_class_name or "")
-        and volume.metadata.deletion_timestamp is None
-    )
+    def _may_have(self, volume: PersistentVolume) -> bool:
+        """What must hold of a volume that isn't kept for it, besides."""
+        spec = self._claim.spec
+        return (spec.selector is None or selects(spec.selector, volume.metadata.labels)) and set(
+            spec.access_modes
+        ) <= set(volume.spec.access_modes)

@@ -1,0 +1,105 @@
+"""The volumes that claims could have, by StorageClass and by the node that alone can reach them.
+
+A claim of a class with a local volume on each of thousands of nodes is so matched with the few of one node.
+
+Source: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import count
+
+from lib.kube.objects import NodeSelectorTerm
+from lib.kube.storage import PersistentVolume
+from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.volumes.journal import JournalReader
+
+HOSTNAME = "kubernetes.io/hostname"
+
+ANYWHERE = ""
+"""Stands for the hostname where a volume can be reached from more than some nodes that it names."""
+
+Place = tuple[str, str]
+"""A StorageClass, "" for none, and the hostname of a node."""
+
+
+class FreeVolumes:
+    """Volumes that no claim has, and those that are kept for one; with what is assumed of them."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+        self._changes = JournalReader(storage.volumes.journal)
+        self._free: defaultdict[Place, dict[str, PersistentVolume]] = defaultdict(dict)  # by name
+        self._kept: defaultdict[str, dict[str, PersistentVolume]] = defaultdict(dict)  # by claim, by name
+        self._where: dict[str, list[dict[str, PersistentVolume]]] = {}  # by name: all that it is in
+        self._order: dict[str, int] = {}  # by name: of volumes alike, the one that came first is taken
+        self._numbers = count()
+        for volume in storage.volumes:
+            self._file(volume.metadata.name)
+
+    def catch_up(self) -> None:
+        """File those again that have changed."""
+        changed = self._changes.new()
+        if changed is None:
+            changed = [*self._where, *(volume.metadata.name for volume in self._storage.volumes)]
+        for name in dict.fromkeys(changed):
+            self._file(name)
+
+    def _file(self, name: str) -> None:
+        for place in self._where.pop(name, ()):
+            place.pop(name, None)
+        volume = self._storage.volumes.get(name)
+        if volume is None:
+            self._order.pop(name, None)
+            return
+        if name not in self._order:
+            self._order[name] = next(self._numbers)
+        kept_for = volume.spec.claim_ref
+        if kept_for:
+            places = [self._kept[f"{kept_for.namespace}/{kept_for.name}"]]
+        elif volume.status.phase == "Available":
+            places = [self._free[volume.storage_class, host] for host in _hostnames(volume)]
+        else:
+            places = []
+        for place in places:
+            place[name] = volume
+        self._where[name] = places
+
+    def kept_for(self, claim: str) -> Iterator[PersistentVolume]:
+        """Those that name a claim, by its namespace/name; the smallest first."""
+        return iter(sorted(self._kept[claim].values(), key=self.order) if claim in self._kept else ())
+
+    def free(self, storage_class: str, hostname: str) -> Iterable[PersistentVolume]:
+        """Those that only this node can reach, and perhaps some others that they name; or ANYWHERE."""
+        place = storage_class, hostname
+        return self._free[place].values() if place in self._free else ()
+
+    def order(self, volume: PersistentVolume) -> tuple[int, int]:
+        """A key to sort by: the smallest is first; of those of one size, the one that came first."""
+        return volume.size, self._order[volume.metadata.name]
+
+
+def _hostnames(volume: PersistentVolume) -> set[str]:
+    """The only nodes that can reach a volume, by their label; ANYWHERE if it doesn't go by that label."""
+    terms = volume.required_nodes.node_selector_terms if volume.required_nodes else ()
+    found: set[str] = set()
+    for term in terms:
+        names = _hostnames_of(term)
+        if names is None:
+            return {ANYWHERE}
+        found.update(names)
+    return found or {ANYWHERE}
+
+
+def _hostnames_of(term: NodeSelectorTerm) -> tuple[str, ...] | None:
+    for each in term.match_expressions:
+        if each.key == HOSTNAME and each.operator == "In":
+            return each.values
+    return None
+
+
+def free_volumes(storage: Storage) -> FreeVolumes:
+    """The volumes that claims could have, as they are now."""
+    found = storage.remember("free volumes", lambda: FreeVolumes(storage))
+    found.catch_up()
+    return found

@@ -1,0 +1,58 @@
+"""Which nodes can reach the volumes of bound claims, found once for all volumes with one node affinity."""
+
+from collections.abc import Iterable, Mapping, Sequence, Set
+
+from lib.kube.objects import NodeSelector, NodeSelectorTerm
+from lib.kube.storage import PersistentVolumeClaim
+from lib.scheduling.cache import Cache
+from lib.scheduling.volumes.in_tree import plugin_of
+from lib.scheduling.volumes.matching import matches_labels
+
+
+def nodes_in_reach(bound: Iterable[PersistentVolumeClaim], cache: Cache) -> Set[int] | None:
+    """The indexes in `Cache.node_list` of the nodes that can reach the volumes of all these claims.
+
+    None where that has to be asked for each node: a volume isn't there, or is one of an in-tree plugin for
+    which a CSI driver stands on some nodes.
+    """
+    found: Set[int] | None = None
+    for claim in bound:
+        volume = cache.storage.volumes.get(claim.spec.volume_name)
+        if volume is None or plugin_of(volume.spec):
+            return None
+        if volume.required_nodes is not None:
+            within = _matching(volume.required_nodes, cache)
+            found = within if found is None else found & within
+    return found
+
+
+def _matching(selector: NodeSelector, cache: Cache) -> Set[int]:
+    def find() -> Set[int]:
+        return {i for term in selector.node_selector_terms for i in _matching_term(term, cache)}
+
+    return cache.remember(("nodes in reach", selector), find)
+
+
+def _matching_term(term: NodeSelectorTerm, cache: Cache) -> Iterable[int]:
+    """Those that a term holds for. If a label is to be one of some values, no other nodes are walked."""
+    nodes = cache.node_list
+    indexes: Iterable[int] = range(len(nodes))
+    for each in term.match_expressions:
+        if each.operator == "In":
+            having = _by_label(each.key, cache)
+            indexes = [i for value in set(each.values) for i in having.get(value, ())]
+            break
+    return (i for i in indexes if matches_labels(term, nodes[i].labels))
+
+
+def _by_label(key: str, cache: Cache) -> Mapping[str, Sequence[int]]:
+    """The indexes of the nodes that have a label, by its value."""
+
+    def find() -> Mapping[str, Sequence[int]]:
+        found: dict[str, list[int]] = {}
+        for i, node in enumerate(cache.node_list):
+            if key in node.labels:
+                found.setdefault(node.labels[key], []).append(i)
+        return found
+
+    return cache.remember(("nodes by label", key), find)

@@ -3,12 +3,13 @@
 Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod, Volume
-from lib.scheduling.cache import Cache
+from lib.scheduling.cache import Cache, PodChanges
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
@@ -81,22 +82,37 @@ def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:
 
     So kube-scheduler counts, which tells by it whether preemption helps.
     """
-    remaining = (pod for node in cache.nodes.values() for pod in node.pods)
-    removed = [*cache.removed.values()]
-    uses = [
-        name
-        for pod in (*removed, *remaining)
-        if pod.metadata.namespace == namespace
-        for name in _claims_by_name(pod)
-        if name in claims
-    ]
-    given_up = sum(
-        name in claims
-        for pod in removed
-        if pod.metadata.namespace == namespace
-        for name in _claims_by_name(pod)
-    )
-    return len(set(uses)) > given_up
+    removed = (pod for pod in cache.removed.values() if pod.metadata.namespace == namespace)
+    given_up = [name for pod in removed for name in _claims_by_name(pod) if name in claims]
+    users = cache.remember("users of claims", lambda: ClaimUsers(cache)).counts()
+    uses = {name for name in claims if users[namespace, name]}.union(given_up)
+    return len(uses) > len(given_up)
+
+
+class ClaimUsers:
+    """How often the pods that have a node name a claim; kept as pods come and go.
+
+    Counterpart in kube-scheduler: PVCRefCounts in pkg/scheduler/framework/types.go
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        self._changes = PodChanges(cache)
+        self._counts = Counter(
+            each for node in cache.node_list for pod in node.pods for each in _claims_with_namespace(pod)
+        )
+
+    def counts(self) -> Counter[tuple[str, str]]:
+        """By namespace and name. Don't keep them: they change."""
+        for _, pod, sign in self._changes.new():
+            for each in _claims_with_namespace(pod):
+                self._counts[each] += sign
+                if not self._counts[each]:
+                    del self._counts[each]
+        return self._counts
+
+
+def _claims_with_namespace(pod: Pod) -> Iterable[tuple[str, str]]:
+    return ((pod.metadata.namespace, name) for name in _claims_by_name(pod))
 
 
 def _claims_by_name(pod: Pod) -> Iterable[str]:

@@ -224,6 +224,14 @@ def test_without_profiles_the_file_changes_no_names(tmp_path: Path, name: str | 
             "profiles[0].pluginConfig[0].args.bindTimeoutSeconds: -1 is less than 0",
         ),
         (
+            {"pluginConfig": [{"name": "DynamicResources", "args": {"filterTimeout": "-1s"}}]},
+            "profiles[0].pluginConfig[0].args.filterTimeout: -1s is less than 0",
+        ),
+        (
+            {"pluginConfig": [{"name": "DynamicResources", "args": {"bindingTimeout": "10ms"}}]},
+            "profiles[0].pluginConfig[0].args.bindingTimeout: 0.01s is less than 1s",
+        ),
+        (
             {
                 "pluginConfig": [
                     {"name": "VolumeBinding", "args": {"shape": [{"utilization": 0, "score": 1}]}}
@@ -345,6 +353,20 @@ def test_an_added_affinity_holds_for_every_pod(tmp_path: Path) -> None:
     assert decision.rejected["n1"].status.reasons == (
         "node(s) didn't match scheduler-enforced node affinity",
     )
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {},
+        {"kind": "DynamicResourcesArgs", "apiVersion": "kubescheduler.config.k8s.io/v1"},
+        {"filterTimeout": "0s"},
+        {"filterTimeout": "10s", "bindingTimeout": "1m30s"},
+    ],
+)
+def test_what_kube_scheduler_is_told_of_devices_is_accepted(tmp_path: Path, args: dict[str, Any]) -> None:
+    (profile,) = served(tmp_path, told("DynamicResources", args))
+    assert "DynamicResources" in at(profile, "preFilter")
 
 
 def test_default_constraints_may_rule_nodes_out(tmp_path: Path) -> None:

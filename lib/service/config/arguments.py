@@ -16,6 +16,7 @@ from lib.scheduling.plugins.pod_topology_spread import SYSTEM_DEFAULTS
 from lib.service.config.fields import (
     VERSION,
     ConfigError,
+    Duration,
     Strict,
     no_label_key,
     no_label_value,
@@ -57,6 +58,24 @@ class DefaultPreemptionArgs(Args):
             yield f"{path}.minCandidateNodesAbsolute: {absolute} is less than 0"
         if percentage == absolute == 0:
             yield f"{path}: minCandidateNodesPercentage and minCandidateNodesAbsolute can't both be 0"
+
+
+class DynamicResourcesArgs(Args):
+    """How long kube-scheduler looks for devices, and waits for them; poller allocates none."""
+
+    filter_timeout: Duration | None = None
+    binding_timeout: Duration | None = None
+
+    def problems(self, path: str) -> Iterator[str]:
+        """What is wrong with them."""
+        if self.filter_timeout is not None and self.filter_timeout < 0:
+            yield f"{path}.filterTimeout: {self.filter_timeout:g}s is less than 0"
+        if self.binding_timeout is not None and self.binding_timeout < 1:
+            yield f"{path}.bindingTimeout: {self.binding_timeout:g}s is less than 1s"
+
+    def for_plugin(self) -> dict[str, Any]:
+        """Nothing: it rejects the pods that need devices at once."""
+        return {}
 
 
 class InterPodAffinityArgs(Args):
@@ -390,6 +409,7 @@ class VolumeBindingArgs(Args):
 
 ARGS: Mapping[str, type[Args]] = {
     "DefaultPreemption": DefaultPreemptionArgs,
+    "DynamicResources": DynamicResourcesArgs,
     "InterPodAffinity": InterPodAffinityArgs,
     "NodeAffinity": NodeAffinityArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,

@@ -60,8 +60,8 @@ class CannedServer:
     """The server, running.
 
     objects: by resource, as they are. by_watch: pods, nodes, services and storage are told of by watches
-    only, after lists without any. failing: resources of which no list is answered. bound: the node of each
-    pod that was bound. deleted: the names of what was.
+    only, after lists without any. failing: resources of which no list is answered. forbidden: paths
+    that nobody may read. bound: the node of each pod that was bound. deleted: the names of what was.
     """
 
     def __init__(self, url: str, objects: dict[str, list[Any]], *, by_watch: bool) -> None:
@@ -71,6 +71,13 @@ class CannedServer:
         self.failing: Collection[str] = ()
         self.bound: dict[str, str] = {}
         self.deleted: list[str] = []
+        self.forbidden: set[str] = set()
+        self.watching = threading.Event()  # set when the watches that are open end
+
+    def end_watches(self) -> None:
+        """Cut off the watches that are open now."""
+        ending, self.watching = self.watching, threading.Event()
+        ending.set()
 
     def listed(self, resource: str, namespace: str | None, selector: str) -> list[Any]:
         found = self.objects.get(resource, [])
@@ -98,7 +105,6 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     canned: CannedServer
-    stopping: threading.Event
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
@@ -107,8 +113,10 @@ class _Handler(BaseHTTPRequestHandler):
         if not match:
             return self._answer(404, _status(404, "no such path"))
         resource, name = match["resource"], match["name"]
+        if url.path in self.canned.forbidden:
+            return self._answer(403, _status(403, f"{resource} is forbidden", "Forbidden"))
         if query.get("watch"):
-            return self._watch(resource)
+            return self._watch(resource, match["namespace"])
         if name:
             found = self.canned.find(resource, match["namespace"], name)
             kind = {"kind": KINDS.get(resource), "apiVersion": "v1"}
@@ -152,15 +160,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.canned.deleted.append(match["name"])
         return self._answer(200, _status(200, ""))
 
-    def _watch(self, resource: str) -> None:
+    def _watch(self, resource: str, namespace: str | None) -> None:
         self.close_connection = True
+        ends = self.canned.watching
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
         self.end_headers()
-        for each in self.canned.objects.get(resource, []):
+        for each in self.canned.listed(resource, namespace, ""):
             self.wfile.write(json.dumps({"type": "ADDED", "object": each}).encode() + b"\n")
         self.wfile.flush()
-        self.stopping.wait()
+        ends.wait()
 
     def _body(self) -> Any:
         return json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -177,9 +186,9 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
-def _status(code: int, message: str) -> Json:
+def _status(code: int, message: str, reason: str = "") -> Json:
     said = "Success" if code < 300 else "Failure"
-    return {"kind": "Status", "status": said, "code": code, "message": message}
+    return {"kind": "Status", "status": said, "code": code, "message": message, "reason": reason}
 
 
 @contextmanager
@@ -191,14 +200,13 @@ def canned(
     server.RequestHandlerClass = type("Handler", (_Handler,), {})
     running = CannedServer(f"http://127.0.0.1:{server.server_port}", objects, by_watch=by_watch)
     running.failing = failing
-    stopping = threading.Event()
-    server.RequestHandlerClass.canned, server.RequestHandlerClass.stopping = running, stopping
+    server.RequestHandlerClass.canned = running
     thread = threading.Thread(target=server.serve_forever, args=(0.05,))
     thread.start()
     try:
         yield running
     finally:
-        stopping.set()
+        running.end_watches()
         server.shutdown()
         thread.join()
         server.server_close()

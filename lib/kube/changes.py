@@ -5,15 +5,7 @@ from enum import Enum
 from typing import Generic, TypeVar
 
 from lib.kube.objects import Node, Pod, Service
-from lib.kube.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
-)
+from lib.kube.storage import StorageObject
 
 
 class Kind(Enum):
@@ -24,42 +16,23 @@ class Kind(Enum):
     DELETED = "deleted"
 
 
-Changed = TypeVar(
-    "Changed",
-    Pod,
-    Node,
-    Service,
-    PersistentVolumeClaim,
-    PersistentVolume,
-    StorageClass,
-    CSINode,
-    CSIDriver,
-    CSIStorageCapacity,
-    VolumeAttachment,
-)
+Changed = TypeVar("Changed", bound=Pod | Node | Service | StorageObject)
+Changed_co = TypeVar("Changed_co", bound=Pod | Node | Service | StorageObject, covariant=True)
 
 
 @dataclass(frozen=True)
-class Change(Generic[Changed]):
+class Change(Generic[Changed_co]):
     """What happened to an object, such as a pod; `before` is the object as it was, unless it was added.
 
     A pod that gets a node is deleted from those that wait, and added to those that have one.
     """
 
     kind: Kind
-    object: Changed
-    before: Changed | None = None
+    object: Changed_co
+    before: Changed_co | None = None
 
 
-AnyStorageChange = (
-    Change[PersistentVolumeClaim]
-    | Change[PersistentVolume]
-    | Change[StorageClass]
-    | Change[CSINode]
-    | Change[CSIDriver]
-    | Change[CSIStorageCapacity]
-    | Change[VolumeAttachment]
-)
+AnyStorageChange = Change[StorageObject]
 
 AnyChange = Change[Pod] | Change[Node] | AnyStorageChange
 

@@ -120,7 +120,7 @@ class Informer(ClusterSource):
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)
         self._storage.note_needs(self._delta.changes)
-        self._delta.changes += self._storage.go_on(self._go_on)
+        self._storage.go_on(self._go_on, self._delta.changes.extend)
         delta, self._delta = self._delta, Delta()
         delta.storage_unseen = self._storage.unseen
         delta.unreadable = [line for each in self._all for line in each.unreadable.values()]

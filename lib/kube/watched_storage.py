@@ -20,6 +20,7 @@ FAILED_PAUSE = 1.0
 """Seconds until what can't be watched is tried again: the right to do so may be granted at any time."""
 
 GoOn = Callable[[Iterable[Reflector[Any]]], None]
+Tell = Callable[[Iterable[AnyChange]], object]
 
 
 class WatchedStorage:
@@ -57,22 +58,23 @@ class WatchedStorage:
             for each in before:
                 each.close()
 
-    def go_on(self, open_watches: GoOn) -> list[AnyChange]:
-        """Have the watches opened that are to be; what is different as claims can be seen no longer."""
+    def go_on(self, open_watches: GoOn, tell: Tell) -> None:
+        """Have the watches opened that are to be. tell: is told of claims that can be seen no longer.
+
+        It is told before others are listed: a claim that is seen again there must be told of last.
+        """
         if not self._needed_by:
-            return []
-        forgotten: list[AnyChange] = []
+            return
         errors = self._open(self._claims, open_watches)
         may_not = any(isinstance(error, ForbiddenError) for error in errors)
         if may_not and self._namespaces and self._claims[0].path == CLAIMS:
             log.warning(OTHER_CLAIMS_UNSEEN, errors[0])
-            forgotten += self._claims[0].forget()
+            tell(self._claims[0].forget())
             paths = paths_of("persistentvolumeclaims", self._namespaces)
             self._claims = [self._reflector(path, PersistentVolumeClaim) for path in paths]
             errors = self._open(self._claims, open_watches)
         errors += self._open(self._others, open_watches)
         self.unseen = unseen(errors)
-        return forgotten
 
     def _open(self, reflectors: Sequence[Reflector[Any]], open_watches: GoOn) -> list[ApiError]:
         """Have watches opened; why some can't be, as far as it is known now."""

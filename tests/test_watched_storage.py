@@ -1,0 +1,50 @@
+"""What is known of claims when the right to see them is taken away while they are watched."""
+
+import threading
+
+from canned import Json, canned
+from cluster import eventually
+from objects import node
+
+from lib.kube.api import Api
+from lib.kube.informer import Informer
+from lib.scheduling.cache import Cache
+
+CLAIMS = "/api/v1/persistentvolumeclaims"
+
+
+def claim(namespace: str) -> Json:
+    names = {"namespace": namespace, "name": "data", "uid": f"of-{namespace}", "resourceVersion": "1"}
+    return {"kind": "PersistentVolumeClaim", "metadata": names, "spec": {}}
+
+
+def test_claims_of_the_served_namespaces_are_still_known_when_others_may_not_be_seen_any_more() -> None:
+    pod = {
+        "metadata": {"namespace": "ours", "name": "web", "uid": "web", "resourceVersion": "1"},
+        "spec": {
+            "schedulerName": "my-scheduler",
+            "containers": [{"name": "main"}],
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+        },
+    }
+    objects = {"pods": [pod], "persistentvolumeclaims": [claim("ours"), claim("theirs")]}
+    with canned(objects) as server, Api(server.url, threading.Event()) as api:
+        informer, cache = Informer(api, ["my-scheduler"], ["ours"]), Cache([node("n1")])
+
+        def poll() -> None:
+            for change in informer.poll().changes:
+                cache.apply(change)
+
+        poll()
+        assert {str(each) for each in cache.storage.claims} == {"ours/data", "theirs/data"}
+
+        server.forbidden.add(CLAIMS)
+        server.end_watches()
+
+        def theirs_have_gone() -> bool:
+            poll()
+            return cache.storage.claim("theirs", "data") is None
+
+        eventually(theirs_have_gone)
+        poll()
+        assert {str(each) for each in cache.storage.claims} == {"ours/data"}

@@ -1,5 +1,6 @@
 """VolumeBinding: which volume a claim gets on a node, and what keeps a pod off it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -158,6 +159,32 @@ def test_what_is_reserved_for_a_pod_no_other_gets_until_it_is_given_back() -> No
     assert matches(cache, user("two", name="other"))["n1"] == (NO_VOLUMES,)
     plugin.unreserve(state, web, "n1")
     assert matches(cache, user("two", name="other"))["n1"] == {"two": "disk"}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [[storage_class(), volume("disk")], [storage_class("example.com/made")]],
+    ids=["static", "provisioned"],
+)
+def test_of_two_pods_with_one_claim_the_second_gives_back_nothing_of_the_firsts(
+    made: list[StorageObject],
+) -> None:
+    plugin, cache = VolumeBinding(), cluster(claim(), *made)
+    states: list[CycleState] = [{}, {}]
+    for name, state in zip(("first", "second"), states, strict=True):
+        web = user("data", name=name)
+        assert plugin.pre_filter(state, web, cache) is None
+        assert plugin.filter(state, web, cache.nodes["n1"]) is None
+        plugin.reserve(state, web, "n1")
+    first, second = user("data", name="first"), user("data", name="second")
+    waiting = plugin.pre_bind(states[0], first, "n1")
+    assert waiting
+    assert len(waiting.writes) == 1
+    plugin.unreserve(states[1], second, "n1")
+    assert plugin.pre_bind(states[0], first, "n1") == replace(waiting, writes=())  # it still waits
+    plugin.unreserve(states[0], first, "n1")
+    assert not any(each.spec.claim_ref for each in cache.storage.volumes)
+    assert not any(each.metadata.annotations for each in cache.storage.claims)
 
 
 def test_what_is_assumed_holds_until_the_api_server_shows_as_much() -> None:

@@ -33,7 +33,6 @@ from lib.scheduling.volumes.binder import (
     check_bindings,
     claims_of,
     find_pod_volumes,
-    revert_assumed,
 )
 from lib.scheduling.volumes.claims import has_claims, why_not_usable
 from lib.scheduling.volumes.in_reach import nodes_in_reach
@@ -170,10 +169,11 @@ class VolumeBinding:
             raise PluginError(f'running PreBind plugin "{self.name}": binding volumes: {error}') from error
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Take them for unbound again."""
+        """Take them for unbound again, but those that a pod with the same claim was given before."""
         kept: VolumesState | None = state.get(self.name)
         if kept and kept.assumed:
-            revert_assumed(kept.assumed, kept.storage)
+            for each in _changed(kept.by_node[node_name], kept.assumed):
+                kept.storage.restore(each)
             kept.assumed = None
 
 

@@ -126,6 +126,11 @@ class Storage:
         else:
             self.claims.assume(thing)
 
+    def restore(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
+        """Assume nothing any more of a volume or a claim."""
+        cache = self.volumes if isinstance(thing, PersistentVolume) else self.claims
+        cache.restore(key_of(thing.metadata))
+
     def delete(self, thing: StorageObject) -> None:
         """Forget an object that the API server has no longer."""
         self.journal.add(thing)

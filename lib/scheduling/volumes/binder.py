@@ -239,11 +239,3 @@ def _as_on(volume: PersistentVolume, node_name: str, storage: Storage) -> Persis
         return as_csi(volume)
     except TranslationError as error:
         raise BinderError(f"could not translate pv: {error}") from error
-
-
-def revert_assumed(volumes: PodVolumes, storage: Storage) -> None:
-    """Assume nothing any more of a pod's claims and volumes."""
-    for _, volume in volumes.static:
-        storage.volumes.restore(volume.metadata.name)
-    for claim in volumes.provisions:
-        storage.claims.restore(key_of(claim.metadata))

@@ -24,6 +24,7 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.attached import (
+    NO_LIMIT,
     Attachable,
     AttachedVolumes,
     ClaimNotFoundError,
@@ -54,7 +55,7 @@ class NodeVolumeLimits:
         if isinstance(now, VolumeAttachment):
             return change.kind == Kind.DELETED
         if isinstance(now, CSINode) and change.kind != Kind.DELETED:
-            return not isinstance(change.before, CSINode) or limits_of(change.before) != limits_of(now)
+            return not isinstance(change.before, CSINode) or _takes_more(change.before, now)
         return change.kind == Kind.ADDED and is_about_claim_of(pod, change)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
@@ -96,6 +97,12 @@ class NodeVolumeLimits:
             lacking = [lacks or left < more for lacks, left in zip(lacking, room, strict=True)]
         asked = zip(nodes, lacking, strict=True)
         return [self.filter(state, pod, node) if lacks else None for node, lacks in asked]
+
+
+def _takes_more(before: CSINode, now: CSINode) -> bool:
+    """Whether a driver has a higher limit than before, or none any more."""
+    limits = limits_of(now)
+    return any(limits.get(driver, NO_LIMIT) > old for driver, old in limits_of(before).items())
 
 
 class NewVolumes:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from objects import node, pod, read
+from plugin_harness import fitting, reasons
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
@@ -60,6 +61,13 @@ def storage_class(provisioner: str = "kubernetes.io/no-provisioner", **more: Any
     return found
 
 
+def bound(name: str) -> PersistentVolumeClaim:
+    """A claim that is bound to the volume of this name and `-disk`."""
+    made = claim(name, volumeName=f"{name}-disk")
+    made.metadata.annotations["pv.kubernetes.io/bind-completed"] = "yes"
+    return made
+
+
 def user(*claims: str, name: str = "web") -> Pod:
     """A pod that uses these claims."""
     return pod(
@@ -109,6 +117,42 @@ def test_the_volume_that_a_claim_gets(
 ) -> None:
     found = matches(cluster(storage_class(), wanted, *volumes), user("data"))["n1"]
     assert found == ({"data": gets} if gets else (NO_VOLUMES,))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "gets"),
+    [
+        pytest.param(None, volume("disk", on="n1"), "disk", id="a volume came"),
+        pytest.param(volume("disk", on="n1"), None, None, id="it went"),
+        pytest.param(volume("disk", on="n2"), volume("disk", on="n1"), "disk", id="it moved"),
+        pytest.param(volume("disk"), volume("disk", on="n2"), None, id="it is local now"),
+        pytest.param(volume("disk", claim="other"), volume("disk"), "disk", id="it was given back"),
+        pytest.param(volume("disk"), volume("disk", claim="other"), None, id="it was taken"),
+        pytest.param(
+            volume("disk", claim="other"), volume("disk", claim="data"), "disk", id="it is kept now"
+        ),
+        pytest.param(
+            volume("disk"), volume("disk", storageClassName="other"), None, id="it has another class"
+        ),
+        pytest.param(volume("disk", "500Mi"), volume("disk", "2Gi"), "disk", id="it has grown"),
+    ],
+)
+def test_a_volume_that_changes(
+    before: PersistentVolume | None, now: PersistentVolume | None, gets: str | None
+) -> None:
+    there = cluster(storage_class(), claim(), volume("far", on="n2"), *([before] if before else []))
+    matches(there, user("data"))  # what is found out now is kept
+    if now:
+        there.storage.put(now)
+    elif before:
+        there.storage.delete(before)
+    assert matches(there, user("data"))["n1"] == ({"data": gets} if gets else (NO_VOLUMES,))
+
+
+def test_of_a_local_volume_and_one_that_all_reach_the_smaller_is_taken() -> None:
+    things = [volume("all", "3Gi"), volume("here", "2Gi", on="n1"), volume("there", "4Gi", on="n2")]
+    found = matches(cluster(storage_class(), claim(), *things), user("data"))
+    assert found == {"n1": {"data": "here"}, "n2": {"data": "all"}}
 
 
 def test_claims_of_a_pod_get_a_volume_each_the_smallest_first() -> None:
@@ -215,3 +259,63 @@ def test_what_is_assumed_holds_until_the_api_server_shows_as_much() -> None:
 )
 def test_what_helps_a_pod_that_it_rejected(change: Any, helps: bool) -> None:
     assert VolumeBinding().queueing_hint(user("data"), change) is helps
+
+
+# --- bound claims -----------------------------------------------------------------------------------------
+
+ZONE = "topology.kubernetes.io/zone"
+IN_A: Any = {"key": ZONE, "operator": "In", "values": ["a"]}
+NODES = [
+    *(node(f"a{i}", {HOSTNAME: f"a{i}", ZONE: "a", "disk": "ssd"}) for i in range(5)),
+    *(node(f"b{i}", {HOSTNAME: f"b{i}", ZONE: "b"}) for i in range(5)),
+]
+
+
+@pytest.mark.parametrize(
+    ("terms", "fit"),
+    [
+        pytest.param([[]], "", id="an empty term holds nowhere"),
+        pytest.param([[IN_A]], "a0 a1 a2 a3 a4", id="a zone"),
+        pytest.param(
+            [[{**IN_A, "values": ["a", "b", "a"]}]], "a0 a1 a2 a3 a4 b0 b1 b2 b3 b4", id="both zones"
+        ),
+        pytest.param([[{**IN_A, "operator": "NotIn"}]], "b0 b1 b2 b3 b4", id="all but a zone"),
+        pytest.param([[{"key": "disk", "operator": "Exists"}]], "a0 a1 a2 a3 a4", id="all with a label"),
+        pytest.param([[{"key": HOSTNAME, "operator": "In", "values": ["b3"]}]], "b3", id="a local volume"),
+        pytest.param(
+            [[{"key": HOSTNAME, "operator": "In", "values": ["b3"]}, IN_A]], "", id="all of a term must hold"
+        ),
+        pytest.param(
+            [[{"key": HOSTNAME, "operator": "In", "values": ["b3"]}], [IN_A]],
+            "a0 a1 a2 a3 a4 b3",
+            id="one of two terms must hold",
+        ),
+        pytest.param(
+            [[{"key": "rack", "operator": "In", "values": ["1"]}]], "", id="a label that no node has"
+        ),
+    ],
+)
+def test_from_where_a_bound_volume_is_reached(terms: list[list[Any]], fit: str) -> None:
+    """plugin_harness asks about each node, and about all together."""
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": each} for each in terms]}}
+    cache = Cache(NODES)
+    cache.storage = Storage([bound("data"), volume("data-disk", claim="data", nodeAffinity=affinity)])
+    assert fitting(VolumeBinding(), user("data"), cache) == fit
+
+
+def test_all_bound_volumes_must_be_reached() -> None:
+    in_a = {"required": {"nodeSelectorTerms": [{"matchExpressions": [IN_A]}]}}
+    on_ssd = {
+        "required": {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}]}
+    }
+    cache = Cache([*NODES, node("slow-a", {ZONE: "a"})])
+    volumes = [volume("x-disk", nodeAffinity=in_a), volume("y-disk", nodeAffinity=on_ssd), volume("z-disk")]
+    cache.storage = Storage([bound("x"), bound("y"), bound("z"), *volumes])
+    assert fitting(VolumeBinding(), user("z", "x"), cache) == "a0 a1 a2 a3 a4 slow-a"
+    assert fitting(VolumeBinding(), user("x", "y", "z"), cache) == "a0 a1 a2 a3 a4"
+
+
+def test_a_bound_volume_that_has_gone_is_reached_from_nowhere() -> None:
+    found = reasons(VolumeBinding(), user("data"), cluster(bound("data")))
+    gone = ["node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"]
+    assert found == {"n1": gone, "n2": gone}

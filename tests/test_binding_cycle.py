@@ -112,7 +112,7 @@ def test_a_preemptor_whose_binding_fails_keeps_the_room_that_was_made_for_it(pri
     assert priorities.placement()["eager"] is None
 
 
-def test_a_group_that_fails_in_an_unforeseen_way_costs_its_own_pods_only(cluster: Cluster) -> None:
+def test_a_group_whose_size_is_no_number_costs_its_own_pods_only(cluster: Cluster) -> None:
     cluster.add_node("n1")
     odd = {"labels": {"poller/group": "odd"}, "annotations": {"poller/group-size": "9" * 5000}}
     cluster.add_pod("odd", metadata=odd)

@@ -4,6 +4,7 @@ Driven through the loop itself, in this process, against a server that takes any
 """
 
 import threading
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +17,7 @@ from lib.kube import objects
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
 from lib.kube.lease import Candidate, LeaderElection
+from lib.scheduling.pod_groups import schedule_pod_group
 from lib.scheduling.resources import pod_requests
 
 
@@ -111,6 +113,23 @@ def test_what_goes_wrong_in_an_unforeseen_way_costs_one_object(
     lines = [record.getMessage() for record in caplog.records]
     said = "Pod default/odd could not be taken in: ZeroDivisionError: who would have thought"
     assert lines.count(said) == 1
+
+
+@WAYS
+def test_a_decision_that_fails_in_an_unforeseen_way_costs_its_own_pods_only(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, by_watch: bool
+) -> None:
+    def decide(pods: Sequence[objects.Pod], *rest: Any) -> Any:
+        if pods[0].metadata.name == "odd":
+            raise ZeroDivisionError("who would have thought")
+        return schedule_pod_group(pods, *rest)
+
+    monkeypatch.setattr("lib.service.steps.schedule_pod_group", decide)
+    cluster = around()
+    cluster["pods"].insert(0, pod("odd", priority=1000))
+    place(cluster, caplog, by_watch=by_watch, dry_run=True)
+    why = "deciding failed: ZeroDivisionError: who would have thought"
+    assert len([each for each in caplog.records if why in each.getMessage()]) == 1
 
 
 @pytest.mark.parametrize("readable", [True, False])

@@ -140,6 +140,7 @@ LARGE = {"cpu": "8", "memory": "8Gi", "pods": "110"}
         ("NodeUnschedulable", {}, modified(node("n1", unschedulable=True), node("n1")), True),
         ("NodeUnschedulable", {}, modified(node("n1"), node("n1", labels={"a": "b"})), False),
         ("NodeUnschedulable", {}, deleted(placed("old")), False),
+        ("PodLimits", {}, added(node("n2")), False),  # nothing helps but a change of the pod
         ("TaintToleration", {}, modified(node("n1", taints=TAINTED), node("n1")), True),
         ("TaintToleration", {}, modified(node("n1"), node("n1", taints=TAINTED)), False),
         ("TaintToleration", {}, added(node("n2", taints=TAINTED)), False),

@@ -27,6 +27,7 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.framework.runtime import FAILURES, describe
 from lib.scheduling.hints import changes_anything, placed_pod
 from lib.scheduling.pod_groups import POD_GROUP, REJECTING, group_of
+from lib.scheduling.pod_limits import TOO_COMPLEX
 
 log = logging.getLogger(__name__)
 
@@ -220,6 +221,8 @@ class SchedulingQueue:
         hints = self._hints[queued.pod.spec.scheduler_name]
         for name in queued.rejected_by:
             try:
+                if name == TOO_COMPLEX:
+                    continue
                 if name == REJECTING:  # more of its group may be there now; what rejected those wakes all
                     pod = placed_pod(change)
                     if pod and group_of(pod) == group_of(queued.pod):

@@ -16,6 +16,7 @@ from lib.scheduling.framework.interface import Code, PostFilterResult, Profile, 
 from lib.scheduling.framework.runtime import FAILURES, SCHEDULING_CYCLE, Clock, Framework, Record
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
+from lib.scheduling.pod_limits import TOO_COMPLEX, too_complex
 from lib.scheduling.result_cache import ResultCache
 from lib.scheduling.scoring import Scores, Scoring
 
@@ -57,13 +58,15 @@ class Scheduler:
 
         A plugin that raises an error fails this cycle only. The decision's outcome is `error` then, and its
         reason says where in the plugin's source that was. So does something that the pod needs and that
-        can't be looked up.
+        can't be looked up. A pod with more conditions than a decision may look at is unschedulable.
         """
         decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(cache.nodes))
         with self._framework.point(SCHEDULING_CYCLE) as cycle:
             decision.began = cycle.began
             if why_not := cache.lookup_errors.get(pod.metadata.uid):
                 decision.outcome, decision.reason = Outcome.ERROR, why_not
+            elif why_not := too_complex(pod):
+                decision.reason, decision.rejecting_plugin = why_not, TOO_COMPLEX
             else:
                 self._try_to_schedule(decision, cache)
         decision.ended = self._framework.clock()

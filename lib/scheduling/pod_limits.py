@@ -1,0 +1,55 @@
+"""How much a pod may ask of a scheduler: the API server takes pods whose decision would take minutes.
+
+kube-scheduler has no such limit; it is faster, and it is held up by such a pod all the same.
+"""
+
+from collections.abc import Iterable
+
+from lib.kube.objects import NodeSelectorTerm, Pod, PodAffinity
+
+TOO_COMPLEX = "PodLimits"
+"""Stands where a plugin's name would, if a pod asks for too much. No change but its own helps."""
+
+MAX_CONDITIONS = 500
+"""On 5,000 nodes with 10,000 pods a decision on so many takes a few seconds."""
+
+PER_POD_AFFINITY_TERM = 5
+"""Each pod of the cluster is looked at for such a term, and there are more pods than nodes."""
+
+VALUES_PER_CONDITION = 100
+"""So many values of an expression take as long as another expression."""
+
+
+def too_complex(pod: Pod) -> str:
+    """Why a pod isn't decided on, if it asks for more than a decision may look at; else ""."""
+    count = conditions(pod)
+    if count <= MAX_CONDITIONS:
+        return ""
+    return (
+        f"the pod has {count} conditions on where it runs, and poller looks at {MAX_CONDITIONS}: "
+        f"expressions of node affinity, tolerations, spread constraints, and terms of pod affinity, "
+        f"which count as {PER_POD_AFFINITY_TERM}"
+    )
+
+
+def conditions(pod: Pod) -> int:
+    """How many conditions a pod has that are looked at for each node, or for each pod of the cluster."""
+    spec, affinity = pod.spec, pod.spec.affinity
+    count = len(spec.tolerations) + len(spec.topology_spread_constraints)
+    if nodes := affinity.node_affinity:
+        if required := nodes.required_during_scheduling_ignored_during_execution:
+            count += _expressions(required.node_selector_terms)
+        preferred = nodes.preferred_during_scheduling_ignored_during_execution
+        count += _expressions(each.preference for each in preferred)
+    pods = (affinity.pod_affinity, affinity.pod_anti_affinity)
+    return count + PER_POD_AFFINITY_TERM * sum(_terms(each) for each in pods if each)
+
+
+def _expressions(terms: Iterable[NodeSelectorTerm]) -> int:
+    expressions = [each for term in terms for each in (*term.match_expressions, *term.match_fields)]
+    return sum(1 + len(each.values) // VALUES_PER_CONDITION for each in expressions)
+
+
+def _terms(affinity: PodAffinity) -> int:
+    required = affinity.required_during_scheduling_ignored_during_execution
+    return len(required) + len(affinity.preferred_during_scheduling_ignored_during_execution)

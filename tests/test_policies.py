@@ -1,6 +1,8 @@
 """A policy of one's own: which files are good, and what is said of those that aren't."""
 
+import os
 import re
+import sys
 from pathlib import Path
 from random import Random
 
@@ -190,6 +192,18 @@ def test_a_plugin_that_poller_has_but_does_not_use_can_be_imported(tmp_path: Pat
     assert decision.outcome == Outcome.WAITING
     decision = decide(tmp_path, "from lib.scheduling.plugins.random_score import RandomFilter as Coin")
     assert {each.plugin for each in decision.rejected.values()} <= {"RandomFilter"}
+
+
+def test_a_policy_that_was_edited_within_a_second_is_read_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    file = tmp_path / "mine.py"
+    for weight in (1, 2):
+        file.write_text(f"WEIGHT = {weight}\n{GOOD}")
+        os.utime(file, (1_000_000_000, 1_000_000_000))
+        assert load_policies([file])[0].weight == weight
+    assert list(tmp_path.iterdir()) == [file]
 
 
 class Broken:

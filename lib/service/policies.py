@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -91,8 +92,19 @@ def _of_pod_and_node(function: Callable[..., Any], file: Path) -> Callable[..., 
     return function
 
 
+class _SourceLoader(SourceFileLoader):
+    """Reads a policy as it stands, and writes nothing beside it.
+
+    Python takes compiled code for that of a file that was edited within the same second, to the same size.
+    """
+
+    def path_stats(self, path: Any) -> Any:
+        raise OSError(path)
+
+
 def _run(file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"policy_{file.stem}", file)
+    name = f"policy_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
     if file.suffix != ".py" or not spec or not spec.loader:
         raise PolicyError(f"{file}: a policy is a file of Python, NAME.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)

@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,14 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from poller_process import POLLER, PollerProcess, run_poller, started
 
 from scripts.servers.kubectl import KUBECTL
-from scripts.servers.process import ROOT, ending_with_us
 from scripts.servers.real import assets
 
 Json = dict[str, Any]
-
-POLLER = ROOT / "poller.py"
 
 PATIENCE = 60
 """Seconds: how long anything is waited for. A busy machine may take long; what never comes, a minute."""
@@ -48,7 +45,7 @@ def eventually(condition: Callable[[], Any], within: float = PATIENCE) -> Any:
 class RunningPoller:
     """A poller.py process, and what it has said so far."""
 
-    def __init__(self, process: "subprocess.Popen[str]", log: Path) -> None:
+    def __init__(self, process: "PollerProcess | subprocess.Popen[bytes]", log: Path) -> None:
         self.process = process
         self._log = log
 
@@ -95,41 +92,28 @@ class Cluster:
         return done.stdout
 
     def poller(
-        self, *arguments: str, proxy: str = "", **environment: str
+        self, *arguments: str, proxy: str = "", afresh: bool = False, **environment: str
     ) -> "subprocess.CompletedProcess[str]":
         """Run `poller.py --once` against the proxy, to its end."""
-        return subprocess.run(
-            self._command(proxy, "--once", *arguments),
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
+        return run_poller(*self._where(proxy, arguments), "--once", *arguments, afresh=afresh, **environment)
 
     @contextmanager
     def running_poller(
-        self, *arguments: str, proxy: str = "", script: Path = POLLER, **environment: str
+        self,
+        *arguments: str,
+        proxy: str = "",
+        script: Path = POLLER,
+        afresh: bool = False,
+        **environment: str,
     ) -> Iterator[RunningPoller]:
         """Run poller.py's loop for as long as the block takes; or a script that runs it."""
         log = self.folder / f"poller-{time.monotonic_ns()}.log"
-        with (
-            log.open("w") as output,
-            subprocess.Popen(
-                ending_with_us(self._command(proxy, "--interval=0.1", *arguments, script=script)),
-                env={**os.environ, **environment},
-                stdin=subprocess.PIPE,
-                stderr=output,
-                text=True,
-            ) as process,
-        ):
-            try:
-                yield RunningPoller(process, log)
-            finally:
-                process.kill()
+        command = [*self._where(proxy, arguments), "--interval=0.1", *arguments]
+        with started(command, Path(os.devnull), log, script, afresh, **environment) as process:
+            yield RunningPoller(process, log)
 
-    def _command(self, proxy: str, *arguments: str, script: Path = POLLER) -> list[str]:
-        where = [] if "--start-proxy" in arguments else [f"--proxy={proxy or self.proxy}"]
-        return [sys.executable, str(script), *where, *arguments]
+    def _where(self, proxy: str, arguments: tuple[str, ...]) -> list[str]:
+        return [] if "--start-proxy" in arguments else [f"--proxy={proxy or self.proxy}"]
 
     # --- what is in the cluster -------------------------------------------------------------------------
 

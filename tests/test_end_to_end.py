@@ -36,7 +36,7 @@ def test_all_that_wait_are_bound_once_and_others_left_alone(cluster: Cluster) ->
     theirs = {name: pod for name, pod in cluster.pods().items() if name.startswith("theirs")}
 
     with faulty(cluster.proxy) as between:
-        done = cluster.poller(proxy=between.url)
+        done = cluster.poller(proxy=between.url, afresh=True)
 
     assert done.returncode == 0, done.stderr
     after = cluster.pods()
@@ -148,7 +148,7 @@ def test_pods_of_all_namespaces_and_of_many_pages(cluster: Cluster) -> None:
 
 def test_the_loop_places_what_comes_later(cluster: Cluster) -> None:
     cluster.add_node("n1")
-    with cluster.running_poller() as poller:
+    with cluster.running_poller(afresh=True) as poller:
         for name in ("early", "late"):
             cluster.add_pod(name)
             poller.says(f"default/{name} is bound to n1")
@@ -272,7 +272,7 @@ def test_verbose_says_why_node_by_node(cluster: Cluster) -> None:
 def test_a_signal_ends_its_wait(cluster: Cluster, number: signal.Signals) -> None:
     cluster.add_node("n1")
     cluster.add_pod("web")
-    with cluster.running_poller(NEVER) as poller:
+    with cluster.running_poller(NEVER, afresh=True) as poller:
         poller.says("is bound to n1")
         poller.stop(number)
         assert poller.process.returncode == 0
@@ -283,7 +283,7 @@ def test_it_can_start_a_proxy_of_its_own(cluster: Cluster) -> None:
     cluster.add_node("n1")
     cluster.add_pod("web")
     path = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
-    assert cluster.poller("--start-proxy", **path).returncode == 0
+    assert cluster.poller("--start-proxy", afresh=True, **path).returncode == 0
 
     with cluster.running_poller("--start-proxy", "-v", **path) as poller:
         poller.says("kubectl proxy serves on")
@@ -303,7 +303,7 @@ def test_it_can_start_a_proxy_of_its_own(cluster: Cluster) -> None:
 
 def test_its_proxy_ends_with_it_even_if_it_is_killed(cluster: Cluster) -> None:
     path = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
-    with cluster.running_poller("--start-proxy", "-v", **path) as poller:
+    with cluster.running_poller("--start-proxy", "-v", afresh=True, **path) as poller:
         poller.says("kubectl proxy serves on")
         socket = re.findall(r"kubectl proxy serves on (?:unix://)?(\S+)", poller.said)[0]
         eventually(lambda: proxies(socket))

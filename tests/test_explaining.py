@@ -77,7 +77,7 @@ def test_a_dry_run_tells_where_a_pod_would_go_and_why(three_nodes: Cluster) -> N
 
 def test_a_table_shows_it_to_people(three_nodes: Cluster) -> None:
     three_nodes.add_pod("web", requests={"cpu": "1", "memory": "1Gi"})
-    table = three_nodes.poller("--dry-run", "--explain", "table").stdout
+    table = three_nodes.poller("--dry-run", "--explain", "table", afresh=True).stdout
     assert table.startswith("default/web: would be assigned to n3\n")
     rows = [line.split() for line in table.splitlines()]
     assert ["->", "n3", "300", "81", "71", "0", "452"] in rows
@@ -177,7 +177,7 @@ def test_spread_by_rack(cluster: Cluster) -> None:
         cluster.add_node(f"n{i}", labels={"example.com/rack": f"r{i % 2}"})
     for i in range(3):
         cluster.add_pod(f"p{i}", metadata={"labels": {"app": "web"}})
-    done = cluster.poller("--plugin", str(EXAMPLES / "spread_by_rack.py"))
+    done = cluster.poller("--plugin", str(EXAMPLES / "spread_by_rack.py"), afresh=True)
     assert done.returncode == 3
     racks = [int(node[1]) % 2 for node in cluster.placement().values() if node]
     assert sorted(racks) == [0, 1]

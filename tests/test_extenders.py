@@ -70,7 +70,7 @@ def test_an_extender_filters_and_scores(cluster: Cluster) -> None:
             cluster.folder,
             {"urlPrefix": running.url, "filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 5},
         )
-        done = cluster.poller(options, "--explain=json")
+        done = cluster.poller(options, "--explain=json", afresh=True)
     assert done.returncode == 0, done.stderr
     assert cluster.placement() == {"web": "n3"}
     explained = json.loads(done.stdout)["nodes"]

@@ -197,7 +197,7 @@ def add_member(cluster: Running, name: str, size: int = 5) -> None:
 
 def test_a_group_comes_one_by_one_and_is_bound_at_once(cluster: Running) -> None:
     cluster.add_node("n1", cpu="5")
-    with cluster.running_poller() as poller:
+    with cluster.running_poller(afresh=True) as poller:
         for name in NAMES[:3]:
             add_member(cluster, name)
         poller.says("default/a: waiting for 2 more of 5")

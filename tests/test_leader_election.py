@@ -31,7 +31,9 @@ def lease(cluster: Cluster) -> Iterator[str]:
 
 
 @contextmanager
-def candidate(cluster: Cluster, lease: str, *more: str, proxy: str = "") -> Iterator[RunningPoller]:
+def candidate(
+    cluster: Cluster, lease: str, *more: str, proxy: str = "", afresh: bool = False
+) -> Iterator[RunningPoller]:
     options = (
         "--leader-elect",
         f"--leader-elect-lease-duration={LEASE}",
@@ -40,7 +42,7 @@ def candidate(cluster: Cluster, lease: str, *more: str, proxy: str = "") -> Iter
         f"--leader-elect-resource-name={lease}",
         "--bind-workers=8",  # so that a burst takes a while
     )
-    with cluster.running_poller(*options, *more, proxy=proxy) as poller:
+    with cluster.running_poller(*options, *more, proxy=proxy, afresh=afresh) as poller:
         yield poller
 
 
@@ -77,7 +79,7 @@ def test_one_leads_and_the_other_takes_over_when_it_ends(cluster: Cluster, lease
     with (
         leader(cluster, lease) as (first, _),
         faulty(cluster.proxy) as between,
-        candidate(cluster, lease, proxy=between.url) as second,
+        candidate(cluster, lease, proxy=between.url, afresh=True) as second,
     ):
         identity = holder(cluster, lease)
         second.says(f"{identity} leads (lease kube-system/{lease})")

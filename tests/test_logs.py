@@ -73,7 +73,7 @@ def test_every_line_is_json_and_says_what_it_is_about(cluster: Cluster) -> None:
     for name in ("a-talker", "b-broken", "z-fatal"):
         cluster.add_pod(name)
     cluster.add_pod("c-huge", requests={"cpu": "64"})
-    said = lines(cluster.poller("-v", "--log-format=json", f"--plugin={policy}").stderr)
+    said = lines(cluster.poller("-v", "--log-format=json", f"--plugin={policy}", afresh=True).stderr)
     for line in said:
         assert list(line)[:3] == ["ts", "level", "msg"]
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", line["ts"])

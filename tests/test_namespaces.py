@@ -104,7 +104,7 @@ def test_pods_of_other_namespaces_are_counted_and_left_alone(teams: Cluster, how
     teams.add_pod("ours", namespace=OURS, priorityClassName="high", requests={"cpu": "2"})
     teams.add_pod("more", namespace=OURS, priorityClassName="high", requests={"cpu": "3"})
     options = ("--namespace", OURS, "--namespace", "nowhere")
-    with teams.running_poller(*options, *how) as poller:
+    with teams.running_poller(*options, *how, afresh=True) as poller:
         poller.says("--namespace: namespace nowhere not found")
         poller.says("team-a/ours preempts team-a/middle on n1")
         poller.says("team-a/more fits nowhere")

@@ -27,7 +27,7 @@ def test_the_least_important_victims_make_room(priorities: Cluster) -> None:
     run(priorities, "b", "n1", "middle")
     run(priorities, "c", "n2", "middle", cpu="2")
     priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
-    with priorities.running_poller() as poller:
+    with priorities.running_poller(afresh=True) as poller:
         poller.says("default/vip preempts default/a on n1")
         poller.says("default/vip is bound to n1")
     assert priorities.placement() == {"b": "n1", "c": "n2", "vip": "n1"}

@@ -400,7 +400,7 @@ def test_pods_are_placed_by_the_profile_that_they_name(cluster: RunningCluster) 
         {**packing, "schedulerName": "default-scheduler", "plugins": {"score": balanced}},
         {"schedulerName": "spreading-scheduler"},
     )
-    done = cluster.poller(f"--config={file}")
+    done = cluster.poller(f"--config={file}", afresh=True)
     assert done.returncode == 0, done.stderr
     assert cluster.placement() == {"old": "full", "packed": "full", "spread": "empty", "other": None}
 

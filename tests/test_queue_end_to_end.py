@@ -86,7 +86,7 @@ def test_pods_that_need_not_be_tried_cost_one_list_a_tick(cluster: Cluster) -> N
 def test_the_queue_is_shown_when_asked_for(cluster: Cluster) -> None:
     cluster.add_node("n1")
     cluster.add_pod("big", requests={"cpu": "64"})
-    with cluster.running_poller() as poller:
+    with cluster.running_poller(afresh=True) as poller:
         poller.says("default/big fits nowhere")
 
         def shows_it() -> bool:

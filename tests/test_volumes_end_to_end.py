@@ -138,7 +138,7 @@ def test_what_a_killed_poller_leaves_the_next_one_finishes(
     def written() -> object:
         return volumes.claim_of("disk") if made == "before" else volumes.selected_node("data")
 
-    with cluster.running_poller() as poller:
+    with cluster.running_poller(afresh=True) as poller:
         eventually(written, WITHIN)
         poller.stop(signal.SIGKILL)
     assert cluster.placement() == {"web": None}

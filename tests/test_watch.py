@@ -90,7 +90,7 @@ def asked(between: FaultyProxy, what: str) -> int:
 
 
 def test_a_pod_is_bound_as_soon_as_it_is_there(ready: Cluster) -> None:
-    with ready.running_poller("--watch", NEVER) as poller:
+    with ready.running_poller("--watch", NEVER, afresh=True) as poller:
         poller.says("default/web is bound to n1")
         for i in range(5):
             ready.add_pod(f"web-{i}")

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 from cluster import ONE_SERVER, Cluster, Json, eventually
+from poller_process import run_poller
 from test_namespaces import granted
 
 from scripts.servers.kubectl import KUBECTL, kubectl_proxy
@@ -38,13 +38,7 @@ MANIFESTS = [
 def ask(cluster: Cluster | None, *arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
     """Run poller.py with a verb, to its end; without a cluster it must be told where to read from."""
     where = [f"--proxy={cluster.proxy}"] if cluster and "--proxy" not in " ".join(arguments) else []
-    return subprocess.run(
-        [sys.executable, str(ROOT / "poller.py"), *arguments, *where],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=180,
-    )
+    return run_poller(*arguments, *where, **environment)
 
 
 def answer(cluster: Cluster | None, *arguments: str, **environment: str) -> Json:

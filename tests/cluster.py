@@ -92,10 +92,16 @@ class Cluster:
         return done.stdout
 
     def poller(
-        self, *arguments: str, proxy: str = "", afresh: bool = False, **environment: str
+        self,
+        *arguments: str,
+        proxy: str = "",
+        script: Path = POLLER,
+        afresh: bool = False,
+        **environment: str,
     ) -> "subprocess.CompletedProcess[str]":
-        """Run `poller.py --once` against the proxy, to its end."""
-        return run_poller(*self._where(proxy, arguments), "--once", *arguments, afresh=afresh, **environment)
+        """Run `poller.py --once` against the proxy, to its end; or a script that runs it."""
+        command = [*self._where(proxy, arguments), "--once", *arguments]
+        return run_poller(*command, script=script, afresh=afresh, **environment)
 
     @contextmanager
     def running_poller(

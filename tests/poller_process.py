@@ -68,6 +68,18 @@ class PollerProcess:
         self._process.join()
 
 
+def with_constant(folder: Path, module: str, name: str, value: object) -> Path:
+    """A script that runs poller.py, in which a constant has another value."""
+    script = folder / f"with_{name.lower()}.py"
+    script.write_text(
+        "import importlib, runpy, sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
+        f"importlib.import_module({module!r}).{name} = {value!r}\n"
+        f"runpy.run_path({str(POLLER)!r}, run_name='__main__')\n"
+    )
+    return script
+
+
 @contextmanager
 def started(
     arguments: Sequence[str],
@@ -103,12 +115,12 @@ def started(
 
 
 def run_poller(
-    *arguments: str, afresh: bool = False, **environment: str
+    *arguments: str, script: Path = POLLER, afresh: bool = False, **environment: str
 ) -> "subprocess.CompletedProcess[str]":
     """Run poller.py to its end."""
     with TemporaryDirectory() as folder:
         stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
-        with started(arguments, stdout, stderr, afresh=afresh, **environment) as process:
+        with started(arguments, stdout, stderr, script, afresh, **environment) as process:
             status = process.wait(PATIENCE)
         return subprocess.CompletedProcess(arguments, status, stdout.read_text(), stderr.read_text())
 

@@ -20,7 +20,7 @@ def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
         env={**os.environ, "COLUMNS": "160"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
 
 
@@ -40,7 +40,7 @@ def test_a_burst_is_measured_and_who_cannot_take_part_is_named(tmp_path: Path) -
     ]
     for each in figures:
         assert each["pods"] == 10
-        assert 1 < each["value"] < 10_000, each
+        assert 0 < each["value"] < 10_000, each
 
 
 def test_decisions_alone_are_measured(tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_decisions_alone_are_measured(tmp_path: Path) -> None:
     assert [(each["nodes"], each["unit"]) for each in figures] == [
         (nodes, unit) for nodes in (5, 5, 10, 10) for unit in ("pods/s", "MiB")
     ]
-    assert all(each["value"] > 1 for each in figures)
+    assert all(each["value"] > 0 for each in figures)
     assert "no API server" in done.stdout
     assert "left out" not in done.stdout
 
@@ -87,11 +87,11 @@ def test_each_workload_fits_its_nodes(workload: Workload) -> None:
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the lab's script needs curl")
 def test_a_contestant_that_fails_is_noted_and_the_others_go_on() -> None:
-    full = "--nodes", "1", "--bound", "110", "--limit", "3"  # the lab's script binds to it all the same
+    full = "--nodes", "1", "--bound", "110", "--limit", "8"  # the lab's script binds to it all the same
     done = bench(*full, "--only", "start", "--schedulers", "poller,lab")
 
     assert done.returncode == 0, done.stderr
-    assert "[1] poller, start to first binding, 1 nodes: bound 0 of 1 pods in 3 s" in done.stdout
+    assert "[1] poller, start to first binding, 1 nodes: bound 0 of 1 pods in 8 s" in done.stdout
     assert done.stdout.count("failed") == 2
     assert re.search(r"start to first binding .* failed \[1\] │ +\d", done.stdout)
 

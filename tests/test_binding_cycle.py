@@ -6,8 +6,9 @@ from itertools import count
 from pathlib import Path
 
 import pytest
-from cluster import POLLER, Cluster, eventually
+from cluster import Cluster, eventually
 from faults import ALWAYS, Answer, Exchange, Fault, answer, faulty
+from poller_process import with_constant
 
 from scripts.servers.kubectl import kubectl_proxy
 
@@ -16,21 +17,11 @@ ON_ONE_SERVER = True
 SAID = '{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
 REFUSED = '{"kind":"Status","status":"Failure","message":"no"}'
 
-SOON = f"""\
-import runpy, sys
-sys.path.insert(0, {str(POLLER.parent)!r})
-import lib.service.unconfirmed
-lib.service.unconfirmed.CONFIRM_SECONDS = 2.0
-runpy.run_path({str(POLLER)!r}, run_name="__main__")
-"""
-"""poller.py, but it looks up after two seconds what it would look up after a minute."""
-
 
 @pytest.fixture
 def soon(tmp_path: Path) -> Path:
-    script = tmp_path / "soon.py"
-    script.write_text(SOON)
-    return script
+    """Runs poller.py, which looks up after two seconds what it would look up after a minute."""
+    return with_constant(tmp_path, "lib.service.unconfirmed", "CONFIRM_SECONDS", 2.0)
 
 
 @pytest.fixture

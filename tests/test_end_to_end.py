@@ -13,6 +13,7 @@ import httpx
 import pytest
 from cluster import NEVER, Cluster, eventually
 from faults import faulty
+from poller_process import with_constant
 
 from scripts.servers.kubectl import KUBECTL
 
@@ -135,15 +136,18 @@ def test_some_pods_are_passed_over(cluster: Cluster) -> None:
     assert "not scheduled: default/gated waiting for scheduling gates: [example.com/wait]" in done.stderr
 
 
-def test_pods_of_all_namespaces_and_of_many_pages(cluster: Cluster) -> None:
-    cluster.add_node("n1", pods="2000", cpu="1000")
+def test_pods_of_all_namespaces_and_of_many_pages(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add_node("n1")
     cluster.add_pod("elsewhere", namespace="kube-system")
-    for i in range(1005):  # a page is 1,000
-        cluster.add_pod(f"p{i:04}", requests={"cpu": "1m"})
-    done = cluster.poller("--dry-run")
+    for i in range(9):
+        cluster.add_pod(f"p{i}")
+    small_pages = with_constant(tmp_path, "lib.kube.api", "PAGE", 4)
+    with faulty(cluster.proxy) as between:
+        done = cluster.poller("--dry-run", proxy=between.url, script=small_pages)
     assert done.returncode == 0
-    assert done.stderr.count(" would be assigned to n1") == 1006
+    assert done.stderr.count(" would be assigned to n1") == 10
     assert "kube-system/elsewhere would be assigned to n1" in done.stderr
+    assert [path for _, path in between.requests if path.startswith("/api/v1/pods?") and "continue=" in path]
 
 
 def test_the_loop_places_what_comes_later(cluster: Cluster) -> None:

@@ -36,9 +36,11 @@ def refusals(said: str) -> list[str]:
 def eventually(condition: Callable[[], Any], within: float = PATIENCE) -> Any:
     """What `condition` returns, once that is true; AssertionError if it isn't within so many seconds."""
     deadline = time.monotonic() + within
+    pause = 0.02
     while not (result := condition()):
         assert time.monotonic() < deadline, f"not within {within} s"
-        time.sleep(0.02)
+        time.sleep(pause)
+        pause = min(0.2, pause * 1.3)  # asking an API server costs more than waiting a little longer
     return result
 
 

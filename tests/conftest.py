@@ -72,8 +72,8 @@ def priorities(cluster: Cluster) -> Iterator[Cluster]:
 
 
 @contextmanager
-def embedded(folder: Path) -> Iterator[Cluster]:
-    with minicluster("--nodes", "0") as url:
+def embedded(folder: Path, nodes: int = 0) -> Iterator[Cluster]:
+    with minicluster("--nodes", str(nodes)) as url:
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(EMBEDDED_KUBECONFIG.format(url=url))
         with behind_proxy(url, kubeconfig, folder) as cluster:

@@ -483,7 +483,8 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
             play(part, names, rights, poller)
         until = time.monotonic() + PATIENCE
         while (unused := rights.rules.keys() - rights.granted) and time.monotonic() < until:
-            play(scene.a_pod_that_fits, names, rights, poller)  # services are watched after some seconds
+            play(scene.a_pod_that_fits, names, rights, poller)
+            time.sleep(0.5)  # services are watched after some seconds
         assert not unused
         cluster.add_pod("polled", scheduler="polling")
         polled = cluster.poller("--scheduler-name=polling", proxy=between.url)

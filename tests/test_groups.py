@@ -6,8 +6,8 @@ from reprlib import repr as short
 from typing import Any
 
 import pytest
+from cluster import ONE_SERVER, eventually
 from cluster import Cluster as Running
-from cluster import eventually
 from faults import ALWAYS, Effect, Fault, answer, faulty
 from objects import node, pod
 
@@ -207,7 +207,8 @@ def test_a_group_comes_one_by_one_and_is_bound_at_once(cluster: Running) -> None
         eventually(lambda: set(cluster.placement().values()) == {"n1"})
 
 
-@pytest.mark.parametrize("run", range(6))  # on each of two API servers
+@pytest.mark.parametrize("run", range(6))
+@pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 def test_a_group_is_never_half_placed_with_another_scheduler_racing(cluster: Running, run: int) -> None:
     """Another poller takes places one by one, and the group has all of its own or none."""
     cluster.add_node("n1", cpu="4")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from cluster import Cluster
+from conftest import embedded
 from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
 
 from scripts.servers.kubectl import KUBECTL
@@ -38,8 +39,14 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def address(servers: Cluster) -> Iterator[str]:
+    with page_of(servers) as address:
+        yield address
+
+
+@contextmanager
+def page_of(cluster: Cluster) -> Iterator[str]:
     """Where kubectl proxy serves the page, beside the API."""
-    command = [str(KUBECTL), "--server", servers.server, "--kubeconfig", str(servers.kubeconfig), "proxy"]
+    command = [str(KUBECTL), "--server", cluster.server, "--kubeconfig", str(cluster.kubeconfig), "proxy"]
     with serving([*command, "--port=0", f"--www={ROOT / 'scripts/ui'}", "--www-prefix=/ui/"]) as line:
         yield f"http://{line.removeprefix('Starting to serve on ')}/ui/"
 
@@ -280,21 +287,20 @@ def test_axe_finds_nothing(page: Page, cluster: Cluster, scheme: Any) -> None:
     assert shown.violations_count == 0, shown.generate_report()
 
 
-def test_five_hundred_nodes_and_a_phone(page: Page, cluster: Cluster) -> None:
-    taints = {"spec": {"taints": None}}
-    has = {"cpu": "4", "memory": "8Gi", "pods": "110"}
-    for number in range(500):
-        body = {"metadata": {"name": f"node-{number}"}, "status": {"allocatable": has}}
-        cluster.post("/api/v1/nodes", body)
-    cluster.patch("/api/v1/nodes/node-499", taints)
-    cluster.add_pod("web")
-    expect(page.locator("#node-count")).to_have_text("500")
-    assert cluster.poller().returncode == 0
-    expect(chip(page, "web", "[data-node=node-499]")).to_be_attached()
-    page.set_viewport_size({"width": 390, "height": 844})
-    chip(page, "web").click()
-    expect(page.locator("#decision-body")).to_contain_text("It is on node-499.")
-    assert page.evaluate("document.documentElement.scrollWidth <= 390")
+def test_five_hundred_nodes_and_a_phone(browser: Browser, tmp_path: Path) -> None:
+    with (
+        embedded(tmp_path, nodes=500) as cluster,
+        page_of(cluster) as address,
+        open_page(browser, address) as page,
+    ):
+        cluster.add_pod("web", nodeSelector={"kubernetes.io/hostname": "node499"})
+        expect(page.locator("#node-count")).to_have_text("500")
+        assert cluster.poller().returncode == 0
+        expect(chip(page, "web", "[data-node=node499]")).to_be_attached()
+        page.set_viewport_size({"width": 390, "height": 844})
+        chip(page, "web").click()
+        expect(page.locator("#decision-body")).to_contain_text("It is on node499.")
+        assert page.evaluate("document.documentElement.scrollWidth <= 390")
 
 
 def test_what_may_not_be_read_is_named_and_the_rest_is_shown(

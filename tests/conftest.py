@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import httpx
 import pytest
-from cluster import ONE_SERVER, Cluster
+from cluster import ONE_SERVER, Cluster, http_client
 from hypothesis import HealthCheck, settings
 
 from scripts.servers.embedded import minicluster
@@ -95,6 +94,6 @@ def real(folder: Path) -> Iterator[Cluster]:
 def behind_proxy(server: str, kubeconfig: Path, folder: Path) -> Iterator[Cluster]:
     with (
         kubectl_proxy(server, kubeconfig) as proxy,
-        httpx.Client(base_url=proxy, timeout=60, trust_env=False) as api,
+        http_client(proxy) as api,
     ):
         yield Cluster(server, proxy, kubeconfig, folder, api)

@@ -288,7 +288,7 @@ def test_the_lesson_first_without_permissions_then_with_them(
         poller = stack.enter_context(cluster.running_poller(*arguments))
 
         def ready() -> int:
-            return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60).status_code
+            return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60, verify=False).status_code
 
         cluster.add_node("n1")
         cluster.kubectl("apply", "-f", str(ROOT / "scripts" / "lab" / "pod.yaml"))
@@ -297,7 +297,7 @@ def test_the_lesson_first_without_permissions_then_with_them(
         cluster.kubectl("apply", "-f", str(DEPLOY / "permissions.yaml"))
         poller.says("default/nginx is bound to n1")
         assert ready() == 200
-        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60).text
+        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60, verify=False).text
         assert 'leader_election_master_status{name="poller"} 1.0' in metrics
 
         poller.stop(signal.SIGTERM)

@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import httpx
 import pytest
+from cluster import http_client
 from faults import ALWAYS, Fault, answer, change_json, cut_answer, delay, faulty, hold, lose_answer, refuse
 
 POD = {"kind": "Pod", "spec": {"nodeName": ""}}
@@ -51,7 +52,7 @@ def upstream() -> Iterator[Upstream]:
 
 @pytest.fixture
 def client() -> Iterator[httpx.Client]:
-    with httpx.Client(trust_env=False, timeout=60) as client:
+    with http_client("") as client:
         yield client
 
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
-from cluster import Cluster
+from cluster import Cluster, http_client
 
 from scripts.learning.checks import CHECKS
 from scripts.learning.lab import Lab, NotYetError
@@ -34,7 +33,7 @@ def server() -> Iterator[str]:
 @pytest.fixture
 def cluster(server: str, tmp_path: Path) -> Iterator[Cluster]:
     Lab(server, own=True).reset()
-    with httpx.Client(base_url=server, timeout=60, trust_env=False) as api:
+    with http_client(server) as api:
         yield Cluster(server, server, tmp_path, tmp_path, api)
 
 

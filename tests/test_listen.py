@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 import typer
-from cluster import Cluster, RunningPoller, eventually
+from cluster import Cluster, RunningPoller, eventually, http_client
 from faults import ALWAYS, Answer, Exchange, Fault, answer, faulty
 from objects import node, pod
 from prometheus_client import Metric, generate_latest
@@ -61,7 +61,7 @@ def listening(
     with cluster.running_poller("--listen", "0", *arguments, proxy=proxy) as poller:
         poller.says("/metrics at http://127.0.0.1:")
         (url,) = re.findall(r"http://127\.0\.0\.1:\d+$", poller.said.splitlines()[0])
-        with httpx.Client(base_url=url, trust_env=False, timeout=60) as client:
+        with http_client(url) as client:
             yield poller, client
 
 

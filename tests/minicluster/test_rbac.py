@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
+from cluster import http_client
 
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import KUBECTL
@@ -29,7 +30,7 @@ def api() -> Iterator[httpx.Client]:
     """A server where service accounts may read nodes, `robot` may lead, and `ann` do all in a namespace."""
     with (
         minicluster("--nodes", "1") as url,
-        httpx.Client(base_url=url, timeout=60, trust_env=False) as client,
+        http_client(url) as client,
     ):
 
         def create(path: str, **content: object) -> None:

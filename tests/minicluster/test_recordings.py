@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cluster import http_client
 
 from scripts.servers.embedded import minicluster
 
@@ -90,7 +91,7 @@ class Replay:
 
 @pytest.fixture(scope="module")
 def answers() -> Iterator[list[Answer]]:
-    with minicluster("--nodes", "0", "--bare") as server, httpx.Client(base_url=server, timeout=60) as client:
+    with minicluster("--nodes", "0", "--bare") as server, http_client(server) as client:
         replay = Replay(client)
         yield [replay.send(exchange) for exchange in EXCHANGES]
 

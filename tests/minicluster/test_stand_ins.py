@@ -1,11 +1,12 @@
 """The parts that the server plays itself: kubelets and controllers, as a scheduler and kubectl meet them."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+from cluster import eventually, http_client
 
 from scripts.servers.embedded import minicluster
 
@@ -25,22 +26,13 @@ def server() -> Iterator[str]:
 @pytest.fixture
 def client(server: str) -> Iterator[httpx.Client]:
     """Each test leaves the cluster empty."""
-    with httpx.Client(base_url=server, timeout=60) as client:
+    with http_client(server) as client:
         yield client
         for path in (DEPLOYMENTS, BUDGETS):
             client.delete(path)
         eventually(lambda: not client.get(REPLICA_SETS).json()["items"])
         client.delete(f"{DEFAULT}/pods", params={"gracePeriodSeconds": 0})
         assert pods(client) == []
-
-
-def eventually(holds: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if value := holds():
-            return value
-        time.sleep(0.02)
-    raise AssertionError("it didn't come to that")
 
 
 def pods(client: httpx.Client, **query: str) -> list[dict[str, Any]]:

@@ -1,11 +1,11 @@
 """The stand-in volume controller: it binds claims, makes volumes after a while, and fails when told to."""
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import pytest
+from cluster import eventually, http_client
 
 from scripts.servers.embedded import minicluster
 
@@ -20,18 +20,9 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 def client() -> Iterator[httpx.Client]:
     with (
         minicluster("--nodes", "2", "--provision-delay", "0.05") as server,
-        httpx.Client(base_url=server, timeout=60) as client,
+        http_client(server) as client,
     ):
         yield client
-
-
-def eventually(holds: Callable[[], Any]) -> Any:
-    end = time.monotonic() + 60
-    while time.monotonic() < end:
-        if value := holds():
-            return value
-        time.sleep(0.02)
-    raise AssertionError("it didn't come to that")
 
 
 def create(client: httpx.Client, path: str, body: Json) -> Json:

@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 import pytest
+from cluster import http_client
 
 from scripts.servers.embedded import minicluster
 
@@ -16,7 +17,7 @@ PODS = "/api/v1/namespaces/default/pods"
 def client() -> Iterator[httpx.Client]:
     with (
         minicluster("--nodes", "0", "--bare", "--history", "20") as server,
-        httpx.Client(base_url=server, timeout=60) as client,
+        http_client(server) as client,
     ):
         yield client
 

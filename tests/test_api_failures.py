@@ -104,6 +104,19 @@ def test_a_binding_that_was_not_made_is_posted_again_after_the_look(one_pod: Clu
     assert [method for method, path in between.requests if "/pods/web" in path] == ["POST", "GET", "POST"]
 
 
+def test_a_binding_that_may_have_been_made_is_looked_up_before_the_pod_is_decided_on_again(
+    one_pod: Cluster,
+) -> None:
+    fault = Fault("POST", BINDING, answer(500, "a webhook broke"), times=5)
+    with (
+        faulty(one_pod.proxy, fault) as between,
+        one_pod.running_poller(proxy=between.url) as poller,
+    ):
+        poller.says("default/web is bound to n1")
+    asked = [method for method, path in between.requests if "/pods/web" in path]
+    assert asked == ["POST", "GET", "POST", "GET", "POST", "GET", "POST", "GET", "POST", "GET", "POST"]
+
+
 def test_retry_after_is_honoured(one_pod: Cluster) -> None:
     fault = Fault("POST", BINDING, answer(429, "later", {"Retry-After": "1"}))
     with faulty(one_pod.proxy, fault) as between:

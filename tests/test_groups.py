@@ -16,6 +16,7 @@ from lib.kube.objects import Pod
 from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_group_cycle import schedule_pod_group
 from lib.scheduling.pod_groups import Group, batches
@@ -57,6 +58,35 @@ def test_a_group_that_does_not_fit_whole_takes_no_place() -> None:
     assert decisions[0].message == ("group g needs default/c: 0/1 nodes are available: 1 Insufficient cpu.")
     assert decisions[2].message == "0/1 nodes are available: 1 Insufficient cpu."
     assert [each.metadata.name for each in cluster.nodes["n1"].pods] == ["alone"]
+
+
+class Accounts:
+    """Keeps accounts of its own of the pods that have a node."""
+
+    name = "Accounts"
+
+    def __init__(self) -> None:
+        self.reserved: list[str] = []
+
+    def reserve(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.reserved.append(pod.metadata.name)
+
+    def unreserve(self, state: Any, pod: Pod, node_name: str) -> None:
+        self.reserved.remove(pod.metadata.name)
+
+
+def test_a_group_that_fails_in_an_unforeseen_way_is_unreserved() -> None:
+    cycles, accounts, cluster = [1, 0], Accounts(), room_for(3)
+
+    def record(point: str, _status: str, _seconds: float) -> None:
+        if point == SCHEDULING_CYCLE and not cycles.pop(0):
+            raise RuntimeError("no more room for figures")
+
+    profile = default_profile("my-scheduler", accounts)
+    scheduler = Scheduler(profile, Random(1), record=record)
+    with pytest.raises(RuntimeError):
+        schedule_pod_group([member(name) for name in "abc"], cluster, {"my-scheduler": scheduler})
+    assert (accounts.reserved, cluster.nodes["n1"].pods, cluster.assumed) == ([], [], set())
 
 
 def test_a_group_that_is_not_all_there_waits() -> None:

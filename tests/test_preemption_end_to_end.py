@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Cluster, eventually
+from faults import Fault, answer, faulty
 
 PDBS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
@@ -174,3 +175,18 @@ def test_who_loses_a_nomination_is_told_so(priorities: Cluster) -> None:
         priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
         eventually(lambda: nominated("vip") == "n1", within=30)
         eventually(lambda: not nominated("second"), within=30)
+
+
+def test_a_pod_is_decided_on_again_when_a_victim_could_not_be_evicted(priorities: Cluster) -> None:
+    """Source: framework/preemption/executor.go, prepareCandidateAsync: the preemptor is activated."""
+    priorities.add_node("n1", cpu="1")
+    run(priorities, "old", "n1", "low")
+    priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+    refused = '{"kind": "Status", "status": "Failure", "message": "not this one"}'
+    with (
+        faulty(priorities.proxy, Fault("DELETE", "/pods/old$", answer(422, refused), times=2)) as between,
+        priorities.running_poller(proxy=between.url) as poller,
+    ):
+        poller.says("422 not this one")
+        eventually(lambda: not priorities.pod("vip")["status"].get("nominatedNodeName"), within=30)
+        poller.says("default/vip is bound to n1")

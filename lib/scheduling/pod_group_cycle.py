@@ -58,7 +58,15 @@ def schedule_pod_group(
 
 
 def _decide_each(pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> list[Decision]:
-    return [schedulers[pod.spec.scheduler_name].schedule_one(pod, cache) for pod in pods]
+    """Schedule each pod. If one fails in an unforeseen way, what was decided for those before is undone."""
+    decisions: list[Decision] = []
+    try:
+        decisions.extend(schedulers[pod.spec.scheduler_name].schedule_one(pod, cache) for pod in pods)
+    except Exception:
+        for decision in decisions:
+            schedulers[decision.pod.spec.scheduler_name].undo(decision, cache)
+        raise
+    return decisions
 
 
 def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:

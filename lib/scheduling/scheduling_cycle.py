@@ -61,14 +61,18 @@ class Scheduler:
         can't be looked up. A pod with more conditions than a decision may look at is unschedulable.
         """
         decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(cache.nodes))
-        with self._framework.point(SCHEDULING_CYCLE) as cycle:
-            decision.began = cycle.began
-            if why_not := cache.lookup_errors.get(pod.metadata.uid):
-                decision.outcome, decision.reason = Outcome.ERROR, why_not
-            elif why_not := too_complex(pod):
-                decision.reason, decision.rejecting_plugin = why_not, TOO_COMPLEX
-            else:
-                self._try_to_schedule(decision, cache)
+        try:
+            with self._framework.point(SCHEDULING_CYCLE) as cycle:
+                decision.began = cycle.began
+                if why_not := cache.lookup_errors.get(pod.metadata.uid):
+                    decision.outcome, decision.reason = Outcome.ERROR, why_not
+                elif why_not := too_complex(pod):
+                    decision.reason, decision.rejecting_plugin = why_not, TOO_COMPLEX
+                else:
+                    self._try_to_schedule(decision, cache)
+        except Exception:  # of whoever records the time
+            self.undo(decision, cache)
+            raise
         decision.ended = self._framework.clock()
         return decision
 
@@ -223,6 +227,12 @@ class Scheduler:
         """Undo a decision: run Unreserve, and remove the assumed pod from the cache."""
         self._framework.run_unreserve(decision)
         cache.forget(decision.pod)
+
+    def undo(self, decision: Decision, cache: Cache) -> None:
+        """Undo whatever a decision did: the room that it took, and the room that it was to be given."""
+        if decision.pod.metadata.uid in cache.assumed:
+            self.unreserve_and_forget(decision, cache)
+        self.undo_preemption(decision, cache)
 
     def _reject(self, decision: Decision, cache: Cache, rejection: Rejection) -> None:
         """A plugin rejected the node that was picked."""

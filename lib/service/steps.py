@@ -194,6 +194,25 @@ class Poller:
         else:
             self.cache.forget(pod)
 
+    def _is_settled_now(self, pod: Pod) -> bool:
+        """Whether a binding that may have been written was, or its pod has gone; looked up before it is
+        decided on again. If not, the binding is undone. ApiError when that can't be found out.
+        """
+        uid = pod.metadata.uid
+        if uid in self.cache.assumed and uid not in self.waiting_pods and self.unconfirmed.get(uid):
+            now = self.writer.look_up(pod)
+            if now and now.spec.node_name:
+                self.unconfirmed.pop(uid)
+                self.cache.apply(Change(Kind.ADDED, now))
+                self.queue.apply(Change(Kind.ADDED, now), time.monotonic())
+                return True
+            if now is None:
+                self._forget_unsettled(pod)
+                self.queue.drop(uid)
+                return True
+        self._forget_unsettled(pod)
+        return False
+
     def free_room(self, decision: Decision) -> None:
         """Undo a decision: unreserve and forget, and wake the pods that its room could help."""
         self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
@@ -238,10 +257,13 @@ class Poller:
     def schedule(self, pods: list[Pod]) -> list[Decision]:
         """Decide for a pod, or for a group; each decision counts before the next is made."""
         with self.shutdown.interruptible():
-            for pod in pods:
-                self._forget_unsettled(pod)
             try:
-                decisions = schedule_pod_group(pods, self.cache, self.schedulers)
+                pods = [pod for pod in pods if not self._is_settled_now(pod)]
+                decisions = schedule_pod_group(pods, self.cache, self.schedulers) if pods else []
+            except ApiError as error:  # they keep the room that they may have, and back off
+                why = f"whether it is bound is not known: {error}"
+                left = [pod for pod in pods if pod.metadata.uid in self.queue.uids()]
+                decisions = [Decision(pod, Outcome.ERROR, reason=why) for pod in left]
             except Exception as error:
                 decisions = self._failed(pods, error)
             for decision in decisions:

@@ -33,6 +33,10 @@ class UnconfirmedBindings:
         binding = UnconfirmedBinding(decision, now + CONFIRM_SECONDS, settled)
         self._by_uid[decision.pod.metadata.uid] = binding
 
+    def get(self, uid: str) -> UnconfirmedBinding | None:
+        """The binding of a pod, if it isn't confirmed."""
+        return self._by_uid.get(uid)
+
     def pop(self, uid: str) -> UnconfirmedBinding | None:
         """A pod is confirmed, or is to be decided on again."""
         return self._by_uid.pop(uid, None)

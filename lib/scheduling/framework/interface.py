@@ -134,7 +134,7 @@ class DependsOn(Enum):
     """What a plugin's answer about a node depends on, besides the pod: it stands until that changes."""
 
     NODES = "nodes"
-    """Nodes as they are described: labels, taints, allocatable, images."""
+    """The node as it is described: labels, taints, allocatable; images, also those of other nodes."""
     PODS = "pods"
     """The node itself, and the pods that are on it."""
 

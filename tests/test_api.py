@@ -190,8 +190,8 @@ def test_only_a_page_that_is_too_large_is_asked_for_in_pieces(monkeypatch: pytes
     [
         ({}, errors.TooLargeError, "larger than 1 MiB"),
         ({"Content-Encoding": "gzip"}, errors.TooLargeError, "larger than 1 MiB"),
-        ({"Content-Encoding": "gzip, gzip"}, errors.AnswerError, "can't be unpacked"),
-        ({"Content-Encoding": "br"}, errors.AnswerError, "can't be unpacked"),
+        ({"Content-Encoding": "gzip, gzip"}, errors.AnswerError, "can't be decompressed"),
+        ({"Content-Encoding": "br"}, errors.AnswerError, "can't be decompressed"),
     ],
     ids=["plain", "packed", "packed twice", "packed otherwise"],
 )

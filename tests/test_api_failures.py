@@ -151,19 +151,22 @@ def test_one_pods_failing_write_does_not_stop_the_others(one_pod: Cluster) -> No
 @pytest.mark.parametrize(
     ("effect", "said"),
     [
-        (answer(200, HTML), "GET /api/v1/pods: the answer is no Kubernetes object"),
+        (answer(200, HTML), "GET /api/v1/pods: the response is not a Kubernetes object"),
         (
             answer(404, HTML, {"Content-Type": "text/html"}),
             "GET /api/v1/pods: 404 Not Found (text/html: '<html>",
         ),
-        (answer(200, '{"hello": "world"}'), "GET /api/v1/pods: the answer is no Kubernetes object"),
-        (answer(200, "[1, 2]"), "GET /api/v1/pods: the answer is no Kubernetes object"),
+        (answer(200, '{"hello": "world"}'), "GET /api/v1/pods: the response is not a Kubernetes object"),
+        (answer(200, "[1, 2]"), "GET /api/v1/pods: the response is not a Kubernetes object"),
         (
             answer(200, '{"kind":"NodeList","metadata":{},"items":[]}'),
-            "GET /api/v1/pods: a PodList was asked for",
+            "GET /api/v1/pods: expected a PodList, got",
         ),
-        (answer(200, '{"kind":"PodList","metadata":{},"items":7}'), "GET /api/v1/pods: the answer is no Kub"),
-        (cut_answer(30, honest_length=True), "GET /api/v1/pods: the answer is no Kubernetes object"),
+        (
+            answer(200, '{"kind":"PodList","metadata":{},"items":7}'),
+            "the response is not a Kub",
+        ),
+        (cut_answer(30, honest_length=True), "GET /api/v1/pods: the response is not a Kubernetes object"),
         (answer(302, "", {"Location": "/login"}), "GET /api/v1/pods: 302 Found"),
     ],
 )
@@ -539,7 +542,7 @@ def test_deleted_meanwhile(one_pod: Cluster) -> None:
     with faulty(one_pod.proxy, Fault("POST", BINDING, first(lambda: delete(one_pod)))) as between:
         done = one_pod.poller(proxy=between.url)
     assert done.returncode == 0
-    assert "default/web was deleted, or deleted and made again before it could be bound" in done.stderr
+    assert "default/web was deleted, or deleted and recreated before it could be bound" in done.stderr
     assert "something else binds pods" not in done.stderr
     assert one_pod.events("Scheduled") == []
 
@@ -551,7 +554,7 @@ def test_made_again_meanwhile_it_waits_for_a_decision_of_its_own(one_pod: Cluste
 
     with faulty(one_pod.proxy, Fault("POST", BINDING, first(make_again))) as between:
         done = one_pod.poller(proxy=between.url)
-    assert "default/web was deleted, or deleted and made again before it could be bound" in done.stderr
+    assert "default/web was deleted, or deleted and recreated before it could be bound" in done.stderr
     assert one_pod.placement() == {"web": None}
 
 

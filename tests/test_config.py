@@ -42,7 +42,7 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
         ({"kind": "Pod"}, "kind: is 'Pod', not KubeSchedulerConfiguration"),
         ({"apiVersion": "v1"}, "apiVersion: is 'v1', not kubescheduler.config.k8s.io/v1"),
         ({"profile": []}, "profile: unknown field"),
-        ({"profiles": {}}, "profiles: expected a list, got fields with values"),
+        ({"profiles": {}}, "profiles: expected a list, got a mapping of fields"),
         (
             {"profiles": [{"percentageOfNodesToScore": "9"}]},
             "NodesToScore: expected a whole number, got text",
@@ -71,7 +71,7 @@ def test_durations_are_written_as_in_go(tmp_path: Path, written: str | None, sec
         ({"extenders": [URL | {"httpTimeout": 5}]}, "httpTimeout: 5 is not a duration, such as 5s"),
         ({"extenders": [URL | {"httpTimeout": "5"}]}, "extenders[0].httpTimeout: "),
         ({"extenders": [URL | {"httpTimeout": "-5s"}]}, "extenders[0]: httpTimeout must be more than -5 s"),
-        ({"extenders": [URL | {"prioritizeVerb": "x"}]}, "extenders[0]: weight is 0: one with a "),
+        ({"extenders": [URL | {"prioritizeVerb": "x"}]}, "extenders[0]: weight is 0: an extender "),
         ({"extenders": [URL | {"bindVerb": "x"}] * 2}, "only one may have a bindVerb"),
         ({"extenders": [URL | GPU] * 2}, "example.com/gpu can't be managed twice"),
         ({"extenders": [URL | {"managedResources": [{"name": "cpu"}]}]}, "managedResources[0].name: "),
@@ -133,8 +133,8 @@ def test_what_would_change_no_decision_is_ignored(tmp_path: Path) -> None:
         "clientConnection.contentType: poller sends and accepts application/json",
         "clientConnection.qps: poller doesn't limit its requests",
         "clientConnection.burst: poller doesn't limit its requests",
-        "enableProfiling: poller serves no profiles of itself, see scripts/profile",
-        "enableContentionProfiling: poller serves no profiles of itself, see scripts/profile",
+        "enableProfiling: poller serves no profiling data; see scripts/profile",
+        "enableContentionProfiling: poller serves no profiling data; see scripts/profile",
         "delayCacheUntilActive: a poller that doesn't lead keeps its cache up to date",
     ]
     with pytest.raises(ConfigError, match="parallelism: 0 is not more than 0"):
@@ -209,16 +209,16 @@ def test_all_mistakes_are_named_at_once(
         "- profiles[0].plugins.filters: unknown field; did you mean filter?",
         "- profiles[0].plugins.score.enabled[0].name: is missing",
         "- profiles[1].percentageOfNodesToScore: expected a whole number, got text",
-        "- extenders[0]: weight is 0: one with a prioritizeVerb must have a positive one",
+        "- extenders[0]: weight is 0: an extender with a prioritizeVerb needs a positive weight",
         "- extenders[1].urlPrefix: is missing",
         "- percentageOfNodesToScore: 101 is not between 0 and 100",
         f"- {fit}.resources[1].name: is missing",
-        f"- {fit}.type: 'Most' is none of LeastAllocated, MostAllocated, RequestedToCapacityRatio",
+        f"- {fit}.type: 'Most' is not one of LeastAllocated, MostAllocated, RequestedToCapacityRatio",
         f"- {fit}.resources[0].weight: 101 is not between 1 and 100",
         "- profiles[0].pluginConfig[1].args.hardPodAffinityWeight: 101 is not between 0 and 100",
         "- profiles[0].plugins.score.enabled[1].name: there is no plugin 'NodeResourceFit'; did you mean"
         " NodeResourcesFit?",
-        "- profiles[1].schedulerName: my-scheduler is that of profiles[0], too",
+        "- profiles[1].schedulerName: my-scheduler is the name of profiles[0], too",
     ]
 
 

@@ -47,7 +47,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "can't be combined with --proxy"),
         (["--ui"], "needs --start-proxy, whose kubectl proxy serves the page"),
         (["--ui", "--start-proxy", "--once"], "--once can't be combined with --ui"),
-        (["--top"], "standard output is none that it can draw on"),
+        (["--top"], "standard output is not one that it can draw on"),
         (["--top", "--once"], "--once can't be combined with --top"),
         (["--top", "--explain", "json"], "--explain can't be combined with --top"),
         (["--once", "--watch"], "--once can't be combined with --watch"),

@@ -111,7 +111,7 @@ def test_what_goes_wrong_in_an_unforeseen_way_costs_one_object(
     cluster["pods"].insert(0, pod("odd", nodeName="n0"))
     place(cluster, caplog, by_watch=by_watch, dry_run=True)
     lines = [record.getMessage() for record in caplog.records]
-    said = "Pod default/odd could not be taken in: ZeroDivisionError: who would have thought"
+    said = "Pod default/odd could not be processed: ZeroDivisionError: who would have thought"
     assert lines.count(said) == 1
 
 

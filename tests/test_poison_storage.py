@@ -128,7 +128,7 @@ def test_volumes_that_cannot_be_listed_hold_up_pods_with_volumes_only(
     cluster["pods"].append(pod("needs-volumes", volumes=uses("data")))
     place(cluster, caplog, by_watch=by_watch, dry_run=True, failing=[resource])
     said = [each.getMessage() for each in caplog.records if "needs-volumes" in each.getMessage()]
-    assert any("volumes can't be seen" in line and f"no {resource} today" in line for line in said), said
+    assert any("volumes can't be read" in line and f"no {resource} today" in line for line in said), said
 
 
 def test_each_kind_of_storage_that_poller_reads_is_tried() -> None:

@@ -149,7 +149,7 @@ def test_the_policys_part_of_the_traceback_is_there_for_who_wants_to_see_it(
 @pytest.mark.parametrize(
     ("source", "said"),
     [
-        ("", "mine.py: neither filter(pod, node) nor score(pod, node) nor a class"),
+        ("", "mine.py: there is no filter(pod, node), no score(pod, node), and no class"),
         ("import sys; sys.exit(0)", "mine.py:1: SystemExit: 0"),
         ("x = (", "mine.py:1: '(' was never closed"),
         ("import there_is_no_such_module", "mine.py:1: ModuleNotFoundError"),
@@ -169,21 +169,21 @@ def test_a_file_that_is_no_policy_is_refused(tmp_path: Path, source: str, said: 
 
 
 def test_files_must_be_there_be_python_and_have_names_of_their_own(tmp_path: Path) -> None:
-    with pytest.raises(PolicyError, match="there is no such file"):
+    with pytest.raises(PolicyError, match="file not found"):
         load_policies([tmp_path / "nothing.py"])
-    with pytest.raises(PolicyError, match="a policy is a file of Python"):
+    with pytest.raises(PolicyError, match="a policy is a Python file"):
         load_policies([tmp_path / "policy.yaml"])
     twins = [tmp_path / "a" / "mine.py", tmp_path / "b" / "mine.py"]
     for file in twins:
         file.parent.mkdir()
         file.write_text(GOOD)
-    with pytest.raises(PolicyError, match="two policies have the name mine"):
+    with pytest.raises(PolicyError, match="two policies are named mine"):
         load_policies(twins)
 
 
 def test_a_policy_may_not_take_a_built_in_plugins_name(tmp_path: Path) -> None:
     (tmp_path / "NodeAffinity.py").write_text(GOOD)
-    with pytest.raises(PolicyError, match="NodeAffinity is a plugin already"):
+    with pytest.raises(PolicyError, match="NodeAffinity is already the name of a plugin"):
         load_policies([tmp_path / "NodeAffinity.py"])
 
 

@@ -145,10 +145,10 @@ def test_the_one_profile_without_a_name_has_it_from_the_option(
 @pytest.mark.parametrize(
     ("names", "option", "said"),
     [
-        (["a", "b"], "c", "profiles: have names of their own; leave out --scheduler-name"),
+        (["a", "b"], "c", "profiles: they have names; leave out --scheduler-name"),
         ([None, "b"], None, "profiles[0].schedulerName: is missing"),
         ([None, None], "a", "profiles[1].schedulerName: is missing"),
-        ([None, "a"], "a", "profiles[1].schedulerName: a is that of profiles[0], too"),
+        ([None, "a"], "a", "profiles[1].schedulerName: a is the name of profiles[0], too"),
         ([""], None, "profiles[0].schedulerName: '' is not a valid"),
         (
             ["a,b"],
@@ -213,11 +213,11 @@ def test_without_profiles_the_file_changes_no_names(tmp_path: Path, name: str | 
     [
         (
             {"plugins": {"score": enabling("ImageLocality", "PodGroupPodsCount")}},
-            "plugins.score.enabled[1].name: poller hasn't kube-scheduler's PodGroupPodsCount; leave it out",
+            "plugins.score.enabled[1].name: poller doesn't have kube-scheduler's PodGroupPodsCount",
         ),
         (
             {"pluginConfig": [{"name": "GangScheduling", "args": {"a": 1}}]},
-            "profiles[0].pluginConfig[0].name: poller hasn't kube-scheduler's GangScheduling; leave it out",
+            "profiles[0].pluginConfig[0].name: poller doesn't have kube-scheduler's GangScheduling",
         ),
         (
             {"pluginConfig": [{"name": "VolumeBinding", "args": {"bindTimeoutSeconds": -1}}]},
@@ -241,7 +241,7 @@ def test_without_profiles_the_file_changes_no_names(tmp_path: Path, name: str | 
         ),
         (
             {"plugins": {"placementScore": enabling("NodeResourcesFit")}},
-            "profiles[0].plugins.placementScore: poller places no groups by topology; leave it out",
+            "profiles[0].plugins.placementScore: poller doesn't place groups by topology; leave it out",
         ),
         (
             {"plugins": {"filter": enabling("NodeResourceFit")}},

@@ -343,7 +343,7 @@ def test_what_is_no_watch_is_said_and_tried_again(ready: Cluster) -> None:
         faulty(ready.proxy, Fault("GET", PODS_WATCHED, answer(200, "<html>\n"))) as between,
         ready.running_poller("--watch", NEVER, proxy=between.url) as poller,
     ):
-        poller.says("WATCH /api/v1/pods: the answer is no Kubernetes object")
+        poller.says("WATCH /api/v1/pods: the response is not a Kubernetes object")
         poller.says("the API server is back")
         ready.add_pod("next")
         poller.says("default/next is bound to n1")

@@ -103,7 +103,7 @@ def decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str
     except UNREADABLE:  # once more, object by object, to keep the others
         page = _decode_singly(body, kind, where, malformed)
     if page.kind != f"{kind.__name__}List":
-        raise AnswerError(f"{where}: a {kind.__name__}List was asked for, {page.kind!r} came back")
+        raise AnswerError(f"{where}: expected a {kind.__name__}List, got {page.kind!r}")
     return page
 
 
@@ -180,5 +180,5 @@ def _left_out(kind: type[Object], raw: msgspec.Raw, error: Exception) -> str:
 
 def _unreadable(where: str, body: bytes, error: Exception) -> AnswerError:
     return AnswerError(
-        f"{where}: the answer is no Kubernetes object ({error}); it begins {beginning(body)!r}"
+        f"{where}: the response is not a Kubernetes object ({error}); it begins {beginning(body)!r}"
     )

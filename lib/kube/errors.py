@@ -33,7 +33,7 @@ class InvalidNameError(ApiError):
     """No object can have this name, and no request is made for it."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"no object can be called {name[:80]!r}: that is no part of a path")
+        super().__init__(f"{name[:80]!r} is not a valid object name")
 
 
 class TooLargeError(ApiError):

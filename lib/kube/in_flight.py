@@ -66,7 +66,7 @@ def to_api_error(error: httpx.HTTPError, where: str, within: float) -> ApiError:
     if isinstance(error, httpx.TimeoutException):
         return LostAnswerError(f"{where}: no answer within {within:.0f} s")
     if isinstance(error, httpx.DecodingError):
-        return AnswerError(f"{where}: the answer can't be unpacked ({error})")
+        return AnswerError(f"{where}: the response can't be decompressed ({error})")
     return LostAnswerError(f"{where}: the connection broke ({error})")
 
 
@@ -201,5 +201,5 @@ def body_of(answer: httpx.Response) -> Iterator[bytes]:
     if not packed:
         return iter(cast(httpx.SyncByteStream, answer.stream))
     if packed != [b"gzip"]:  # a few bytes that are packed several times could fill the memory at once
-        raise httpx.DecodingError(f"gzip was asked for, {b', '.join(packed)!r} came back")
+        raise httpx.DecodingError(f"expected gzip, got {b', '.join(packed)!r}")
     return answer.iter_bytes()

@@ -62,7 +62,7 @@ class WatchingListers(Listers):
             each.retry_in(WATCH_PAUSE)
             if str(error) != self._why_listed:
                 self._why_listed = str(error)
-                log.warning("services are listed whenever they matter, as they can't be watched: %s", error)
+                log.warning("services can't be watched, so they are listed when they are needed: %s", error)
         if any(each.pause is not None for each in self._reflectors):
             return super().services(wanted)
         found: dict[str, Listing[Service] | ApiError] = {}

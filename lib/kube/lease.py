@@ -134,7 +134,10 @@ class Candidate:
     def start(self) -> None:
         """Try to acquire the lease, and then renew it, in a thread of its own: a tick may take longer."""
         if os.getpid() == 1:
-            log.warning("the kernel doesn't end process 1 when its lease runs out: start poller by tini, say")
+            log.warning(
+                "poller is process 1, which the kernel doesn't end when the lease expires:"
+                " start it by an init, such as tini"
+            )
         self._trying.start()
 
     def stop(self) -> None:
@@ -149,7 +152,7 @@ class Candidate:
             return
         self._trying.join(LAST_REQUEST)
         if self._trying.is_alive():
-            log.warning("the lease %s isn't released, it runs out by itself: no answer", self._election)
+            log.warning("the lease %s was not released and will expire: no answer", self._election)
             return
         try:
             lease = self._api.get(self._path, Lease)
@@ -161,7 +164,7 @@ class Candidate:
             self._api.replace(self._path, Lease(lease.metadata, free), Lease)
             log.info("released the lease %s", self._election)
         except ApiError as error:
-            log.warning("the lease %s isn't released, it runs out by itself: %s", self._election, error)
+            log.warning("the lease %s was not released and will expire: %s", self._election, error)
 
     # --- acquiring and renewing -------------------------------------------------------------------------
 
@@ -171,7 +174,7 @@ class Candidate:
                 self.try_once()
                 self._trouble = ""
             except ConflictError as error:
-                log.debug("someone else was faster: %s", error)
+                log.debug("another poller was faster: %s", error)
             except ApiError as error:
                 self._tell(error)
             except Exception:  # whatever it is, one that gives up would stand by for ever

@@ -96,7 +96,9 @@ class ListPager(Generic[Item]):
             return
         if token := continue_of(body):
             if token == self._token:
-                raise AnswerError(f"{self._where}: the list never ends: each page names the same next one")
+                raise AnswerError(
+                    f"{self._where}: the list never ends: each page has the same continue token"
+                )
             self._token = token
             self._limit = min(PAGE, self._limit * 10)  # one page of large objects makes the others no smaller
             self.ask()

@@ -20,7 +20,7 @@ OTHER_CLAIMS_UNSEEN = "volumes of pods of other namespaces are not counted: %s"
 def unseen(errors: Iterable[ApiError]) -> str:
     """What is said of pods that need volumes, when some of what is to be known of these can't be seen."""
     said = "; ".join(map(str, errors))
-    return f"volumes can't be seen: {said}" if said else ""
+    return f"volumes can't be read: {said}" if said else ""
 
 
 class PolledStorage:

@@ -42,7 +42,7 @@ class OwnProxy:
         beside_us = str(Path(sys.executable).parent)
         kubectl = shutil.which("kubectl") or shutil.which("kubectl", path=beside_us)
         if not kubectl:
-            raise ProxyError("--start-proxy needs kubectl, and there is none on the PATH")
+            raise ProxyError("--start-proxy needs kubectl, which is not on the PATH")
         self._kubectl = kubectl
         self._page = page
         self._port = 0  # any that is free

@@ -21,7 +21,7 @@ from lib.kube.store import Store
 
 log = logging.getLogger(__name__)
 
-UNCOUNTED = "what pods of other namespaces use on nodes is not counted"
+UNCOUNTED = "what pods of other namespaces request is not counted"
 """What is said when they can't be seen."""
 
 MAIN_SCHEDULER = "default-scheduler"

@@ -285,7 +285,7 @@ class _Connection:
         if not self._has_head:
             self._head_size += len(read)
             if self._head_size > MAX_HEAD:
-                raise httpx.RemoteProtocolError("the answer's headers never end")
+                raise httpx.RemoteProtocolError("the response's headers never end")
         try:
             self._parser.feed_data(read)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
@@ -296,7 +296,7 @@ class _Connection:
 
     def on_status(self, reason: bytes) -> None:
         if self.is_complete:
-            raise ValueError("there is more than was asked for")
+            raise ValueError("there is more data than the response should have")
         self.reason += reason
 
     def on_header(self, name: bytes, value: bytes) -> None:

@@ -31,7 +31,7 @@ class BindResult(Enum):
 
     BOUND = "is bound"
     TAKEN = "was bound by someone else"
-    GONE = "was deleted, or deleted and made again"
+    GONE = "was deleted, or deleted and recreated"
     DELETING = "is being deleted"
     GATED = "has scheduling gates"
     STILL_PENDING = "still waits"

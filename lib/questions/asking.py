@@ -217,7 +217,7 @@ def common_options(
             show_envvar=False,
             rich_help_panel=OTHERWISE,
             metavar="NUMBER",
-            help="Add this many nodes …",
+            help="Add this many nodes, each a copy of the one that --like names.",
         ),
     ] = 0,
     like: Annotated[
@@ -226,7 +226,7 @@ def common_options(
             show_envvar=False,
             rich_help_panel=OTHERWISE,
             metavar="NODE",
-            help="… like this one, each with the pods of its DaemonSets.",
+            help="The node that --add copies, with the pods of its DaemonSets.",
         ),
     ] = "",
     remove: Annotated[
@@ -263,11 +263,11 @@ def common_options(
         for name, option in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
             source = context.get_parameter_source(name)
             if source and source.name == "COMMANDLINE":
-                raise typer.BadParameter(f"with --from nobody is asked: leave out {option}")
+                raise typer.BadParameter(
+                    f"--from can't be combined with {option}: the cluster is read from files"
+                )
     elif start_proxy and proxy:
-        raise typer.BadParameter(
-            "a proxy of our own has an address of its own: leave out --proxy, and POLLER_PROXY"
-        )
+        raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
     return Common(
         command=context.command_path,
         proxy=proxy or DEFAULT_PROXY,

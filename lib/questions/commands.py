@@ -181,7 +181,7 @@ def ask_compare(
         bool, typer.Option("--pending", show_envvar=False, help="Let pods that have a node keep it.")
     ] = False,
 ) -> bool:
-    """What would configurations make of all pods: placed, pending, nodes used, imbalance?
+    """How would these configurations place all pods: placed, pending, nodes used, imbalance?
 
     All pods are placed anew by each, but for DaemonSets' and static ones.
 

@@ -94,7 +94,7 @@ def _flat(document: Any, file: Path) -> Iterator[Json]:
     if document is None:
         return
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-        raise QuestionError(f"{file}: holds something that is no Kubernetes object: it has no kind")
+        raise QuestionError(f"{file}: something in it is not a Kubernetes object: it has no kind")
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
         for each in document["items"]:
             yield from _flat(each, file)
@@ -177,7 +177,7 @@ def _replicas(kind: str, spec: Json, where: str) -> int:
         if isinstance(number, int) and isinstance(completions, int):
             number = min(number, completions)
     if not isinstance(number, int) or number < 0:
-        raise QuestionError(f"{where}: {number!r} is no number of replicas")
+        raise QuestionError(f"{where}: {number!r} is not a number of replicas")
     return number
 
 

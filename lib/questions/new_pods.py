@@ -136,7 +136,7 @@ class PodMaker:
         for key in ("containers", "initContainers"):
             containers = spec.get(key) or []
             if not isinstance(containers, list):
-                raise QuestionError(f"{where}: spec.{key} is no list")
+                raise QuestionError(f"{where}: spec.{key} is not a list")
             spec[key] = [as_dict(each, where) for each in containers]
             for each in spec[key]:
                 each["resources"] = resources = as_dict(each.get("resources"), where)

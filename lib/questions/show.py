@@ -88,6 +88,10 @@ def show_drain(drain: Drain, page: Page) -> None:
         show_nowhere(why, page)
 
 
+LONGEST_NAME = 28
+"""Characters of the longest file name that stands in a table of 80 columns beside the figures."""
+
+
 def show_compare(results: Sequence[Result], page: Page) -> None:
     """What differs between configurations."""
     first, *others = results
@@ -97,6 +101,9 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
     header = ["", "placed", "pending", "nodes used", *(f"{name}, mean ± deviation" for name in BALANCED)]
     ends = [Path(each.name).name for each in results]
     short = ends if len(set(ends)) == len(ends) else [each.name for each in results]
+    if max(map(len, short)) > LONGEST_NAME:  # it would leave no room for the figures
+        short = [f"({i})" for i, _ in enumerate(results, 1)]
+        page.pairs(zip(short, (each.name for each in results), strict=True), numbers=False)
     figures = [
         [
             name,

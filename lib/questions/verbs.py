@@ -19,7 +19,7 @@ VERBS: Mapping[str, str] = {
     "room": "How many more pods fit, and what stops the next.",
     "drain": "Where the pods of nodes would go.",
     "save": "Write the cluster into a file, to ask it later.",
-    "compare": "What configurations make of the same pods.",
+    "compare": "Compare how configurations place the same pods.",
 }
 """What each is for, in a few words."""
 

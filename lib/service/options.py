@@ -216,7 +216,7 @@ def _check_top(given: CommandLine) -> None:
         raise typer.BadParameter(f"{other} can't be combined with --top (POLLER_TOP)")
     if not sys.stdout.isatty() or os.environ.get("TERM", "dumb") == "dumb":
         raise typer.BadParameter(
-            "--top (POLLER_TOP) draws on a terminal, and standard output is none that it can draw on."
+            "--top (POLLER_TOP) needs a terminal, and standard output is not one that it can draw on."
             " Leave it out, or start poller in a terminal"
         )
 
@@ -228,5 +228,5 @@ def _refuse_options_before(verb: str, context: typer.Context) -> None:
         if source and source.name == "COMMANDLINE":
             option = f"--{name.replace('_', '-')}"
             raise typer.BadParameter(
-                f"put it behind the verb: {context.command_path} {verb} {option} …", param_hint=option
+                f"put it after the verb: {context.command_path} {verb} {option} …", param_hint=option
             )

@@ -55,9 +55,9 @@ def load_policies(files: Iterable[Path]) -> list[Policy]:
     names = [name for policy in policies for name in policy.weights]
     for name in names:
         if name in BUILT_IN:
-            raise PolicyError(f"{name} is a plugin already: give the file, or the class, another name")
+            raise PolicyError(f"{name} is already the name of a plugin: rename the file or the class")
         if names.count(name) > 1:
-            raise PolicyError(f"two policies have the name {name}: give a file, or a class, another one")
+            raise PolicyError(f"two policies are named {name}: rename one file or class")
     return policies
 
 
@@ -75,7 +75,7 @@ def load_policy(file: Path) -> Policy:
     plugins += [_made(kind, file) for kind in vars(module).values() if _is_plugin(kind)]
     if not plugins:
         raise PolicyError(
-            f"{file}: neither filter(pod, node) nor score(pod, node) nor a class with such methods"
+            f"{file}: there is no filter(pod, node), no score(pod, node), and no class with such methods"
         )
     weight = getattr(module, "WEIGHT", 1)
     if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
@@ -106,13 +106,13 @@ def _run(file: Path) -> ModuleType:
     name = f"policy_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
     if file.suffix != ".py" or not spec or not spec.loader:
-        raise PolicyError(f"{file}: a policy is a file of Python, NAME.py")
+        raise PolicyError(f"{file}: a policy is a Python file, NAME.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
     try:
         with watching([spec.origin or str(file)]):
             spec.loader.exec_module(module)
     except FileNotFoundError:
-        raise PolicyError(f"{file}: there is no such file") from None
+        raise PolicyError(f"{file}: file not found") from None
     except SyntaxError as error:
         raise PolicyError(f"{error.filename}:{error.lineno}: {error.msg}") from error
     except (Exception, SystemExit) as error:

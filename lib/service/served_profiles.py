@@ -84,9 +84,7 @@ def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle
     problems = [problem for builder in builders for problem in builder.problems]
     problems += [*_wrong_names(names), *_wrong_percentages(percentages), *_wrong_queue_sorts(specs)]
     if asked.scheduler_name and None not in own_names:
-        problems.append(
-            "profiles: have names of their own; leave out --scheduler-name, and POLLER_SCHEDULER_NAME"
-        )
+        problems.append("profiles: they have names; leave out --scheduler-name and POLLER_SCHEDULER_NAME")
     if problems:
         raise ConfigError(problems)
     return profiles
@@ -96,11 +94,11 @@ def _wrong_names(names: Sequence[str | None]) -> Iterator[str]:
     for i, name in enumerate(names):
         place = f"profiles[{i}].schedulerName"
         if name is None:
-            yield f"{place}: is missing; of several profiles only one may have its name from --scheduler-name"
+            yield f"{place}: is missing; only one of several profiles may take its name from --scheduler-name"
         elif not is_object_name(name):
             yield f"{place}: {name!r} is not a valid scheduler name"
         elif name in names[:i]:
-            yield f"{place}: {name} is that of profiles[{names.index(name)}], too"
+            yield f"{place}: {name} is the name of profiles[{names.index(name)}], too"
 
 
 def _wrong_percentages(percentages: Sequence[int | None]) -> Iterator[str]:
@@ -113,4 +111,4 @@ def _wrong_queue_sorts(specs: Sequence[KubeSchedulerProfile]) -> Iterator[str]:
     sorting = [each.plugins.queue_sort for each in specs]
     for i, each in enumerate(sorting):
         if each != sorting[0]:
-            yield f"profiles[{i}].plugins.queueSort: must be as in profiles[0], for all have one queue"
+            yield f"profiles[{i}].plugins.queueSort: must be as in profiles[0], as all share one queue"

@@ -311,8 +311,8 @@ class UnlessOdd:
         if not isinstance(error, Exception):
             return False
         what = f"{type(self._change.object).__name__} {called(self._change.object.metadata)}"
-        log.debug("%s could not be taken in", what, exc_info=error)
-        self._report.warning(f"{what} could not be taken in: {type(error).__name__}: {error}")
+        log.debug("%s could not be processed", what, exc_info=error)
+        self._report.warning(f"{what} could not be processed: {type(error).__name__}: {error}")
         return True
 
 

@@ -219,7 +219,7 @@ def test_the_claim_of_an_ephemeral_volume_is_made(tmp_path: Path) -> None:
         ),
         (
             "kind: Deployment\nmetadata: {name: a}\nspec: {replicas: x, template: {spec: {containers: []}}}",
-            "'x' is no number",
+            "'x' is not a number",
         ),
         ("kind: Deployment\nmetadata: []\nspec: {}", "[] stands where an object should"),
     ],

@@ -106,9 +106,9 @@ class Requirement(Strict):
             f"{path}.operator", self.operator, ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
         )
         if self.operator in ("In", "NotIn") and not self.values:
-            yield f"{path}.values: {self.operator} needs some"
+            yield f"{path}.values: {self.operator} needs at least one value"
         if self.operator in ("Exists", "DoesNotExist") and self.values:
-            yield f"{path}.values: {self.operator} has none"
+            yield f"{path}.values: {self.operator} takes no values"
         if self.operator in ("Gt", "Lt") and not (len(self.values) == 1 and _is_integer(self.values[0])):
             yield f"{path}.values: {self.operator} needs one whole number"
         for i, value in enumerate(self.values):
@@ -118,7 +118,7 @@ class Requirement(Strict):
         """What is wrong with one about a node's fields."""
         yield from not_among(f"{path}.operator", self.operator, ("In", "NotIn"))
         if len(self.values) != 1:
-            yield f"{path}.values: must be one"
+            yield f"{path}.values: must be exactly one value"
 
 
 def _is_integer(text: str) -> bool:
@@ -300,7 +300,9 @@ class NodeResourcesFitArgs(Args):
             yield from no_label_key(f"{path}.ignoredResources[{i}]", name)
         for i, name in enumerate(self.ignored_resource_groups):
             place = f"{path}.ignoredResourceGroups[{i}]"
-            yield from [f"{place}: {name!r} has a slash"] if "/" in name else no_label_key(place, name)
+            yield from (
+                [f"{place}: {name!r} must not have a slash"] if "/" in name else no_label_key(place, name)
+            )
         yield from self.scoring_strategy.problems(f"{path}.scoringStrategy")
 
     def for_plugin(self) -> dict[str, Any]:
@@ -343,7 +345,7 @@ class TopologySpreadConstraint(Strict):
         actions = ("DoNotSchedule", "ScheduleAnyway")
         yield from not_among(f"{path}.whenUnsatisfiable", self.when_unsatisfiable, actions)
         if self.label_selector is not None:
-            yield f"{path}.labelSelector: a pod's service or controller gives that; leave it out"
+            yield f"{path}.labelSelector: is taken from the pod's service or controller; leave it out"
 
 
 class PodTopologySpreadArgs(Args):

@@ -59,7 +59,9 @@ class ExtenderConfig(Strict):
             raise ValueError(f"urlPrefix can't be used: {error}") from error
         self.http_timeout = self.http_timeout or Duration(5)  # kube-scheduler takes 0 for its default, too
         if self.prioritize_verb and self.weight <= 0:
-            raise ValueError(f"weight is {self.weight}: one with a prioritizeVerb must have a positive one")
+            raise ValueError(
+                f"weight is {self.weight}: an extender with a prioritizeVerb needs a positive weight"
+            )
         if self.http_timeout < 0:
             raise ValueError(f"httpTimeout must be more than {self.http_timeout:g} s")
         if self.tls_config:

@@ -127,7 +127,7 @@ WORDS = {
     "float": "a number",
     "int": "a whole number",
     "null": "nothing",
-    "object": "fields with values",
+    "object": "a mapping of fields",
     "str": "text",
 }
 """What msgspec's names of types are to someone who writes a file."""
@@ -146,7 +146,7 @@ def without_nulls(raw: Any) -> Any:
     try:
         return _without_nulls(raw)
     except RecursionError as error:
-        raise ConfigError(["it is nested too deep, or in itself"]) from error
+        raise ConfigError(["it is nested too deeply, or contains itself"]) from error
 
 
 def _without_nulls(raw: Any) -> Any:
@@ -174,7 +174,7 @@ def not_between(place: str, number: int, lowest: int, highest: int) -> Iterator[
 def not_among(place: str, word: str, words: Iterable[str]) -> Iterator[str]:
     """A word that isn't one of those that there are."""
     if word not in words:
-        yield f"{place}: {word!r} is none of {', '.join(words)}" if word else f"{place}: is missing"
+        yield f"{place}: {word!r} is not one of {', '.join(words)}" if word else f"{place}: is missing"
 
 
 _NAME = "[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"

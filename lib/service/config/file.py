@@ -76,7 +76,7 @@ class LeaderElectionConfiguration(Strict):
             except ValueError as error:
                 yield f"{path}: {error}"
         if self.resource_lock not in (None, "leases"):
-            yield f"{path}.resourceLock: is {self.resource_lock!r}; there are only leases"
+            yield f"{path}.resourceLock: is {self.resource_lock!r}; only leases are supported"
 
 
 class ClientConnectionConfiguration(Strict):
@@ -147,7 +147,7 @@ class KubeSchedulerConfiguration(Strict):
             ("enableContentionProfiling", self.enable_contention_profiling),
         ):
             if wanted:
-                yield f"{name}: poller serves no profiles of itself, see scripts/profile"
+                yield f"{name}: poller serves no profiling data; see scripts/profile"
         if self.delay_cache_until_active:
             yield "delayCacheUntilActive: a poller that doesn't lead keeps its cache up to date"
 
@@ -180,7 +180,7 @@ def read_config(file: Path) -> tuple[KubeSchedulerConfiguration, list[str]]:
         raw = without_nulls(parsed)
         wrong = [*wrong_head(raw, KIND)] if isinstance(raw, dict) else []
         if not isinstance(raw, dict) or raw.get("kind", KIND) != KIND:
-            raise ConfigError(wrong or ["a KubeSchedulerConfiguration is fields with values"])
+            raise ConfigError(wrong or ["a KubeSchedulerConfiguration is a mapping of fields"])
         config, problems = read(raw, KubeSchedulerConfiguration)
         return config, without_repetitions([*twice, *wrong, *problems, *config.problems()])
     except OSError as error:

@@ -142,7 +142,7 @@ class ProfileBuilder:
         for point, found in self._sets.items():
             if found.enabled and point in ("placementGenerate", "placementScore"):
                 self._wrong(
-                    f"{self._path}.plugins.{point}", "poller places no groups by topology; leave it out"
+                    f"{self._path}.plugins.{point}", "poller doesn't place groups by topology; leave it out"
                 )
             for i, each in enumerate(found.disabled):
                 if each.name != ALL and each.name not in LACKING:
@@ -154,7 +154,7 @@ class ProfileBuilder:
         if name in PLUGINS or name in self._policies:
             return True
         if name in LACKING:
-            self._wrong(place, f"poller hasn't kube-scheduler's {name}; leave it out")
+            self._wrong(place, f"poller doesn't have kube-scheduler's {name}; leave it out")
         elif name == ALL:
             self._wrong(place, f"{ALL} can only be disabled")
         else:

@@ -19,7 +19,7 @@ def parse(text: bytes) -> tuple[Any, list[str]]:
         place = _place(error.problem_mark) if error.problem_mark else ""
         raise ConfigError([f"{place}{error.problem}"]) from error
     except RecursionError as error:
-        raise ConfigError(["it is nested too deep"]) from error
+        raise ConfigError(["it is nested too deeply"]) from error
     except (yaml.YAMLError, ValueError) as error:  # for example of a date that doesn't exist
         raise ConfigError([str(error)]) from error
     finally:

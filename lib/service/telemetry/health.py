@@ -55,9 +55,9 @@ class Health:
     # --- what others ask --------------------------------------------------------------------------------
 
     def alive(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
-        """What is wrong with the loop if it hasn't moved for so many seconds; "" if nothing is."""
+        """What is wrong with the loop if no progress for so many seconds; "" if nothing is."""
         silent = time.monotonic() - self.last_activity
-        return {"loop": f"it hasn't moved for {silent:.0f} s" if silent > within else ""}
+        return {"loop": f"no progress for {silent:.0f} s" if silent > within else ""}
 
     def ready(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
         """What is wrong with the loop, and with the way to the API server."""
@@ -66,7 +66,7 @@ class Health:
     def _why_unreached(self) -> str:
         trouble, last = self._trouble, self.last_answer
         if not self._is_reached:
-            return f"it was never reached: {trouble}" if trouble else "it has not answered yet"
+            return f"never reached: {trouble}" if trouble else "no answer yet"
         if trouble is None and last is not None and time.monotonic() - last > FRESH:
             try:
                 self.probe()  # a watch is quiet when nothing happens, and also when the server is frozen

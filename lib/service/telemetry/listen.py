@@ -158,7 +158,7 @@ def _pages(health: Health, metrics: Metrics) -> WSGIApplication:
         try:
             within = float(query.get("within", [str(LONGEST_SILENCE)])[0])
         except ValueError:
-            return HTTPStatus.BAD_REQUEST, "within is to be a number of seconds\n"
+            return HTTPStatus.BAD_REQUEST, "within must be a number of seconds\n"
         check, wrong = checks[path]
         return _as_text(path.strip("/"), check(within), wrong, verbose="verbose" in query)
 

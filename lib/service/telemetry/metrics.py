@@ -103,12 +103,12 @@ class Metrics(Observer):
         )
         self._preemptions = Counter(
             "scheduler_preemption_attempts_total",
-            "How often room was sought for a pod.",
+            "Attempts to make room for a pod by preemption.",
             registry=self.registry,
         )
         self._victims = Histogram(
             "scheduler_preemption_victims",
-            "How many pods were to leave for another.",
+            "How many pods were to be evicted for another.",
             buckets=_doubling(1, 7),
             registry=self.registry,
         )

@@ -80,15 +80,15 @@ class Report:
         self._serving = f"scheduling the pods of {' and '.join(scheduler_names)}{where}"
         log.info("poller %s, connecting to %s", __version__, address)
         if not _stays_here(address):
-            how = "in the clear and without" if address.startswith("http:") else "without"
+            how = "unencrypted and without" if address.startswith("http:") else "without"
             self.warning(
-                f"{address} isn't on this machine alone: a proxy there lends someone's credentials to whoever"
-                f" reaches it, {how} authentication; a unix socket or loopback doesn't"
+                f"{address} can be reached from other machines: anyone who reaches it has the rights of its"
+                f" kubectl proxy, {how} authentication. Use loopback or a unix socket"
             )
 
     def page(self, address: str) -> None:
         """There is a page for a browser."""
-        log.info("the page is at %s: whoever can reach it can do with the cluster what you can", address)
+        log.info("the page is at %s: anyone who can reach it has your rights in the cluster", address)
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be read get a line instead."""
@@ -173,7 +173,7 @@ class Report:
         """Something else happened to a pod before it could be bound; `why` follows its name."""
         self._settled(decision, bound=False)
         log.info("%s %s before it could be bound", decision.pod, why, extra=of_attempt(decision))
-        self.done["taken or gone before that"] += 1
+        self.done["bound by others or deleted"] += 1
         name = decision.pod.spec.scheduler_name
         if why == BindResult.TAKEN.value and name not in self._contended:
             self._contended.add(name)
@@ -259,7 +259,7 @@ class Report:
         if oldest := queue.oldest():
             waited = time.monotonic() - oldest.since
             log.info(
-                "longest in it, for %.0f s, tried %s: %s (%s)%s",
+                "in the queue for longest, %.0f s, tried %s: %s (%s)%s",
                 waited,
                 "once" if oldest.attempts == 1 else f"{oldest.attempts} times",
                 oldest.pod,

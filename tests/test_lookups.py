@@ -5,6 +5,10 @@ from typing import Any
 import pytest
 from cluster import Cluster
 from faults import ALWAYS, Effect, Fault, answer, faulty
+from objects import read
+
+from lib.kube.objects import LabelSelector, Pod
+from lib.scheduling.workloads import Workloads, controller_of
 
 ON_ONE_SERVER = True
 
@@ -85,3 +89,16 @@ def test_only_the_pods_that_need_it_wait(priorities: Cluster, answered: Effect, 
         event["involvedObject"]["name"]: event["message"] for event in cluster.events("FailedScheduling")
     }
     assert "ReplicaSet default/bad can't be looked up" in messages["of-a-controller"]
+
+
+def test_one_namespace_changes_nothing_of_anothers_controller() -> None:
+    """A pod's author writes who its owner is, and may write the uid of another namespace's."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    theirs, ours = (
+        read(Pod, {"metadata": {"name": "web-1", "namespace": namespace, "ownerReferences": [owner]}})
+        for namespace in ("theirs", "ours")
+    )
+    selector = LabelSelector({"app": "web"})
+    known = Workloads(selectors={ref: selector for each in [theirs] if (ref := controller_of(each))})
+    assert known.selector_for(theirs) == selector
+    assert known.selector_for(ours) is None

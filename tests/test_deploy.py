@@ -5,7 +5,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,10 +15,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 import yaml
-from cluster import PATIENCE, Cluster, RunningPoller, eventually, refusals
+from cluster import PATIENCE, Cluster, RunningPoller, eventually, http_client, refusals
 from faults import Fault, FaultyProxy, faulty, lose_answer
 from packaging.requirements import Requirement
 from storage import Volumes, uses
@@ -247,24 +245,18 @@ def kubectl_container(
         yield folder
 
 
-def arguments_of(pod_spec: Json, namespace: str, folder: Path, port: int) -> list[str]:
+def arguments_of(pod_spec: Json, namespace: str, folder: Path) -> list[str]:
     """What poller is called with in its container."""
     stands_for = {
         "$(NAMESPACE)": namespace,
         "/run/poller": str(folder),
-        "0.0.0.0:10251": f"127.0.0.1:{port}",
+        "0.0.0.0:10251": "127.0.0.1:0",  # which is any free port
     }
     arguments = "\n".join(pod_spec["containers"][0]["args"])
     for theirs, ours in stands_for.items():
         assert theirs in arguments
         arguments = arguments.replace(theirs, ours)
     return arguments.split("\n")
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return int(one.getsockname()[1])
 
 
 def missing(poller: RunningPoller) -> Iterator[Right]:
@@ -283,12 +275,14 @@ def test_the_lesson_first_without_permissions_then_with_them(
             stack.callback(cluster.kubectl, *undo)
         cluster.kubectl("apply", "-f", str(DEPLOY / "poller.yaml"))
         folder = stack.enter_context(kubectl_container(cluster, "poller", pod_spec, monkeypatch))
-        port = free_port()
-        arguments = arguments_of(pod_spec, "poller", folder, port)
+        arguments = arguments_of(pod_spec, "poller", folder)
         poller = stack.enter_context(cluster.running_poller(*arguments))
+        poller.says("/metrics at http://127.0.0.1:")
+        (url,) = re.findall(r"/metrics at (http://127\.0\.0\.1:\d+)", poller.said)
+        listener = stack.enter_context(http_client(url))
 
         def ready() -> int:
-            return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=60, verify=False).status_code
+            return listener.get("/readyz").status_code
 
         cluster.add_node("n1")
         cluster.kubectl("apply", "-f", str(ROOT / "scripts" / "lab" / "pod.yaml"))
@@ -297,7 +291,7 @@ def test_the_lesson_first_without_permissions_then_with_them(
         cluster.kubectl("apply", "-f", str(DEPLOY / "permissions.yaml"))
         poller.says("default/nginx is bound to n1")
         assert ready() == 200
-        metrics = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=60, verify=False).text
+        metrics = listener.get("/metrics").text
         assert 'leader_election_master_status{name="poller"} 1.0' in metrics
 
         poller.stop(signal.SIGTERM)
@@ -460,7 +454,7 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
         rights = Rights(cluster, manifests(tmp_path))
         folder = stack.enter_context(kubectl_container(cluster, "poller-b", pod_spec, monkeypatch))
         between = stack.enter_context(faulty(f"unix://{folder}/proxy.sock"))
-        arguments = arguments_of(pod_spec, "poller-b", folder, free_port())
+        arguments = arguments_of(pod_spec, "poller-b", folder)
         faster = ["--pod-initial-backoff=0.1", "--leader-elect-retry-period=0.1", f"--proxy={between.url}"]
         poller = stack.enter_context(cluster.running_poller(*arguments, *faster))
         cluster.add_node("n1", pods="1000")

@@ -42,7 +42,6 @@ def test_the_solution_meets_all_that_is_expected_and_no_policy_does_not(scenario
 BAD = {
     "raises": ("def score(pod, node):\n    return node.prize\n", "failed at raises.py:2"),
     "syntax": ("def score(pod, node)\n", "syntax.py"),
-    "endless": ("def score(pod, node):\n    while True:\n        pass\n", "took longer than"),
     "greedy": ("kept = bytearray(10**10)\n\ndef score(pod, node):\n    return 0\n", "MiB of memory"),
     "exits": ("import os\n\ndef score(pod, node):\n    os._exit(0)\n", "no answer"),
     "nothing": ("def filter(pod, node):\n    return False\n", ""),
@@ -59,7 +58,7 @@ def test_a_policy_that_goes_wrong_stops_no_other(tmp_path: Path) -> None:
     for name, (source, _) in BAD.items():
         (tmp_path / f"{name}.py").write_text(source)
     policies = [*(tmp_path / f"{name}.py" for name in BAD), SAVE_MONEY / "solution.py"]
-    done = grade(SAVE_MONEY, *policies, options=("--csv", "--seconds=4"))
+    done = grade(SAVE_MONEY, *policies, options=("--csv", "--seconds=30"))
     found = {Path(row["policy"]).stem: row for row in rows(done)}
     assert done.returncode == 3
     assert {name: words in found[name]["problem"] for name, (_, words) in BAD.items()} == dict.fromkeys(
@@ -78,6 +77,13 @@ def test_the_same_seed_gives_the_same_result(tmp_path: Path) -> None:
     assert first.answer
     assert first == second
     assert first != other
+
+
+def test_one_that_computes_without_end_is_ended(tmp_path: Path) -> None:
+    policy = tmp_path / "endless.py"
+    policy.write_text("def score(pod, node):\n    while True:\n        pass\n")
+    _, found = rows(grade(SAVE_MONEY, policy, options=("--csv", "--seconds=1")))
+    assert "took longer than 1 s of computing time" in found["problem"]
 
 
 def test_one_that_sleeps_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,7 +115,7 @@ def test_a_running_pod_takes_its_leave(client: httpx.Client) -> None:
     eventually(lambda: running(client, 1))
     leaving = client.delete(f"{DEFAULT}/pods/web").json()
     assert leaving["metadata"]["deletionGracePeriodSeconds"] == 30
-    assert pods(client)
+    assert leaving["status"]["phase"] == "Running"
     eventually(lambda: not pods(client))
 
 
@@ -188,9 +188,14 @@ def test_a_roll_over_keeps_to_its_limits(client: httpx.Client) -> None:
     create_deployment(client, 4)
     eventually(lambda: is_rolled_out(client))
     client.patch(f"{DEPLOYMENTS}/web", json={"spec": {"template": template("nginx:2")}}, headers=MERGE)
-    time.sleep(0.5)
-    images = [pod["spec"]["containers"][0]["image"] for pod in pods(client)]
-    assert (images.count("nginx:1"), images.count("nginx:2")) == (3, 2)
+
+    def old_and_new() -> tuple[int, int]:
+        images = [pod["spec"]["containers"][0]["image"] for pod in pods(client)]
+        return images.count("nginx:1"), images.count("nginx:2")
+
+    eventually(lambda: old_and_new() == (3, 2))
+    time.sleep(0.3)
+    assert old_and_new() == (3, 2)
 
 
 def test_a_replica_set_replaces_a_lost_pod(client: httpx.Client) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import httpx
 import pytest
+from cluster import PATIENCE, eventually
 
 from scripts.servers.process import ROOT
 from scripts.servers.real import assets
-from tests.cluster import eventually
 
 HOLDS = """
 import sys, time
@@ -126,3 +126,29 @@ def is_running(pid: str) -> bool:
         return "State:\tZ" not in Path("/proc", pid, "status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+STUBBORN = """
+import subprocess, sys
+from scripts.servers.process import ending_with_us
+code = "import signal, time; signal.signal(15, signal.SIG_IGN); print(flush=True); time.sleep(600)"
+command = ending_with_us([sys.executable, "-c", code])
+with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    process.stdout.readline()
+    print(process.pid, flush=True)
+    process.wait()
+"""
+
+
+def test_a_server_that_does_not_end_when_all_are_told_to_is_killed() -> None:
+    command = [sys.executable, "-c", STUBBORN]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment, start_new_session=True
+    ) as parent:
+        assert parent.stdout
+        server = parent.stdout.readline().strip()
+        assert is_running(server)
+        os.killpg(parent.pid, signal.SIGTERM)
+        parent.wait(PATIENCE)
+    eventually(lambda: not is_running(server))

@@ -13,10 +13,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 KEEPER = (
     "exec 3<&0 </dev/null; "
-    "{ read -r _ <&3; kill $$ && sleep 5 && kill -9 $$; } >/dev/null 2>&1 & "
+    "{ trap '' HUP INT TERM; read -r _ <&3; kill $$ && sleep 5 && kill -9 $$; } >/dev/null 2>&1 & "
     'exec "$@" 3<&-'
 )
-"""A command, and beside it a reader of standard input, which ends the command when its parent has ended."""
+"""A command, and beside it a reader of standard input, which ends the command when its parent has ended.
+
+The reader stays when a signal goes to all of them: the command may take it as a wish, and go on for long.
+"""
 
 
 def ending_with_us(command: Sequence[str]) -> list[str]:

@@ -1,5 +1,6 @@
 """What poller says of itself over HTTP: metrics that kube-scheduler's dashboards can read, and health."""
 
+import logging
 import re
 import socket
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -32,6 +33,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import BackoffSettings, SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.option_types import listen_address
+from lib.service.telemetry import listen
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
 from lib.service.telemetry.observer import Address
@@ -401,6 +403,26 @@ def test_slow_clients_keep_no_probe_from_getting_through(cluster: Cluster) -> No
         assert threads < 20
         files = Path(f"/proc/{poller.process.pid}/fd")  # of 200 connections, most are closed again
         eventually(lambda: len(list(files.iterdir())) < 100)
+
+
+def test_the_slowest_client_is_hung_up_on_when_there_are_too_many(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(listen, "PATIENCE", 600)  # so that it isn't this that ends them
+    caplog.set_level(logging.INFO)
+    listen.answering(Address("127.0.0.1", 0))
+    port = int(caplog.messages[-1].rpartition(":")[2])
+    with ExitStack() as stack:
+        slow = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
+            for _ in range(listen.MAX_CONNECTIONS + 1)
+        ]
+        for each in slow:
+            each.sendall(b"GET /live")
+        with suppress(ConnectionResetError):
+            assert slow[0].recv(1) == b""
+        slow[-1].sendall(b"z HTTP/1.1\r\n\r\n")
+        assert slow[-1].recv(12) == b"HTTP/1.1 200"
 
 
 def test_what_is_no_get_is_refused(cluster: Cluster) -> None:

@@ -5,6 +5,7 @@ id, arguments, an environment, standard streams, signals and an exit status of i
 """
 
 import fcntl
+import importlib
 import multiprocessing
 import os
 import runpy
@@ -71,6 +72,7 @@ class PollerProcess:
 def with_constant(folder: Path, module: str, name: str, value: object) -> Path:
     """A script that runs poller.py, in which a constant has another value."""
     script = folder / f"with_{name.lower()}.py"
+    assert hasattr(importlib.import_module(module), name)
     script.write_text(
         "import importlib, runpy, sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"

@@ -141,7 +141,7 @@ def test_pods_of_all_namespaces_and_of_many_pages(cluster: Cluster, tmp_path: Pa
     cluster.add_pod("elsewhere", namespace="kube-system")
     for i in range(9):
         cluster.add_pod(f"p{i}")
-    small_pages = with_constant(tmp_path, "lib.kube.api", "PAGE", 4)
+    small_pages = with_constant(tmp_path, "lib.kube.pager", "PAGE", 4)
     with faulty(cluster.proxy) as between:
         done = cluster.poller("--dry-run", proxy=between.url, script=small_pages)
     assert done.returncode == 0

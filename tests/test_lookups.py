@@ -52,7 +52,7 @@ def test_no_request_is_made_for_a_name_that_no_object_can_have(cluster: Cluster)
     [
         (answer(503, "busy"), "503"),
         (answer(429, "later", {"Retry-After": "60"}), "429"),
-        (answer(200, "<html>Sign in</html>"), "is no Kubernetes object"),
+        (answer(200, "<html>Sign in</html>"), "is not a Kubernetes object"),
         (answer(200, '{"kind": 5}'), "can't be looked up"),
         (answer(307, "", {"Location": "/elsewhere"}), "307"),
     ],

@@ -133,7 +133,7 @@ class Feasibility:
         with self._framework.point("Filter"):
             results.catch_up()
             if self._not_kept_plugins <= pre_filtered.skipped:
-                decision.state[ALIKE] = results
+                decision.state[ALIKE] = results.of_pods_alike
             nominated = self._nominated_node(decision, cache, results, pre_filtered)
             feasible = nominated or self._search(decision, cache, results, pre_filtered)
         feasible = self._filter_by_extenders(decision, feasible, cache)

@@ -170,10 +170,12 @@ class PluginResults:
     named the only nodes that it allows. rejections: by the first filter that rejects a node, None where all
     let it pass. totals: sums of weighted scores that need no normalizing. scores: by plugin, an unweighted
     score for each node that has a total. seen_scores: all scores ever given by a plugin that normalizes.
+    of_pods_alike: stands for these results, where keeping them alive would take too much memory.
     """
 
     def __init__(self, group: PluginGroup, pod: Pod, cache: Cache, base: "PluginResults | None") -> None:
         self._group, self._pod, self._cache, self._base = group, pod, cache, base
+        self.of_pods_alike: Hashable = object()
         self.state: CycleState = dict(base.state) if base else {}
         self.pre_filtered: dict[str, PreFilterAnswer] = dict(base.pre_filtered) if base else {}
         for plugin in group.pre_filters:

@@ -1,6 +1,6 @@
-"""The Kubernetes API over HTTP: list, watch, get, create and so on; all answers checked, requests retried.
+"""The Kubernetes API over HTTP: list, watch, get, create and so on. Answers are checked, requests retried.
 
-What fails raises an ApiError, whose text says what happened, where, and what to do.
+A failure raises an ApiError. Its text says what happened, where, and what to do.
 """
 
 import logging
@@ -65,7 +65,7 @@ T = TypeVar("T", bound=Object)
 Item = TypeVar("Item")
 
 MAX_LINE = 32 << 20
-"""Bytes of a line of a watch: etcd holds no object of more than 1.5 MiB."""
+"""The most bytes of a watch's line. etcd holds no object of more than 1.5 MiB."""
 
 ACCEPT = (b"Accept", b"application/json"), (b"Accept-Encoding", b"gzip")
 
@@ -75,30 +75,30 @@ LONGEST_WATCH = 300
 """Seconds after which the API server is asked to end a watch, which is then opened again."""
 
 LONGEST_QUIET_WATCH = LONGEST_WATCH + 15.0
-"""Seconds after which a watch that the API server should have ended is taken for dead."""
+"""Seconds after which a watch counts as dead: the API server should have ended it before."""
 
 OUTAGE_PAUSE = 60.0
-"""Seconds without a failure after which the next one belongs to another outage."""
+"""After so many seconds without a failure, the next failure begins a new outage."""
 
 JSON = "application/json"
 
 STRATEGIC = "application/strategic-merge-patch+json"
-"""A patch that merges lists by their key, so that one condition can be set beside the others."""
+"""A patch that merges lists by their key: one condition can be set, and the others stay."""
 
 
 def always() -> bool:
-    """Whether poller may write, when nobody but us is there."""
+    """The default of `may_write`: without leader election, poller may always write."""
     return True
 
 
 class _Outages:
-    """Tells the first failure of an outage from those that follow."""
+    """Finds the first failure of each outage."""
 
     def __init__(self) -> None:
         self._last = -inf
 
     def begin(self) -> bool:
-        """Whether an outage begins with the failure that is now."""
+        """Call it at each failure. Returns whether this failure begins an outage."""
         before, self._last = self._last, time.monotonic()
         return self._last - before > OUTAGE_PAUSE
 
@@ -106,9 +106,9 @@ class _Outages:
 class Api:
     """A connection to the API server through `kubectl proxy`; a context manager.
 
-    `address` is `http://host:port` or `unix:///path/to/socket`. Once `stopping` is set no wait goes on and
-    nothing is tried again. `may_write` is asked before each write is sent: while it says no, NotLeadingError
-    is raised instead. `timeout` is for each step of a request.
+    address: `http://host:port` or `unix:///path/to/socket`. stopping: once it is set, waits end and nothing
+    is retried. may_write: called before each write is sent; if it returns False, NotLeadingError is raised
+    instead. timeout: for each step of a request.
     """
 
     def __init__(
@@ -126,11 +126,11 @@ class Api:
         self._observer = request_observer or RequestObserver()
         url = urlsplit(address)
         self._host = url.netloc or "localhost"
-        # A transport instead of a client: redirects, cookies, and proxies from the environment are for the
-        # world outside, and all they do for kubectl proxy beside us is to cost a third of each request.
+        # A transport instead of a client: kubectl proxy needs no redirects, no cookies and no proxies from
+        # the environment, and these take a third of a request's time.
         if url.scheme == "unix":
             self._http = KeepAliveTransport(to_unix_socket(url.path))
-            # kubectl proxy answers to hosts it knows only; "localhost" is one.
+            # kubectl proxy accepts only some Host headers; "localhost" is one.
             self._server, self._prefix = httpx.URL("http://localhost"), ""
         else:
             secure = url.scheme == "https"
@@ -150,22 +150,22 @@ class Api:
         self._http.close()
 
     def hurried(self) -> "Api":
-        """The same connections, for reads that others wait for: given up after two tries and some seconds."""
+        """The same connections, for reads that must be quick: they fail after two tries and a few seconds."""
         other = copy(self)
         other._attempts, other._longest_pause, other._longest_answer = 2, 0.5, 3.0
         other._timeout = httpx.Timeout(3.0)
         return other
 
     def asking(self) -> "Api":
-        """The same connections, in a hurry, for requests that change nothing: a POST of a review is one."""
+        """As `hurried`, for a POST that changes nothing, such as an access review."""
         other = self.hurried()
         other._may_write = always
         return other
 
     def retrying(self, worth_it: Callable[[ApiError], bool] = lambda error: error.transient) -> Retrying:
-        """The policy of every request: try again after 0.1, 0.2, 0.4, 0.8 s, or when the server says.
+        """The retry policy of every request: after 0.1, 0.2, 0.4, 0.8 s, or when the server says.
 
-        `worth_it` tells which errors are worth another try. The last error is raised as it is.
+        worth_it: which errors are worth another try. The last error is raised unchanged.
         """
         return Retrying(
             retry=retry_if_exception(lambda error: isinstance(error, ApiError) and worth_it(error)),
@@ -177,7 +177,7 @@ class Api:
         )
 
     def _gives_up(self, state: RetryCallState) -> bool:
-        """Whether there were tries enough, or the server asks for a longer pause than we would make."""
+        """Whether to stop retrying: after enough tries, or if the server asks for too long a pause."""
         stop = stop_after_attempt(self._attempts) | stop_after_delay(30) | stop_when_event_set(self._stopping)
         error = state.outcome and state.outcome.exception()
         asked = error.retry_after if isinstance(error, ApiError) else None
@@ -186,7 +186,7 @@ class Api:
     def _note_retry(self, state: RetryCallState) -> None:
         self._observer.retried()
         error = state.outcome and state.outcome.exception()
-        # Whoever can't reach the API server at all says so, and what to do.
+        # An error without any connection says what to do about that.
         is_news = self._retries.begin() and not isinstance(error, UnreachableError)
         log.log(
             logging.WARNING if is_news else logging.DEBUG,
@@ -198,23 +198,23 @@ class Api:
     def list(self, path: str, kind: type[T], **selectors: str) -> Listing[T]:
         """All objects at a path: `list("/api/v1/pods", Pod, fieldSelector="…")`.
 
-        An object that can't be read is named in the listing's `malformed`, the others are read all the same.
+        An object that can't be decoded is named in the listing's `malformed`; the others are returned.
         """
         return self.pager(path, kind, **selectors).answer()
 
     def pager(self, path: str, kind: type[T], **selectors: str) -> ListPager[T]:
-        """The same, to be read when it is asked for its `answer`, or by `read_at_once` with others."""
+        """The same list, not yet read: call its `answer`, or give it to `read_at_once` with others."""
         where = f"GET {path}"
         return self._pager(path, selectors, lambda body, malformed: decode_page(body, kind, where, malformed))
 
     def list_each(self, paths: Iterable[str], kind: type[T], **selectors: str) -> Listing[T]:
-        """All objects at several paths together; the resource version is "" where theirs differ."""
+        """All objects at several paths in one listing. Its resource version is "" if theirs differ."""
         pagers = [self.pager(path, kind, **selectors) for path in paths]
         read_at_once(pagers)
         return together(pagers)
 
     def list_whole(self, path: str) -> Listing[msgspec.Raw]:
-        """All objects at a path, each as the API server has it, with all its fields."""
+        """All objects at a path, as raw JSON with all fields."""
         return self._pager(path, {}, lambda body, _: decode_raw_page(body, f"GET {path}")).answer()
 
     def _pager(self, path: str, selectors: Mapping[str, str], decode: Decode[Item]) -> ListPager[Item]:
@@ -224,7 +224,7 @@ class Api:
         return ListPager(f"GET {path}", selectors, begin, self.retrying, decode)
 
     def watch(self, path: str, kind: type[T], resource_version: str, **selectors: str) -> "Watch[T]":
-        """What happens to the objects at a path after a version. GoneError when that is too long ago."""
+        """Watch the objects at a path from a resource version on. GoneError when that version is too old."""
         query = {
             **selectors,
             "watch": "1",
@@ -243,7 +243,7 @@ class Api:
                 with closing(answer):
                     raise refusal(where, "WATCH", path, answer, read_all(answer, where, self._longest_answer))
         log.debug("%s from version %s", where, query["resourceVersion"])
-        # The server has answered in time; from here on it speaks only when something happens.
+        # The server has answered in time. From now on it sends something only when there is a change.
         answer.request.extensions["timeout"]["read"] = LONGEST_QUIET_WATCH
         return Watch(answer, kind, where)
 
@@ -252,19 +252,19 @@ class Api:
         return decode_object(self.get_whole(path), kind, f"GET {path}")
 
     def get_whole(self, path: str) -> bytes:
-        """One object as the API server has it, with all its fields."""
+        """One object, as raw JSON with all fields."""
         return self.retrying()(self._send, "GET", path)
 
     def create(self, path: str, new: Object, answer: type[T]) -> T:
-        """POST an object; what the server answers.
+        """POST an object; returns the server's answer.
 
-        Tried once: what may have happened must be looked up before it is made again, and the caller knows
-        where to look.
+        Not retried: a write that may have happened must be looked up before it is made again, and only the
+        caller knows where to look.
         """
         return self.begin_create(path, new, answer).answer()
 
     def begin_create(self, path: str, new: Object, answer: type[T]) -> PendingResponse[T]:
-        """POST an object, and don't wait for the answer, which may be read later."""
+        """POST an object without waiting; the answer can be read later."""
         content = msgspec.json.encode(new)
         return PendingResponse(
             self._exchange("POST", path, None, content, JSON),
@@ -272,9 +272,9 @@ class Api:
         )
 
     def replace(self, path: str, new: Object, answer: type[T]) -> T:
-        """PUT an object in the place of the version that its metadata name; what the server answers.
+        """PUT an object in place of the version that its metadata names; returns the server's answer.
 
-        ConflictError when there is another version by now. Tried once, as `create` is.
+        ConflictError when there is another version by now. Not retried, as `create`.
         """
         body = self._send("PUT", path, content=msgspec.json.encode(new))
         return decode_object(body, answer, f"PUT {path}")
@@ -282,14 +282,14 @@ class Api:
     def patch(
         self, path: str, patch: Mapping[str, Any], answer: type[T], failed: ApiError | None = None
     ) -> T:
-        """Merge `patch` into an object; what came of it. failed: how a first try ended.
+        """Merge `patch` into an object; returns the new object. failed: the error of a first try.
 
-        Tried again whatever went wrong: so it must hold absolute values, which merge twice as once.
+        Retried after every error. So it must hold absolute values: to merge them twice does no harm.
         """
         return self._repeated(lambda: self.begin_patch(path, patch, answer).answer(), failed)
 
     def begin_patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> PendingResponse[T]:
-        """Merge `patch` into an object, and don't wait for the answer; `patch` goes on from an ApiError."""
+        """Merge `patch` into an object without waiting. After an ApiError, call `patch` with it."""
         content = msgspec.json.encode(patch)
         return PendingResponse(
             self._exchange("PATCH", path, None, content, STRATEGIC),
@@ -297,20 +297,20 @@ class Api:
         )
 
     def delete(self, path: str, uid: str, failed: ApiError | None = None) -> None:
-        """Delete the object that has this uid, gracefully; ConflictError if another has its name now.
+        """Delete the object that has this uid, gracefully. ConflictError if another object has its name now.
 
-        failed: how a first try ended.
+        failed: the error of a first try.
         """
         self._repeated(lambda: self.begin_delete(path, uid).answer(), failed)
 
     def begin_delete(self, path: str, uid: str) -> PendingResponse[bytes]:
-        """Delete an object, and don't wait for the answer; `delete` goes on from an ApiError."""
+        """Delete an object without waiting. After an ApiError, call `delete` with it."""
         options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
         content = msgspec.json.encode(options)
         return PendingResponse(self._exchange("DELETE", path, None, content, JSON), bytes)
 
     def _repeated(self, make: Callable[[], Item], failed: ApiError | None) -> Item:
-        """Make a request until it succeeds, as `retrying` says. failed: how a first try ended."""
+        """Make a request until it succeeds, as `retrying` says. failed: the error of a first try."""
         for attempt in self.retrying():
             with attempt:
                 if failed:
@@ -328,7 +328,7 @@ class Api:
         content: bytes | None = None,
         kind: str = JSON,
     ) -> bytes:
-        """One request, once; the body of a good answer."""
+        """Send a request once; returns the body of a 2xx answer."""
         return PendingResponse(self._exchange(method, path, params, content, kind), bytes).answer()
 
     def _exchange(
@@ -339,12 +339,12 @@ class Api:
         content: bytes | None,
         kind: str,
     ) -> Generator[SentRequest, None, bytes]:
-        """Send a request, once, and stop there; then wait for the body of a good answer."""
+        """Send a request once, and yield; then wait for the body of a 2xx answer."""
         with self._attempt(f"{method} {path}", method) as attempt:
             sent = self._dispatch(method, path, params, content, kind)
             try:
                 yield sent
-            except GeneratorExit:  # nobody wants the answer any more
+            except GeneratorExit:  # the answer isn't needed any more
                 sent.close()
                 raise
             with closing(sent.receive()) as answer:
@@ -366,15 +366,15 @@ class Api:
         content: bytes | None = None,
         kind: str = JSON,
     ) -> SentRequest:
-        """Send a request, and don't wait for the answer."""
+        """Send a request without waiting for the answer."""
         extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
         if method != "GET":
-            # To connect may take seconds, and a process may be stopped at any time and go on much later: so
-            # that is asked once more when nothing is left to do but to send.
+            # To connect may take seconds, and a process may be suspended at any time and continue much later.
+            # So `may_write` is called once more, immediately before the request is sent.
             check = extensions["before_sending"] = partial(self.check_may_write, f"{method} {path}")
             check()
-        # What httpx finds out of itself, if it isn't told, is what takes it most of a request's time: where a
-        # URL has its parts, and which headers are missing.
+        # httpx would spend most of a request's time on parsing the URL and on finding missing headers. So it
+        # gets both complete.
         query = f"?{urlencode(params)}" if params else ""
         extensions["target"] = f"{self._prefix}{quote(path)}{query}".encode()
         headers = [*self._headers]
@@ -388,7 +388,7 @@ class Api:
             raise UnreachableError(self._nobody_there(error)) from error
 
     def check_may_write(self, what: str) -> None:
-        """NotLeadingError, which names what isn't sent, unless poller may write."""
+        """NotLeadingError, which names the write, if poller may not write."""
         if not self._may_write():
             raise NotLeadingError(f"{what} is not sent: another may be leading by now")
 
@@ -408,11 +408,11 @@ class Api:
 
 
 class Watch(Generic[T]):
-    """An open watch: iterate over it for its lines, as they come; `read` tells what happened.
+    """An open watch. Iterate over it for its lines as they come; `read` decodes a line.
 
-    That ends when the server ends it. LostAnswerError when the connection breaks, or nothing was heard for
-    too long: in both cases a watch from the last version seen goes on where it was. GoneError, or another
-    StatusError, when the server says that it can't; AnswerError when what comes is no event.
+    The iteration ends when the server ends the watch. LostAnswerError when the connection breaks, or when
+    nothing came for too long: then watch again from the last version seen. GoneError, or another
+    StatusError, when the server can't go on. AnswerError when a line isn't an event.
     """
 
     def __init__(self, answer: httpx.Response, kind: type[T], where: str) -> None:
@@ -433,19 +433,19 @@ class Watch(Generic[T]):
             raise to_api_error(error, self._where, LONGEST_QUIET_WATCH) from error
 
     def close(self) -> None:
-        """Hang up; whoever reads the events is told that the connection broke."""
-        with suppress(OSError):  # it has ended by itself
+        """Close the connection; a thread that reads the events gets LostAnswerError."""
+        with suppress(OSError):  # it is closed already
             self._answer.extensions["socket"].shutdown(socket.SHUT_RDWR)
 
     def read(self, line: bytes) -> WatchEvent[T]:
-        """What a line says."""
+        """Decode a line."""
         return decode_event(line, self._kind, self._where)
 
 
 def _retry_after_or_backoff(state: RetryCallState) -> float:
     error = state.outcome and state.outcome.exception()
     asked = error.retry_after if isinstance(error, ApiError) else None
-    # A jitter as long as the first wait spreads out schedulers that failed at the same moment.
+    # A jitter as long as the first wait keeps schedulers that failed together from retrying together.
     return _backoff(state) if asked is None else asked
 
 

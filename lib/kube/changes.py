@@ -1,4 +1,4 @@
-"""What happened to an object: the form in which the rest of poller hears of the cluster."""
+"""A change of an object: the form in which the rest of poller gets news of the cluster."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -22,9 +22,9 @@ Changed_co = TypeVar("Changed_co", bound=Pod | Node | Service | StorageObject, c
 
 @dataclass(frozen=True)
 class Change(Generic[Changed_co]):
-    """What happened to an object, such as a pod; `before` is the object as it was, unless it was added.
+    """A change of an object, such as a pod. before: the object as it was; None if it was added.
 
-    A pod that gets a node is deleted from those that wait, and added to those that have one.
+    A pod that gets a node makes two changes: the unassigned pod is deleted, the assigned pod is added.
     """
 
     kind: Kind
@@ -38,5 +38,5 @@ AnyChange = Change[Pod] | Change[Node] | AnyStorageChange
 
 
 def unassigned_pod(change: AnyChange) -> Pod | None:
-    """The pod that a change is of, if it waits for a node."""
+    """The pod that a change is about, if that pod has no node."""
     return change.object if isinstance(change.object, Pod) and not change.object.spec.node_name else None

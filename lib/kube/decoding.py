@@ -1,4 +1,4 @@
-"""Reads what the API server answers: objects, lists of them, lines of a watch; each error names its place."""
+"""Decodes answers of the API server: objects, lists, and lines of a watch. Each error names its place."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,9 +15,9 @@ Item = TypeVar("Item")
 
 @dataclass
 class Listing(Generic[Item]):
-    """All objects of a list, and a line for each that could not be read, by its name.
+    """All objects of a list. malformed: by name, a line for each object that can't be decoded.
 
-    resource_version: of the cluster's last write before the list was made.
+    resource_version: that of the cluster's last write before the list was made.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -27,9 +27,9 @@ class Listing(Generic[Item]):
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[Item]):
-    """What happened to an object: "ADDED", "MODIFIED" or "DELETED"; or a "BOOKMARK", which is of no object.
+    """What happened to an object: "ADDED", "MODIFIED" or "DELETED". A "BOOKMARK" is about no object.
 
-    name: of the object, as people know it. object: as it is now, or was last; None if that can't be read, and
+    name: the object's, as messages have it. object: as it is now, or was last; None if it can't be decoded:
     then `malformed` says why.
     """
 
@@ -46,7 +46,7 @@ class _ListMeta(Object):
 
 
 class Page(Object, Generic[Item]):
-    """A list as it is answered: all of it, or a part and where to go on."""
+    """A page of a list: all of the list, or a part and the token for the next page."""
 
     kind: str
     metadata: _ListMeta
@@ -58,7 +58,7 @@ class _PageHead(Object):
 
 
 class _Names(Object):
-    """What an object is known by: it can be named even if the rest of its metadata can't be read."""
+    """An object's names: they can be read even if the rest of its metadata can't."""
 
     name: str = ""
     namespace: str = ""
@@ -86,7 +86,7 @@ def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
 
 
 def decode_object(body: bytes, kind: type[T], where: str) -> T:
-    """One object; AnswerError when it isn't one, a StatusError when it tells of a failure."""
+    """Decode one object. AnswerError when it isn't one, a StatusError when it is a Status of a failure."""
     try:
         found = cast(T, _decoder(kind).decode(body))
     except UNREADABLE as error:
@@ -97,10 +97,10 @@ def decode_object(body: bytes, kind: type[T], where: str) -> T:
 
 
 def decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str]) -> Page[T]:
-    """A page of a list; objects that can't be read are left out of it and named in `malformed`."""
+    """Decode a page of a list. Objects that can't be decoded are left out and named in `malformed`."""
     try:
         page: Page[T] = _decoder(Page[kind]).decode(body)  # type: ignore[valid-type]
-    except UNREADABLE:  # once more, object by object, to keep the others
+    except UNREADABLE:  # decode object by object, to keep the good ones
         page = _decode_singly(body, kind, where, malformed)
     if page.kind != f"{kind.__name__}List":
         raise AnswerError(f"{where}: expected a {kind.__name__}List, got {page.kind!r}")
@@ -108,7 +108,7 @@ def decode_page(body: bytes, kind: type[T], where: str, malformed: dict[str, str
 
 
 def continue_of(body: bytes) -> str:
-    """Where a list goes on after a page; "" where it ends, or where the page can't be read."""
+    """The continue token of a page; "" if the list ends there, or if the page can't be decoded."""
     try:
         head: _PageHead = _decoder(_PageHead).decode(body)
     except UNREADABLE:
@@ -117,7 +117,7 @@ def continue_of(body: bytes) -> str:
 
 
 def decode_raw_page(body: bytes, where: str) -> Page[msgspec.Raw]:
-    """A page of a list whose objects are left as they are."""
+    """Decode a page of a list; its objects stay raw JSON."""
     try:
         page: Page[msgspec.Raw] = _decoder(Page[msgspec.Raw]).decode(body)
     except UNREADABLE as error:
@@ -137,7 +137,7 @@ def _decode_singly(body: bytes, kind: type[T], where: str, malformed: dict[str, 
 
 
 def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
-    """What a line of a watch says."""
+    """Decode a line of a watch."""
     try:
         event = _decoder(_WatchLine).decode(line)
         if event.type == "ERROR":
@@ -157,7 +157,7 @@ def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
 
 
 def _names_of(raw: msgspec.Raw) -> ObjectMeta:
-    """An object's metadata, as far as it is known by it. One of UNREADABLE if not even that can be read."""
+    """An object's names. One of UNREADABLE if not even these can be decoded."""
     named: _Named = _decoder(_Named).decode(raw)
     return named.metadata.as_metadata()
 

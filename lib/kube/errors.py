@@ -1,4 +1,4 @@
-"""What can go wrong with a request, in words for a person: what happened, where, and what to do."""
+"""What can go wrong with a request. Each error's text says what happened, where, and what to do."""
 
 import re
 
@@ -8,7 +8,7 @@ import msgspec
 from lib.kube.objects import UNREADABLE, Status, decode_hook
 
 LONGEST_WAIT = 60.0
-"""Seconds that a server's Retry-After is honoured for at the most."""
+"""Of a server's Retry-After, at most so many seconds are waited."""
 
 
 class ApiError(Exception):
@@ -18,26 +18,26 @@ class ApiError(Exception):
     """Whether the same request may succeed a moment later."""
 
     unsettled = False
-    """Whether a write may have happened all the same: it must be looked up before it is made again."""
+    """Whether a write may have happened in spite of the error: look it up before it is made again."""
 
     retry_after: float | None = None
-    """Seconds that the server asks to be left alone for."""
+    """The server's Retry-After, in seconds."""
 
 
 def as_api_error(error: Exception) -> ApiError:
-    """The error itself; or, of a write that failed in an unforeseen way, an ApiError that says so."""
+    """The error itself if it is an ApiError; else an ApiError that names the unexpected error of a write."""
     return error if isinstance(error, ApiError) else ApiError(f"{type(error).__name__}: {error}")
 
 
 class InvalidNameError(ApiError):
-    """No object can have this name, and no request is made for it."""
+    """No object can have this name, so no request is sent."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"{name[:80]!r} is not a valid object name")
 
 
 class TooLargeError(ApiError):
-    """An answer, or a line of a watch, is larger than anything that the API server should send."""
+    """An answer, or a line of a watch, is too large to come from an API server."""
 
     unsettled = True
 
@@ -49,28 +49,28 @@ class UnreachableError(ApiError):
 
 
 class NotLeadingError(ApiError):
-    """A write was not sent: poller may not write, as another may be leading by now."""
+    """A write was not sent: this poller may not be the leader any more."""
 
 
 class LostAnswerError(ApiError):
-    """A request was sent, and its answer never came, or not in time."""
+    """A request was sent, but no answer came in time."""
 
     transient = True
     unsettled = True
 
 
 class AnswerError(ApiError):
-    """Something answered, but not as the Kubernetes API does: HTML, half an answer, another shape."""
+    """The answer isn't one of the Kubernetes API: HTML, half an answer, or other fields."""
 
     unsettled = True
 
 
 class StatusError(ApiError):
-    """The API server, or the proxy before it, refused; the text holds its own words."""
+    """The API server, or the proxy before it, refused. The text quotes it."""
 
 
 class ForbiddenError(StatusError):
-    """403: whoever kubectl proxy speaks for may not do that."""
+    """403: the user of kubectl proxy has no right to do that."""
 
 
 class NotFoundError(StatusError):
@@ -78,11 +78,11 @@ class NotFoundError(StatusError):
 
 
 class ConflictError(StatusError):
-    """409: the object is not, or no longer, in the state that the request takes for granted."""
+    """409: the object isn't in the state that the request expects, such as its resource version."""
 
 
 class GoneError(StatusError):
-    """410: the list that is being paged through, or the version to watch from, has expired."""
+    """410: the continue token of a list, or the resource version of a watch, has expired."""
 
 
 class OverloadedError(StatusError):
@@ -108,7 +108,7 @@ _ERRORS: dict[int, type[StatusError]] = {
 
 
 def refusal(where: str, method: str, path: str, answer: httpx.Response, body: bytes) -> ApiError:
-    """The error that an answer other than 2xx stands for."""
+    """The error for an answer other than 2xx."""
     code = answer.status_code
     try:
         status = msgspec.json.decode(body, type=Status, dec_hook=decode_hook)
@@ -124,7 +124,7 @@ def refusal(where: str, method: str, path: str, answer: httpx.Response, body: by
     words = f"{code} {status.message}" if status else said
     if not status and code >= 500:
         words += "; the proxy may not reach its API server"
-    if code == 403 and "is being terminated" not in words:  # a namespace that ends is no matter of rights
+    if code == 403 and "is being terminated" not in words:  # this 403 isn't about rights
         words += f"; the rule that is missing: {missing_rule(method, path)}"
     error = error_of(code)(f"{where}: {words}")
     if re.fullmatch("[0-9]+", after := answer.headers.get("Retry-After", "")):
@@ -133,12 +133,12 @@ def refusal(where: str, method: str, path: str, answer: httpx.Response, body: by
 
 
 def error_of(code: int) -> type[StatusError]:
-    """The error that a status code stands for."""
+    """The error for a status code."""
     return _ERRORS.get(code, ServerError if code >= 500 else StatusError)
 
 
 def beginning(body: bytes) -> str:
-    """How an answer begins: enough to recognise it by."""
+    """The beginning of an answer, for an error's text."""
     return " ".join(body[:200].decode(errors="replace").split())[:60]
 
 
@@ -149,7 +149,7 @@ _PATH = re.compile(
 
 
 def missing_rule(method: str, path: str) -> str:
-    """The RBAC rule that a request needs, as a Role or ClusterRole has it; WATCH is a method, too."""
+    """The RBAC rule that a request needs, as in a Role or ClusterRole. method: an HTTP method, or WATCH."""
     match = _PATH.fullmatch(path)
     if not match:
         return f'{{nonResourceURLs: ["{path}"], verbs: ["{method.lower()}"]}}'

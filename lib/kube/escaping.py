@@ -1,4 +1,4 @@
-"""Text from elsewhere, made fit for people: no control character of it reaches a terminal or a log."""
+"""Escapes text from elsewhere: its control characters never reach a terminal or a log."""
 
 import re
 
@@ -9,10 +9,10 @@ _UNSAFE = re.compile(
 
 
 def escaped(text: str, keep: str = "") -> str:
-    """The text in one line, with an escape such as `\\x1b` for each character that isn't for reading.
+    """The text in one line, with an escape such as `\\x1b` for each character that can't be printed.
 
-    keep: characters that are left as they are. What the API server, an extender or a policy says is written
-    by others: line breaks could forge lines of a log, and escape codes could tell a terminal what to do.
+    keep: characters that are left unchanged. Texts of the API server, an extender or a policy may hold
+    anything: line breaks could forge log lines, and escape codes could control a terminal.
     """
     return _UNSAFE.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
 

@@ -1,4 +1,4 @@
-"""Requests and their answers: sent, waited for, and what went wrong on the way."""
+"""Requests in flight: sent, not answered yet, or failed."""
 
 import select
 import time
@@ -15,30 +15,30 @@ About = TypeVar("About")
 Read = TypeVar("Read")
 
 TIMEOUT = httpx.Timeout(10, connect=3)
-"""Seconds for each step of a request; the API server itself gives up on most after 60."""
+"""Seconds for each step of a request. The API server's own limit for most is 60."""
 
 LONGEST_ANSWER = 60.0
-"""Seconds for the whole of an answer."""
+"""Seconds until an answer must be complete."""
 
 MAX_BODY = 256 << 20
-"""Bytes of an answer, unpacked: a page of a list has a thousand objects, each of 1.5 MiB at the most."""
+"""The most bytes of an uncompressed answer. A page has 1,000 objects of at most 1.5 MiB."""
 
 
 class RequestObserver:
-    """Is told of requests, by several threads. This one makes nothing of it."""
+    """Callbacks for requests, called by several threads. Those here do nothing."""
 
     def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
-        """A request was answered after so many seconds; without a code, it wasn't."""
+        """A request ended after so many seconds. code: the HTTP status; None if no answer came."""
 
     def retried(self) -> None:
-        """A request is made once more."""
+        """A request is retried."""
 
 
 class Attempt:
-    """A block in which a request is made, to a host, and of which `request_observer` is told.
+    """A block that makes one request to a host. It reports the request to `request_observer`.
 
-    What goes wrong on the way of an answer is raised as the ApiError it is, which names where that was.
-    within: seconds that an answer may take. code: with which the request was answered.
+    Errors of the connection become an ApiError that names the host. within: the seconds that an answer may
+    take. code: the HTTP status of the answer.
     """
 
     def __init__(
@@ -55,14 +55,14 @@ class Attempt:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, (NotLeadingError, GeneratorExit)):  # not sent; or nobody wants the answer
+        if not isinstance(error, (NotLeadingError, GeneratorExit)):  # not sent, or the answer isn't needed
             self._observer.answered(self._method, self._host, self.code, time.monotonic() - self._began)
         if isinstance(error, httpx.HTTPError):
             raise to_api_error(error, self.where, self._within) from error
 
 
 def to_api_error(error: httpx.HTTPError, where: str, within: float) -> ApiError:
-    """What went wrong on the way of an answer, which should have come within so many seconds."""
+    """The ApiError for an error of the connection. within: the seconds that the answer might take."""
     if isinstance(error, httpx.TimeoutException):
         return LostAnswerError(f"{where}: no answer within {within:.0f} s")
     if isinstance(error, httpx.DecodingError):
@@ -71,7 +71,7 @@ def to_api_error(error: httpx.HTTPError, where: str, within: float) -> ApiError:
 
 
 class PendingResponse(Generic[Read]):
-    """A request that was sent. Its answer can be read once, and may come before it is asked for."""
+    """The response to come of a request that was sent. It can be read once."""
 
     def __init__(
         self, exchange: Generator[SentRequest, None, bytes], decode: Callable[[bytes], Read]
@@ -81,16 +81,16 @@ class PendingResponse(Generic[Read]):
         self._sent = next(exchange)
 
     def fileno(self) -> int:
-        """What to look at for whether there is an answer."""
+        """The file descriptor to wait at: it can be read when the answer begins."""
         return self._sent.fileno()
 
     @property
     def due(self) -> float:
-        """When an answer will be taken for lost, in `time.monotonic`'s seconds."""
+        """When the answer counts as lost, in `time.monotonic`'s seconds."""
         return self._sent.due
 
     def answer(self) -> Read:
-        """Wait for the answer; what it says."""
+        """Wait for the answer, and return it."""
         try:
             next(self._exchange)
         except StopIteration as end:
@@ -98,7 +98,7 @@ class PendingResponse(Generic[Read]):
         raise AssertionError("an exchange ends with the answer")
 
     def then(self, use: Callable[[Read], None]) -> "PendingResponse[Read]":
-        """The same request; `use` is told what its answer says."""
+        """The same response, passed through `use`."""
         decode = self._decode
 
         def used(body: bytes) -> Read:
@@ -111,9 +111,9 @@ class PendingResponse(Generic[Read]):
 
 
 class InFlight(Generic[About]):
-    """Requests that were sent and wait for their answers, so many at the most.
+    """Requests that were sent and wait for their answers; limits how many.
 
-    ended: is told of each what it was about, and what went wrong with it, if anything did.
+    ended: called once for each request with its context, and the error or None.
     """
 
     def __init__(self, most: int, ended: Callable[[About, ApiError | None], None]) -> None:
@@ -128,7 +128,7 @@ class InFlight(Generic[About]):
 
     @property
     def is_full(self) -> bool:
-        """Whether no more may be sent now."""
+        """Whether the limit is reached."""
         return len(self) >= self._most
 
     def make_room(self) -> None:
@@ -137,7 +137,7 @@ class InFlight(Generic[About]):
             self.poll()
 
     def send(self, begin: Callable[[], PendingResponse[Any]], about: About) -> None:
-        """Send a request; to be asked for when there is room."""
+        """Send a request; only when there is room."""
         try:
             pending = begin()
         except ApiError as error:
@@ -148,14 +148,14 @@ class InFlight(Generic[About]):
         self._readable.register(number, select.POLLIN)
 
     def poll(self, until: float = inf) -> None:
-        """Read the answers that have come; wait for one if there is none, or for one to be overdue.
+        """Read the answers that have come. If there is none, wait until one comes or is overdue.
 
-        until: in `time.monotonic`'s seconds, to wait no longer.
+        until: when to stop waiting, in `time.monotonic`'s seconds.
         """
         first = next(iter(self._by_number.values()), None)
         if not first:
             return
-        until = min(until, first[0].due)  # as all have as long: who was sent first is due first
+        until = min(until, first[0].due)  # all have the same time limit: the first sent is due first
         numbers = [number for number, _ in self._readable.poll(max(0.0, until - time.monotonic()) * 1000)]
         if not numbers:
             now = time.monotonic()
@@ -177,10 +177,10 @@ class InFlight(Generic[About]):
 
 
 def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:
-    """The body, if it comes in time: a server that sends a byte now and then would else keep us for ever.
+    """The body, if it comes in time: a server could send one byte now and then, for ever.
 
-    within: seconds. LostAnswerError when the body isn't complete in time, TooLargeError when it is larger
-    than any should be.
+    within: in seconds. LostAnswerError when the body isn't complete in time, TooLargeError when it has more
+    than MAX_BODY bytes.
     """
     until = time.monotonic() + within
     chunks, size = [], 0
@@ -195,11 +195,11 @@ def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER)
 
 
 def body_of(answer: httpx.Response) -> Iterator[bytes]:
-    """The body as it comes, piece by piece, unpacked."""
-    # httpx's way through its decoders takes a fifth of a small request's time, and those aren't packed.
+    """The body as it comes, piece by piece, uncompressed."""
+    # httpx's decoders would take a fifth of a small request's time, and small answers aren't compressed.
     packed = [value for name, value in answer.headers.raw if name.lower() == b"content-encoding"]
     if not packed:
         return iter(cast(httpx.SyncByteStream, answer.stream))
-    if packed != [b"gzip"]:  # a few bytes that are packed several times could fill the memory at once
+    if packed != [b"gzip"]:  # compressed several times, a few bytes could fill the memory
         raise httpx.DecodingError(f"expected gzip, got {b', '.join(packed)!r}")
     return answer.iter_bytes()

@@ -1,4 +1,4 @@
-"""What the cluster looks like, as changes that are known when they happen.
+"""Watches the cluster: changes are known as soon as they happen.
 
 Counterpart: k8s.io/client-go, tools/cache/shared_informer.go
 """
@@ -26,17 +26,17 @@ from lib.kube.watched_storage import WatchedStorage
 log = logging.getLogger(__name__)
 
 LONGEST_DOZE = 0.5
-"""Seconds to wait at a stretch: a signal that comes when the wait is about to begin, as another thread runs,
-is handled when it ends."""
+"""The longest single wait, in seconds: a signal that comes just before the wait begins is handled only when
+it ends."""
 
 WATCH_PAUSE = 5.0
-"""Seconds until services that can't be watched are tried again: the right may be granted at any time."""
+"""Seconds until a failed watch of services is tried again: the right may be granted meanwhile."""
 
 
 class WatchingListers(Listers):
-    """Listers whose services are watched, from the first time that they are asked for.
+    """Listers that watch services, from the first call on.
 
-    lines: the queue of the informer, which gives the watch's lines to their reflector.
+    lines: the informer's queue of watch lines.
     """
 
     def __init__(self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
@@ -48,7 +48,7 @@ class WatchingListers(Listers):
         self._why_listed = ""
 
     def services(self, namespaces: Iterable[str]) -> dict[str, Listing[Service] | ApiError]:
-        """The services of some namespaces as they were seen last; listed, where they can't be watched."""
+        """The services of some namespaces, as the watch saw them last; listed if they can't be watched."""
         wanted = set(namespaces)
         if not wanted:
             return {}
@@ -58,7 +58,7 @@ class WatchingListers(Listers):
                     each.resume(each.list)
         except UnreachableError:
             raise
-        except ApiError as error:  # to watch all of them; to list some may work
+        except ApiError as error:  # all can't be watched, but to list some may work
             each.retry_in(WATCH_PAUSE)
             if str(error) != self._why_listed:
                 self._why_listed = str(error)
@@ -79,11 +79,11 @@ class WatchingListers(Listers):
 
 
 class Informer(ClusterSource):
-    """Lists nodes and pods once, and then watches them: each change is known when it happens."""
+    """Lists nodes and pods once, then watches them."""
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
-        self._delta = Delta()  # what has changed, and the next poll is to tell
+        self._delta = Delta()  # for the next poll to return
         self._lines: SimpleQueue[WatchLine] = SimpleQueue()
         self.listers = WatchingListers(api, namespaces, self._lines)
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
@@ -91,22 +91,22 @@ class Informer(ClusterSource):
         self._storage = WatchedStorage(api, namespaces, self._lines)
 
     def _pod_reflector(self, path: str) -> Reflector[Pod]:
-        # The store that a pod enters comes before the one that it leaves, as when polling.
+        # The store that a pod joins comes before the one that it leaves, as when polling.
         by_node = [(Store[Pod](keeps_unreadable=True), _has_node), (Store[Pod](), self._is_ours)]
-        # Pods that have finished use nothing any more, whoever placed them.
+        # Pods that have finished use no resources, whichever scheduler placed them.
         unfinished = "status.phase!=Succeeded,status.phase!=Failed"
         return Reflector(self._api, path, Pod, by_node, self._lines, fieldSelector=unfinished)
 
     @property
     def _all(self) -> "list[Reflector[Any]]":
-        """Those whose changes a poll tells."""
+        """The reflectors whose changes a poll returns."""
         return [self._nodes, *self._pods, *self._storage.reflectors]
 
     def poll(self) -> Delta:
-        """What has changed since the last poll; no request is made, unless a watch is to be opened.
+        """The changes since the last poll. A request is made only to open a watch.
 
-        A delta is complete when the pods were listed: from events alone it can't be told that there are no
-        more to come of what was done before. ApiError when a watch can't be opened.
+        A delta is complete only when the pods were listed: after events alone, earlier ones may still follow.
+        ApiError when a watch can't be opened.
         """
         while not self._lines.empty():
             self._take(*self._lines.get())
@@ -127,7 +127,7 @@ class Informer(ClusterSource):
         return delta
 
     def wait(self, seconds: float) -> None:
-        """Return at the first change, or when a watch is to be opened, or after so many seconds."""
+        """Return at the first change, when a watch must be opened, or after so many seconds."""
         until = time.monotonic() + seconds
         while not self._delta.changes:
             pauses = [each.pause for each in self._all if each.pause is not None]
@@ -138,7 +138,7 @@ class Informer(ClusterSource):
                 self._take(*self._lines.get(timeout=min(left, LONGEST_DOZE)))
 
     def _go_on(self, reflectors: Iterable[Reflector[Any]]) -> None:
-        """Open those that are to be opened. ApiError when one can't be."""
+        """Open the watches that are due. ApiError when one can't be opened."""
         for each in reflectors:
             if trouble := each.trouble:
                 each.trouble = None
@@ -157,7 +157,7 @@ class Informer(ClusterSource):
             self._delta.changes += changes
 
     def _list(self, reflector: Reflector[Any]) -> None:
-        """List again: pods of all our namespaces together, as only then the delta is complete."""
+        """List again: the pods of all served namespaces together, as only then the delta is complete."""
         together = self._pods if reflector in self._pods else [reflector]
         for each in together:
             changes = each.list()

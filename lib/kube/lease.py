@@ -1,8 +1,8 @@
-"""Leader election: of several pollers the one that holds a Lease writes, and the others stand by.
+"""Leader election: of several pollers only the one that holds the Lease writes; the others stand by.
 
-Whoever finds the Lease free takes it, and renews it for as long as it lives; one that hasn't been renewed
-for the whole of its duration is free. The API server lets only one of two succeed that try at a time. No
-machine's clock is compared with another's: each measures for itself how long it has seen no renewal.
+A poller that finds the Lease free takes it, and renews it as long as it runs. A Lease is free if nobody has
+renewed it for its whole duration. If two try at the same time, the API server lets only one succeed. Clocks
+of two machines are never compared: each poller measures for itself how long it has seen no renewal.
 
 Source: client-go/tools/leaderelection/leaderelection.go
 """
@@ -27,23 +27,23 @@ from lib.kube.objects import Lease, LeaseSpec, is_object_name
 log = logging.getLogger(__name__)
 
 JITTER = 1.2
-"""Those that stand by wait for the retry period, and for up to so many times as long on top."""
+"""Pollers that stand by wait for the retry period, and a random part of so many more on top."""
 
 CLOCK_CHECK = 1.0
-"""Seconds to wait at a stretch: a wait doesn't count the time for which the machine was suspended."""
+"""The longest single wait, in seconds: a wait doesn't count the time while the machine is suspended."""
 
 AT_ONCE = 0.001
-"""Seconds; 0 would be never."""
+"""In seconds, the shortest time for `end_in`: 0 would mean never."""
 
 LAST_REQUEST = 1.0
-"""Seconds that a request may go on for that was under way when poller was told to end."""
+"""When poller is stopped, a request in flight may take so many more seconds."""
 
 
 @dataclass(frozen=True)
 class LeaderElection:
-    """How the leader is elected, in kube-scheduler's terms; durations are in seconds.
+    """The settings of leader election, in kube-scheduler's terms. Durations are in seconds.
 
-    ValueError when the leader might not have stopped by the time that another takes over.
+    ValueError when the durations would let two pollers lead at the same time.
     """
 
     lease_duration: float = 15.0
@@ -72,25 +72,25 @@ class LeaderElection:
 
 
 def steady_clock() -> float:
-    """Seconds that only grow, and count the time for which the machine was suspended."""
-    # Where there is no CLOCK_BOOTTIME, on macOS, CLOCK_MONOTONIC counts that time.
+    """A clock in seconds that only grows; it also runs while the machine is suspended."""
+    # macOS has no CLOCK_BOOTTIME; its CLOCK_MONOTONIC counts that time, too.
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def end_in(seconds: float) -> None:
-    """Have the kernel end this process after so many seconds, unless it is told otherwise before; 0: never.
+    """Let the kernel end this process after so many seconds. Each call replaces the last one; 0 cancels it.
 
-    By SIGALRM, of which a process hears before anything else when it goes on after it was stopped.
+    It uses SIGALRM: a process that continues after a stop gets this signal before it does anything else.
     """
     signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 class Candidate:
-    """One that takes part in an election: it leads from acquiring the lease until it loses that, for good.
+    """Takes part in an election. It leads from acquiring the lease until it loses the lease, and never again.
 
-    api: one of its own, whose requests end in time. on_lost: is called once, by any thread, when the lease is
-    lost. clock: steady_clock, or a test's. last_resort: end_in, or a test's: a thread that has just asked
-    whether it may write may be stopped before it sends, and go on when another leads.
+    api: a separate one, with short time limits. on_lost: called once, by any thread, when the lease is lost.
+    clock: steady_clock, or a test's. last_resort: end_in, or a test's: a thread may be suspended between its
+    check that it may write and the write itself, and continue when another poller leads.
     """
 
     def __init__(
@@ -114,12 +114,12 @@ class Candidate:
         self._trying = threading.Thread(target=self._keep_trying, name="lease", daemon=True)
         self._lost = False
         self._until: float | None = None  # when the renew deadline passes; None before we lead
-        self._held: Lease | None = None  # as we wrote it last; None if that isn't certain
+        self._held: Lease | None = None  # as we wrote it last; None if we don't know
         self._seen: LeaseSpec | None = None
         self._seen_since = 0.0
         self._trouble = ""
 
-    # --- what the rest of poller asks -------------------------------------------------------------------
+    # --- for the rest of poller --------------------------------------------------------------------------
 
     def leads(self) -> bool:
         """Whether poller may write: the renew deadline, from the start of the last renewal, hasn't passed."""
@@ -132,7 +132,7 @@ class Candidate:
         return False
 
     def start(self) -> None:
-        """Try to acquire the lease, and then renew it, in a thread of its own: a tick may take longer."""
+        """Try to acquire the lease, then renew it, in a separate thread: a tick may take too long."""
         if os.getpid() == 1:
             log.warning(
                 "poller is process 1, which the kernel doesn't end when the lease expires:"
@@ -141,13 +141,13 @@ class Candidate:
         self._trying.start()
 
     def stop(self) -> None:
-        """Leave off. From now on the lease can't be lost any more; it may run out."""
+        """Stop renewing. From now on `on_lost` isn't called; the lease may expire."""
         with self._lock:
             self._ended.set()
             self._last_resort(0)
 
     def release(self) -> None:
-        """After `stop`, and once nothing is being written: give the lease back, if we hold it."""
+        """Release the lease if we hold it. Call it after `stop`, when no write is in flight."""
         if not self.leads():
             return
         self._trying.join(LAST_REQUEST)
@@ -177,7 +177,7 @@ class Candidate:
                 log.debug("another poller was faster: %s", error)
             except ApiError as error:
                 self._tell(error)
-            except Exception:  # whatever it is, one that gives up would stand by for ever
+            except Exception:  # whatever it is: if this thread ended, poller would stand by for ever
                 log.exception("the lease %s", self._election)
             period = self._election.retry_period
             self._ended.wait(period if self._until else period * (1 + random() * JITTER))
@@ -185,11 +185,11 @@ class Candidate:
     def try_once(self) -> None:
         """Renew the lease if we hold it, or take it if it is free. ApiError when that can't be done."""
         if self._until is not None and not self.leads():
-            return None  # it is too late: we may have been suspended
+            return None  # too late: we may have been suspended
         if held := self._held:
             try:
                 return self._take(held)
-            except ApiError as error:  # it may be done all the same, or someone else may have written
+            except ApiError as error:  # it may have been written in spite of that, or by someone else
                 log.debug("%s; looking", error)
         asked = self._clock()
         try:
@@ -207,7 +207,7 @@ class Candidate:
         return None
 
     def _see(self, spec: LeaseSpec) -> None:
-        """Note when we saw that the lease has changed; and tell of another leader."""
+        """Note when we saw the lease change, and log a new leader."""
         before, self._seen = self._seen, spec
         if spec != before:
             self._seen_since = self._clock()
@@ -216,7 +216,7 @@ class Candidate:
             log.info("%s leads (lease %s)", holder, self._election)
 
     def _take(self, lease: Lease | None) -> None:
-        """Write our name into the lease as it was seen, or, if there is none, into a new one."""
+        """Write our name into the lease that was seen, or create one."""
         self._held = None
         began, now = self._clock(), _micro_time()
         acquired, changes = now, 0
@@ -236,7 +236,7 @@ class Candidate:
         self._taken(held, until=began + self._election.renew_deadline)
 
     def _taken(self, held: Lease, until: float) -> None:
-        """We hold the lease, and may write until then."""
+        """Note that we hold the lease, and until when we may write."""
         leads_already = self._until is not None
         if (leads_already and not self.leads()) or self._clock() >= until:
             return  # the answer came too late
@@ -244,7 +244,7 @@ class Candidate:
             if self._ended.is_set():
                 return
             after_that = (self._election.lease_duration - self._election.renew_deadline) / 2
-            # Before anybody is told that we may write; and if that time has passed, at once.
+            # Set this before anyone sees that we may write. If the time has passed, the process ends at once.
             self._last_resort(max(until + after_that - self._clock(), AT_ONCE))
             self._held, self._until = held, until
         if not leads_already:
@@ -252,7 +252,7 @@ class Candidate:
             threading.Thread(target=self._watch_deadline, name="renew deadline", daemon=True).start()
 
     def _watch_deadline(self) -> None:
-        """Notice that the deadline has passed, though a request for the lease may hang at that time."""
+        """Notice the renew deadline in a separate thread: a request for the lease may hang then."""
         while self.leads() and not self._ended.is_set():
             self._ended.wait(min(max(0.0, (self._until or 0.0) - self._clock()), CLOCK_CHECK))
 

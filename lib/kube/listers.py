@@ -1,4 +1,4 @@
-"""Looks up what pods need besides nodes and pods: namespaces, services, budgets, controllers, PodGroups."""
+"""Looks up what decisions need besides nodes and pods: namespaces, services, budgets, controllers and such."""
 
 import logging
 import time
@@ -30,14 +30,14 @@ CONTROLLERS: Mapping[
     ("apps/v1", "StatefulSet"): ("/apis/apps/v1", "statefulsets", StatefulSet),
     ("v1", "ReplicationController"): ("/api/v1", "replicationcontrollers", ReplicationController),
 }
-"""The controllers whose pods are spread by default, by apiVersion and kind: where they are, and what."""
+"""The controllers whose pods are spread by default, by apiVersion and kind: path, resource, and class."""
 
 MAX_SELECTORS = 10_000
-"""Selectors of controllers that are kept. The one that was looked up first is the first to be dropped."""
+"""At most so many controllers' selectors are kept. The oldest is dropped first."""
 
 
 MAX_FAILED = 10_000
-"""Failed lookups that are remembered."""
+"""At most so many failed lookups are remembered."""
 
 MAX_SECONDS = 5.0
 """After so many seconds, no further lookup of a kind is begun in a tick."""
@@ -47,16 +47,16 @@ Found = TypeVar("Found")
 
 
 class PutOffError(ApiError):
-    """Something isn't looked up now: there was no time left for it."""
+    """A lookup is put off to the next tick: there was no time left for it."""
 
 
 class Listers:
-    """Looks up what pods need. An answer is as new as the question, but for the selectors of controllers.
+    """Looks up what decisions need. Answers are always up to date; only controllers' selectors are kept.
 
-    What can't be looked up raises an ApiError, or is one among the answers: it concerns those pods that need
-    it, and the others go on. Only UnreachableError is always raised: then nothing can be looked up.
+    A failed lookup raises an ApiError, or the ApiError is one of the answers: only the pods that need it have
+    to wait. UnreachableError is always raised: then nothing can be looked up.
 
-    namespaces: those that are served; all, if none are named. Rights in these are enough.
+    namespaces: those that are served; empty for all. Rights in these are enough.
     """
 
     def __init__(self, api: Api, namespaces: Sequence[str] = ()) -> None:
@@ -64,10 +64,10 @@ class Listers:
         self._namespaces = namespaces
         self._forbidden: set[str] = set()  # paths that may not be read
         self._selectors: dict[ControllerRef, LabelSelector | None] = {}
-        self._failed: dict[Hashable, None] = {}  # what could not be looked up the last time
+        self._failed: dict[Hashable, None] = {}  # what failed the last time
 
     def budgets(self) -> Listing[PodDisruptionBudget]:
-        """The disruption budgets of the pods that may have to leave."""
+        """The disruption budgets of the pods that may be evicted."""
         paths = paths_of("poddisruptionbudgets", self._namespaces, "/apis/policy/v1")
         return self._api.list_each(paths, PodDisruptionBudget)
 
@@ -92,17 +92,16 @@ class Listers:
             return None
 
     def _do_without(self, path: str, error: ForbiddenError, without: str) -> None:
-        """Go on without what may not be read, and say so once; the error, if all namespaces are served."""
+        """Go on without what may not be read; log that once. Raise the error if all namespaces are served."""
         if not self._namespaces:
             raise error
         self._forbidden.add(path)
         log.warning("%s: %s", without, error)
 
     def services(self, namespaces: Iterable[str]) -> dict[str, Listing[Service] | ApiError]:
-        """The services of some namespaces, as the API server has them in memory, up to date or nearly so.
+        """The services of some namespaces, from the API server's cache: up to date, or nearly so.
 
-        To be sure that they are up to date, a server waits for up to 0.1 s where the last service was
-        written long ago.
+        A read that must be up to date can take 0.1 s longer, if the last service was written long ago.
         """
         return self._each(namespaces, self._services)
 
@@ -110,9 +109,9 @@ class Listers:
         return self._api.list(path_of("services", namespace), Service, resourceVersion="0")
 
     def min_members(self, groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int | ApiError | None]:
-        """How many pods PodGroups need, each known by its namespace and name.
+        """How many pods each PodGroup needs (`minMember`), by namespace and name.
 
-        None if there is no such group, or its CRD isn't installed.
+        None if there is no such PodGroup, or its CRD isn't installed.
         """
         return self._each(groups, self._min_member)
 
@@ -126,12 +125,12 @@ class Listers:
     def selectors_of(
         self, controllers: Iterable[ControllerRef]
     ) -> dict[ControllerRef, LabelSelector | ApiError | None]:
-        """What controllers select their pods by, None for nothing; asked for once, as it can't be changed."""
+        """The selectors of controllers; None where there is none. Looked up once: they can't be changed."""
         forbidden: dict[tuple[str, ...], ForbiddenError] = {}
 
         def look_up(controller: ControllerRef) -> LabelSelector | None:
             of_its_kind = controller[:3]
-            if error := forbidden.get(of_its_kind):  # there may be thousands more: one refusal is enough
+            if error := forbidden.get(of_its_kind):  # there may be thousands: one refusal is enough
                 raise error
             try:
                 return self._selector_of(controller)
@@ -161,9 +160,9 @@ class Listers:
         return found.spec.selector
 
     def _each(self, keys: Iterable[Key], look_up: Callable[[Key], Found]) -> dict[Key, Found | ApiError]:
-        """What each lookup finds, or how it failed.
+        """The result of each lookup, or its error.
 
-        As time is short, what failed the last time comes last: it may fail slowly, and hold up others.
+        Lookups that failed the last time come last: they may fail slowly, and time is limited.
         """
         answers: dict[Key, Found | ApiError] = {}
         until = time.monotonic() + MAX_SECONDS

@@ -1,8 +1,8 @@
-"""What is read from the API server and written to it: only the fields that are used.
+"""The API's objects: only the fields that are used.
 
-Fields carry the API's names in snake case (`nodeName` is `node_name`); what isn't listed here is skipped
-unread. A value of the wrong type, or a quantity that is none, fails with msgspec.ValidationError, whose
-text names the path.
+Fields have the API's names in snake case (`nodeName` is `node_name`). Fields that aren't listed here are
+skipped. A value of the wrong type, or an invalid quantity, raises msgspec.ValidationError, whose text names
+the path.
 """
 
 import re
@@ -15,14 +15,14 @@ from lib.kube.quantity import Quantity
 
 
 class Object(msgspec.Struct, rename="camel", omit_defaults=True, gc=False):
-    """Base of all API structures. Those with a `tag` have it as their `kind`, and are no other kind.
+    """Base of all API structures. If it has a `tag`, `kind` must be that.
 
-    They hold each other as a tree, never in a circle: the garbage collector needn't look at them.
+    They form a tree, without reference cycles: so the garbage collector needn't track them.
     """
 
 
 class Value(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, gc=False):
-    """Base of parts that are compared and used as keys, and never changed."""
+    """Base of immutable parts: they can be compared and used as keys."""
 
 
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -33,7 +33,7 @@ Time = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
 class OwnerReference(Object):
-    """What an object belongs to; `controller` marks the one that made it."""
+    """An owner of an object. `controller` marks the one that manages it."""
 
     kind: str = ""
     name: str = ""
@@ -43,7 +43,7 @@ class OwnerReference(Object):
 
 
 class ControllerRef(NamedTuple):
-    """Names the controller of a pod. As the pod's author writes it, the pod's own namespace is part of it."""
+    """Names a pod's controller. The pod's author writes it, so it holds the pod's own namespace."""
 
     namespace: str
     api_version: str
@@ -79,7 +79,7 @@ class Requirement(Value, frozen=True):
 
 
 class LabelSelector(Object):
-    """metav1.LabelSelector: all of it must hold; an empty one holds for everything."""
+    """metav1.LabelSelector: all of it must match; an empty one matches everything."""
 
     match_labels: dict[str, str] = {}
     match_expressions: tuple[Requirement, ...] = ()
@@ -95,7 +95,7 @@ class ResourceRequirements(Object):
 
 
 class ContainerPort(Object):
-    """A port; one with a `host_port` takes that on its node, on all addresses unless `host_ip` names one."""
+    """A port. A `host_port` is taken on the node, on all addresses unless `host_ip` names one."""
 
     host_port: int = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
@@ -103,7 +103,7 @@ class ContainerPort(Object):
 
 
 class ContainerRestartRule(Object):
-    """What is done when a container exits, such as "Restart" or "RestartAllContainers"."""
+    """The action when a container exits, such as "Restart" or "RestartAllContainers"."""
 
     action: str = ""
 
@@ -126,42 +126,42 @@ class ImageVolumeSource(Object):
 
 
 class PersistentVolumeClaimVolumeSource(Object):
-    """Names a claim of the pod's namespace."""
+    """Names a claim in the pod's namespace."""
 
     claim_name: str = ""
 
 
 class EphemeralVolumeSource(Object):
-    """A claim of the pod's own: `<pod>-<volume>`, made and deleted with the pod."""
+    """The pod's own claim, `<pod>-<volume>`: it is created and deleted with the pod."""
 
 
 class GCEPersistentDiskVolumeSource(Object):
-    """A disk of Google's cloud."""
+    """A Google Compute Engine disk."""
 
     pd_name: str = ""
     read_only: bool = False
 
 
 class AWSElasticBlockStoreVolumeSource(Object):
-    """A disk of Amazon's cloud."""
+    """An Amazon EBS disk."""
 
     volume_id: str = msgspec.field(default="", name="volumeID")
 
 
 class AzureDiskVolumeSource(Object):
-    """A disk of Microsoft's cloud."""
+    """A Microsoft Azure disk."""
 
     disk_uri: str = msgspec.field(default="", name="diskURI")
 
 
 class CinderVolumeSource(Object):
-    """A disk of OpenStack's."""
+    """An OpenStack Cinder disk."""
 
     volume_id: str = msgspec.field(default="", name="volumeID")
 
 
 class InTreeSources(Object):
-    """The kinds of disks that Kubernetes once attached itself, and now leaves to CSI drivers."""
+    """In-tree disks: Kubernetes once attached them itself, and now leaves them to CSI drivers."""
 
     gce_persistent_disk: GCEPersistentDiskVolumeSource | None = None
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
@@ -177,7 +177,7 @@ class ISCSIVolumeSource(Object):
 
 
 class RBDVolumeSource(Object):
-    """An image of a Ceph cluster, which is known by its monitors."""
+    """A Ceph RBD image; the monitors tell one Ceph cluster from another."""
 
     monitors: list[str] = []
     pool: str = ""
@@ -186,13 +186,13 @@ class RBDVolumeSource(Object):
 
 
 class CSIVolumeSource(Object):
-    """A volume that a CSI driver makes for this pod alone."""
+    """A CSI ephemeral volume: the driver makes it for this pod alone."""
 
     driver: str = ""
 
 
 class Volume(InTreeSources):
-    """A volume, as far as the place of a pod depends on it."""
+    """A volume: only the sources that scheduling depends on."""
 
     name: str = ""
     image: ImageVolumeSource | None = None
@@ -204,7 +204,7 @@ class Volume(InTreeSources):
 
 
 class Toleration(Value, frozen=True):
-    """Of a taint; an empty key with `Exists` tolerates every taint, an empty effect every effect."""
+    """A toleration. An empty key with `Exists` tolerates every taint, an empty effect every effect."""
 
     key: str = ""
     operator: str = "Equal"
@@ -226,23 +226,23 @@ class NodeSelector(Value, frozen=True):
 
 
 class PreferredSchedulingTerm(Value, frozen=True):
-    """A node that matches is worth `weight` (1 to 100) more."""
+    """A node that matches scores `weight` (1 to 100) more."""
 
     weight: int
     preference: NodeSelectorTerm
 
 
 class NodeAffinity(Object):
-    """Which nodes a pod requires, and which it likes."""
+    """Which nodes a pod requires, and which it prefers."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
     preferred_during_scheduling_ignored_during_execution: list[PreferredSchedulingTerm] = []
 
 
 class PodAffinityTerm(Object):
-    """Pods to be near to, or far from: those in the same domain of `topology_key` that the selector matches.
+    """Pods to be near to, or far from: the selector matches the pods, `topology_key` says what is near.
 
-    Without namespaces and namespace selector those of the pod's own namespace are meant.
+    Without namespaces and namespace selector, only pods of the pod's own namespace match.
     """
 
     topology_key: str
@@ -254,7 +254,7 @@ class PodAffinityTerm(Object):
 
 
 class WeightedPodAffinityTerm(Object):
-    """A term that is worth `weight` (1 to 100)."""
+    """A preferred term, with its weight (1 to 100)."""
 
     weight: int
     pod_affinity_term: PodAffinityTerm
@@ -295,7 +295,7 @@ class SchedulingGate(Object):
 
 
 class PodResourceClaim(Object):
-    """Names a claim to devices (dynamic resource allocation)."""
+    """Names a resource claim (dynamic resource allocation)."""
 
     name: str = ""
 
@@ -333,7 +333,7 @@ class PodCondition(Object):
 
 
 class ContainerStatus(Object):
-    """What a container has been given, while it is being resized: `resources` in effect, and as allotted."""
+    """A container's resources while it is resized: `resources` in effect, and those allocated."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -341,7 +341,7 @@ class ContainerStatus(Object):
 
 
 class PodStatus(Object):
-    """How a pod fares."""
+    """A pod's status."""
 
     phase: str = ""
     nominated_node_name: str = ""
@@ -354,14 +354,14 @@ class PodStatus(Object):
 
 
 class Pod(Object, tag_field="kind", tag=True, eq=False):
-    """core/v1 Pod. Two are equal only if they are the same one, so what is worked out of one can be kept."""
+    """core/v1 Pod. Compared by identity, so that results for a pod can be kept in a dict."""
 
     metadata: ObjectMeta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
     def __str__(self) -> str:
-        """`namespace/name`, as every message calls a pod."""
+        """`namespace/name`, as in all messages."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
@@ -369,7 +369,7 @@ class Pod(Object, tag_field="kind", tag=True, eq=False):
 
 
 class Taint(Object):
-    """Keeps pods off a node that don't tolerate it."""
+    """Keeps pods that don't tolerate it off a node."""
 
     key: str
     value: str = ""
@@ -377,7 +377,7 @@ class Taint(Object):
 
 
 class NodeSpec(Object):
-    """What was wished of a node."""
+    """A node's spec."""
 
     unschedulable: bool = False
     taints: list[Taint] = []
@@ -391,7 +391,7 @@ class ContainerImage(Object):
 
 
 class NodeStatus(Object):
-    """What a node has."""
+    """A node's status."""
 
     allocatable: dict[str, Quantity] = {}
     images: list[ContainerImage] = []
@@ -399,14 +399,14 @@ class NodeStatus(Object):
 
 
 class Node(Object, tag_field="kind", tag=True, eq=False):
-    """core/v1 Node. Two are equal only if they are the same one."""
+    """core/v1 Node. Compared by identity."""
 
     metadata: ObjectMeta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-# --- what pods belong to --------------------------------------------------------------------------------
+# --- services, budgets, controllers-----------------------------------------------------------------------
 
 
 class Namespace(Object, tag_field="kind", tag=True):
@@ -416,7 +416,7 @@ class Namespace(Object, tag_field="kind", tag=True):
 
 
 class ServiceSpec(Object):
-    """Which pods a service stands for; none when it has no selector."""
+    """Which pods a service selects; none without a selector."""
 
     selector: dict[str, str] = {}
 
@@ -435,7 +435,7 @@ class PodDisruptionBudgetSpec(Object):
 
 
 class PodDisruptionBudgetStatus(Object):
-    """How many of them may go, and which are going."""
+    """How many pods may be disrupted, and which are being disrupted."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, Time] = {}
@@ -450,7 +450,7 @@ class PodDisruptionBudget(Object, tag_field="kind", tag=True):
 
 
 class ControllerSpec(Object):
-    """Which pods a controller looks after."""
+    """Which pods a controller manages."""
 
     selector: LabelSelector | None = None
 
@@ -470,14 +470,14 @@ class StatefulSet(Object, tag_field="kind", tag=True):
 
 
 class ReplicationController(Object, tag_field="kind", tag=True):
-    """core/v1 ReplicationController; it selects as a service does."""
+    """core/v1 ReplicationController; it selects pods by labels, as a service."""
 
     spec: ServiceSpec
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 class PodGroupSpec(Object):
-    """How many pods of a group must be placed together."""
+    """How many pods of a group must be scheduled together."""
 
     min_member: int = 1
 
@@ -503,14 +503,14 @@ class ObjectReference(Object):
 
 
 class Binding(Object, tag_field="kind", tag=True):
-    """core/v1 Binding: this pod runs on that node."""
+    """core/v1 Binding: assigns a pod to a node."""
 
     metadata: ObjectMeta
     target: ObjectReference
 
 
 class EventSource(Object):
-    """Who says it."""
+    """The component that reports an event."""
 
     component: str = ""
 
@@ -530,7 +530,7 @@ class Event(Object, tag_field="kind", tag=True):
 
 
 class LeaseSpec(Value, frozen=True):
-    """Who holds a lease; times are MicroTimes, always with six digits after the seconds."""
+    """The holder of a lease. Times are MicroTimes: always six digits after the seconds."""
 
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
@@ -540,17 +540,17 @@ class LeaseSpec(Value, frozen=True):
 
 
 class Lease(Object, tag_field="kind", tag=True):
-    """coordination.k8s.io/v1 Lease; its metadata are kept whole, to be put back as they were."""
+    """coordination.k8s.io/v1 Lease. All of its metadata is kept, for the update."""
 
     metadata: dict[str, Any]
     spec: LeaseSpec = LeaseSpec()
 
 
-# --- what the API server says of a request --------------------------------------------------------------
+# --- errors, and decoding ------------------------------------------------------------------------------
 
 
 class Status(Object, tag_field="kind", tag=True):
-    """metav1.Status: how a request went, in the API server's words."""
+    """metav1.Status: the API server's report about a request."""
 
     status: str
     reason: str = ""
@@ -559,16 +559,16 @@ class Status(Object, tag_field="kind", tag=True):
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What is raised when JSON can't be read as objects."""
+"""The exceptions when JSON can't be decoded as objects."""
 
 
 def decode_hook(kind: type, raw: Any) -> Any:
-    """Read what msgspec doesn't know of itself: quantities, which the API also takes as bare numbers."""
+    """Decode types that msgspec doesn't know: quantities, which may also be plain numbers."""
     if kind is Quantity:
         return Quantity.parse(str(raw))
     raise NotImplementedError(kind)
 
 
 def is_object_name(text: str) -> bool:
-    """Whether an object can have this name, as most can (apimachinery's validation, NameIsDNSSubdomain)."""
+    """Whether a name is valid for most kinds of objects (apimachinery's validation, NameIsDNSSubdomain)."""
     return len(text) <= 253 and bool(re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text))

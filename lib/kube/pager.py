@@ -1,4 +1,4 @@
-"""Reads lists page by page: the next page is asked for before one is decoded, and several lists at once.
+"""Reads lists page by page, several lists at once. The next page is requested before one is decoded.
 
 Counterpart: k8s.io/client-go, tools/pager/pager.go
 """
@@ -18,29 +18,29 @@ from lib.kube.in_flight import PendingResponse
 Item = TypeVar("Item")
 
 PAGE = 1000
-"""Objects asked for at a time: neither side holds a whole cluster at once."""
+"""Objects in a page: neither side holds a whole cluster in memory."""
 
 MAX_PAGES = 1000
-"""Pages of a list: more objects than any cluster has."""
+"""The most pages of a list: more objects than any cluster has."""
 
 MAX_BEGINNINGS = 3
-"""How often a list is begun, when the server forgets the earlier pages before the later ones are read."""
+"""How often a list is begun at most: its continue token can expire before the last page is read."""
 
 LISTS_AT_ONCE = 4
-"""Lists that are read at once: the API server has others to serve, too."""
+"""Lists that are read at once: the API server has other clients, too."""
 
 Begin = Callable[[Mapping[str, str]], PendingResponse[bytes]]
-"""Asks for a page, by the parameters of the query."""
+"""Requests a page, by the query's parameters."""
 
 Decode = Callable[[bytes, dict[str, str]], Page[Item]]
-"""Reads a page, and notes down what of it can't be read."""
+"""Decodes a page, and notes objects that can't be decoded."""
 
 
 class ListPager(Generic[Item]):
     """A list that is read page by page.
 
-    where: names it in errors. retrying: the policy by which a page is asked for again. failed: why it can't
-    be read, where `read_at_once` found that out.
+    where: names the list in errors. retrying: the retry policy for a page. failed: the error, if
+    `read_at_once` couldn't read the list.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class ListPager(Generic[Item]):
         self._listing: Listing[Item] = Listing()
 
     def answer(self) -> Listing[Item]:
-        """All objects of the list; those pages are waited for that haven't been read yet."""
+        """All objects of the list. Waits for the pages that haven't been read yet."""
         while not (self.is_complete or self.failed):
             self.read_page()
         if self.failed:
@@ -71,14 +71,14 @@ class ListPager(Generic[Item]):
         return self._listing
 
     def ask(self) -> None:
-        """Ask for the next page, and don't wait for it. What goes wrong is seen when the page is read."""
+        """Request the next page without waiting. Errors are raised when the page is read."""
         try:
             self.pending = self._begin(self._query())
         except ApiError:
             self.pending = None
 
     def read_page(self) -> None:
-        """Read the next page, and ask for the one after it before this one is decoded."""
+        """Read the next page, and request the one after it before this one is decoded."""
         self._pages += 1
         if self._pages > MAX_PAGES:
             raise AnswerError(f"{self._where}: the list never ends: after {MAX_PAGES} pages there are more")
@@ -100,7 +100,7 @@ class ListPager(Generic[Item]):
                     f"{self._where}: the list never ends: each page has the same continue token"
                 )
             self._token = token
-            self._limit = min(PAGE, self._limit * 10)  # one page of large objects makes the others no smaller
+            self._limit = min(PAGE, self._limit * 10)  # one page of large objects was an exception
             self.ask()
         page = self._decode(body, self._listing.malformed)
         self._listing.items += page.items or []
@@ -117,13 +117,13 @@ class ListPager(Generic[Item]):
         return {**query, "continue": self._token} if self._token else query
 
     def _body(self) -> bytes:
-        """The next page as it came; one that wasn't asked for yet, or that was lost, is asked for."""
+        """The next page, not decoded. Requests it if that wasn't done, or if the answer was lost."""
         pending, self.pending = self.pending, None
         return (pending or self._begin(self._query())).answer()
 
 
 def read_at_once(pagers: Iterable[ListPager[Any]]) -> None:
-    """Read several lists at once, until all are complete or one fails; `answer` tells what came of each."""
+    """Read several lists at once, until all are complete or one fails. Then call `answer` of each."""
     to_begin = deque(pagers)
     reading: list[ListPager[Any]] = []
     while to_begin or reading:
@@ -140,7 +140,7 @@ def read_at_once(pagers: Iterable[ListPager[Any]]) -> None:
 
 
 def together(pagers: Iterable[ListPager[Item]]) -> Listing[Item]:
-    """Several lists as one; its resource version is "" where theirs differ."""
+    """Several lists as one; its resource version is "" if theirs differ."""
     all_of_them: Listing[Item] = Listing()
     versions: set[str] = set()
     for pager in pagers:
@@ -154,7 +154,7 @@ def together(pagers: Iterable[ListPager[Item]]) -> Listing[Item]:
 
 
 def _with_answer(pagers: Sequence[ListPager[Any]]) -> Sequence[ListPager[Any]]:
-    """Those whose answer has begun to come, or is overdue; waits until there is one."""
+    """The lists whose answer has begun, or is overdue. Waits until there is one."""
     in_flight = {each.pending.fileno(): each for each in pagers if each.pending}
     if len(in_flight) < len(pagers):
         return [each for each in pagers if not each.pending]

@@ -1,7 +1,7 @@
-"""Where things are in the API: the paths of requests.
+"""The paths of API requests.
 
-A name that comes from the API is checked before it becomes part of a path: pods say whom they belong to in
-their own words, and `../../secrets/x` would lead elsewhere.
+A name from an object is checked before it becomes part of a path: the owner that a pod names may be any
+text, and `../../secrets/x` would lead elsewhere.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,30 +29,30 @@ STORAGE: Mapping[str, type[StorageObject]] = {
     f"{_STORAGE_API}/csistoragecapacities": CSIStorageCapacity,
     f"{_STORAGE_API}/volumeattachments": VolumeAttachment,
 }
-"""Where volumes and what else claims depend on are listed."""
+"""The paths of claims, volumes and what these depend on."""
 
 PODS, NODES, NAMESPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
 
 MAX_NAME = 253
-"""Characters of the longest name that an object can have: a DNS subdomain's."""
+"""The most characters of an object's name, which is a DNS subdomain."""
 
 
 def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> list[str]:
-    """Where a resource of some namespaces is listed; of all namespaces, if none are named."""
+    """The paths that list a resource in some namespaces; empty for all namespaces."""
     return [path_of(resource, name, api=api) for name in namespaces] or [f"{api}/{resource}"]
 
 
 def path_of(resource: str, namespace: str, name: str = "", *, api: str = "/api/v1") -> str:
-    """Where a namespace's objects of one resource are, or the one of this name.
+    """The path of a namespace's objects of one resource, or of the object with this name.
 
-    InvalidNameError for names that no object can have.
+    InvalidNameError for invalid names.
     """
     path = f"{api}/namespaces/{segment(namespace)}/{resource}"
     return f"{path}/{segment(name)}" if name else path
 
 
 def segment(name: str) -> str:
-    """The name, which may be one segment of a path; InvalidNameError if it may not.
+    """The name, if it can be one segment of a path; else InvalidNameError.
 
     Source: k8s.io/apimachinery, pkg/api/validation/path/name.go, IsValidPathSegmentName
     """
@@ -64,5 +64,5 @@ def segment(name: str) -> str:
 
 
 def field_value(text: str) -> str:
-    """A value as a field selector has it. Source: k8s.io/apimachinery, pkg/fields/selector.go, EscapeValue"""
+    """Escape a value for a field selector. Source: apimachinery, pkg/fields/selector.go, EscapeValue"""
     return text.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")

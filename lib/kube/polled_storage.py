@@ -1,4 +1,4 @@
-"""Claims, volumes and what they depend on, listed."""
+"""Lists claims, volumes and what they depend on."""
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,13 +18,13 @@ OTHER_CLAIMS_UNSEEN = "volumes of pods of other namespaces are not counted: %s"
 
 
 def unseen(errors: Iterable[ApiError]) -> str:
-    """What is said of pods that need volumes, when some of what is to be known of these can't be seen."""
+    """The message for pods with volumes, when something about volumes can't be listed."""
     said = "; ".join(map(str, errors))
     return f"volumes can't be read: {said}" if said else ""
 
 
 class PolledStorage:
-    """Lists all of it, and compares. unseen: why it can't be seen, if it can't."""
+    """Lists all of it, and compares. unseen: why it can't be listed; "" if it can."""
 
     def __init__(self, api: Api, namespaces: Sequence[str]) -> None:
         self.unseen = ""
@@ -34,7 +34,7 @@ class PolledStorage:
         self._stores = {path: Store[Any]() for path in [CLAIMS, *STORAGE]}
 
     def list(self) -> Mapping[str, Listing[Any]]:
-        """All of it, by path; nothing if a part can't be read. UnreachableError when nobody is there."""
+        """All of it, by path; empty if a part can't be read. UnreachableError when nothing answers."""
         found: dict[str, Listing[Any]] = {}
         errors: list[ApiError] = []
         for path, kind in [(CLAIMS, None), *STORAGE.items()]:
@@ -42,13 +42,13 @@ class PolledStorage:
                 found[path] = self._api.list(path, kind) if kind else self._claims()
             except UnreachableError:
                 raise
-            except ApiError as error:  # it concerns the pods with volumes: the others go on
+            except ApiError as error:  # only the pods with volumes have to wait
                 errors.append(error)
         self.unseen = unseen(errors)
         return {} if errors else found
 
     def _claims(self) -> Listing[PersistentVolumeClaim]:
-        """The claims: of all namespaces, if we may see them."""
+        """The claims: of all namespaces if we may list them, else of those that are served."""
         try:
             return self._api.list_each(self._claim_paths, PersistentVolumeClaim)
         except ForbiddenError as error:
@@ -59,6 +59,6 @@ class PolledStorage:
             return self._api.list_each(self._claim_paths, PersistentVolumeClaim)
 
     def changes(self, listings: Mapping[str, Listing[Any]]) -> Iterator[AnyStorageChange]:
-        """What is different."""
+        """The changes since the last call."""
         for path, listing in listings.items():
             yield from self._stores[path].replace(listing.items)

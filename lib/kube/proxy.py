@@ -1,4 +1,4 @@
-"""A `kubectl proxy` of one's own: on a private unix socket, or on loopback with a page for a browser."""
+"""Starts a `kubectl proxy`: on a private unix socket, or on loopback with a page for a browser."""
 
 import logging
 import re
@@ -15,11 +15,12 @@ from lib.kube.errors import ApiError
 log = logging.getLogger(__name__)
 
 START = 10.0
-"""Seconds that kubectl has to come up; it asks the API server nothing before it listens."""
+"""Seconds until kubectl must listen; it doesn't call the API server before."""
 
 
 WITH_US = 'exec 3<&0; { read -r _ <&3; kill $$; } & exec "$0" proxy "$@" </dev/null 3<&-'
-"""kubectl proxy, and beside it a reader of a pipe that ends when we do, however we end, and then ends it."""
+"""kubectl proxy, and beside it a reader of a pipe. The pipe closes however poller ends, and the reader then
+ends kubectl proxy."""
 
 
 SERVES = re.compile(r"Starting to serve on 127\.0\.0\.1:(\d+)")
@@ -31,11 +32,11 @@ class ProxyError(ApiError):
 
 
 class OwnProxy:
-    """A `kubectl proxy` that speaks for the current kubectl context; a context manager that ends it.
+    """A `kubectl proxy` for the current kubectl context. As a context manager it ends the proxy.
 
-    page: a folder that it serves to a browser under /ui/, beside the API; it then listens on a free port of
-    127.0.0.1, which every user of this machine can reach. Without a page it listens on a socket in a folder
-    that only this user can enter. ProxyError when there is no kubectl, or when it does not start.
+    page: a folder that it serves to a browser under /ui/, beside the API. It then listens on a free port of
+    127.0.0.1, which every user of this machine can reach. Without a page it listens on a unix socket in a
+    folder that only this user can enter. ProxyError when there is no kubectl, or when it doesn't start.
     """
 
     def __init__(self, page: Path | None = None) -> None:
@@ -45,7 +46,7 @@ class OwnProxy:
             raise ProxyError("--start-proxy needs kubectl, which is not on the PATH")
         self._kubectl = kubectl
         self._page = page
-        self._port = 0  # any that is free
+        self._port = 0  # any free port
 
     def __enter__(self) -> "OwnProxy":
         with ExitStack() as stack:
@@ -62,7 +63,7 @@ class OwnProxy:
 
     @property
     def address(self) -> str:
-        """Where it serves, as `Api` takes it."""
+        """Its address, as `Api` takes it."""
         return f"http://127.0.0.1:{self._port}" if self._page else f"unix://{self._socket}"
 
     def revive(self) -> None:
@@ -81,13 +82,13 @@ class OwnProxy:
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
-                start_new_session=True,  # Ctrl-C is for poller, which ends the proxy after its last write
+                start_new_session=True,  # Ctrl-C is for poller only: it ends the proxy after its last write
             )
 
     def _where(self) -> list[str]:
         if not self._page:
             return [f"--unix-socket={self._socket}"]
-        # Started again it keeps its port: a page that is open in a browser asks there.
+        # Keep the port: a page that is open in a browser uses it.
         return [f"--port={self._port}", "--address=127.0.0.1", f"--www={self._page}", "--www-prefix=/ui/"]
 
     def _serves(self) -> bool:

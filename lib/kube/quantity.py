@@ -17,27 +17,26 @@ _FORM = re.compile(
 
 
 class Quantity(int):
-    """An exact amount, counted in billionths of its unit: the finest step Kubernetes keeps."""
+    """An exact amount in billionths of its unit, the smallest step that Kubernetes keeps."""
 
     __slots__ = ()
 
     @classmethod
     def parse(cls, text: str) -> "Quantity":
-        """Read a quantity as the API writes it; ValueError when it is none.
+        """Parse a quantity as the API writes it; ValueError when it is invalid.
 
-        What is finer than a billionth is rounded away from zero, what is larger than 2**63-1 is cut
-        to that, both as Kubernetes does.
+        As in Kubernetes, the amount is rounded away from zero to billionths, and is 2**63-1 at most.
         """
         return cls(_nano(text))
 
     @property
     def milli(self) -> int:
-        """Thousandths, rounded up: what cpu is counted in (Quantity.MilliValue)."""
+        """In thousandths, rounded up: the unit of cpu (Quantity.MilliValue)."""
         return -(-self // 10**6)
 
     @property
     def value(self) -> int:
-        """Whole units, rounded up: what everything else is counted in (Quantity.Value)."""
+        """In whole units, rounded up: the unit of all other resources (Quantity.Value)."""
         return -(-self // _NANO)
 
 
@@ -50,7 +49,7 @@ def _nano(text: str) -> int:
     suffix = match["suffix"] or ""
     multiplier = _BINARY.get(suffix, 1)
     power = int(match["exponent"] or _DECIMAL.get(suffix, 0)) - len(match["part"]) + 9
-    # A power beyond 40 overflows and one beneath -400 vanishes whatever the digits: no need to compute it.
+    # Above 40 the result overflows and below -400 it is 0, whatever the digits: no need to compute it.
     power = max(min(power, 40), -400 - len(text))
     amount: int = digits * multiplier * 10 ** max(power, 0)
     amount = min(-(-amount // 10 ** max(-power, 0)), _LARGEST)

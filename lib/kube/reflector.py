@@ -20,18 +20,18 @@ from lib.kube.store import Store, key_of
 log = logging.getLogger(__name__)
 
 SHORTEST_WATCH = 0.3
-"""Seconds from one opening of a watch to the next: one that is cut off at once must not keep us busy."""
+"""The least seconds between two openings of a watch: it may end at once, again and again."""
 
 WatchLine = tuple["Reflector[Any]", Watch[Any], bytes | ApiError | None]
-"""A reflector, its watch, and a line of it; or why there are no more: None when the watch's time was up."""
+"""A reflector, its watch, and a line. At the watch's end, instead: an error, or None if its time was up."""
 
 
 class Reflector(Generic[Changed]):
-    """A resource that is listed once, and then watched by a thread that puts the watch's lines into a queue.
+    """Lists a resource once, then watches it: a thread puts the watch's lines into a queue.
 
-    stores: where its objects are kept, each with what tells which objects belong there. lines: the queue.
-    unreadable: a line for each object that can't be read, by name. trouble: why the server doesn't go on,
-    until someone was told.
+    stores: where its objects are kept, each with a predicate for the objects that belong there. lines: the
+    queue. unreadable: by name, a line for each object that can't be decoded. trouble: why the watch failed;
+    it is reset when it has been reported.
     """
 
     def __init__(
@@ -51,29 +51,29 @@ class Reflector(Generic[Changed]):
         self._kind: type[Changed] = kind
         self._lines = lines
         self._selectors = selectors
-        self._version = ""  # that was seen last; "" when a list must be made before going on
+        self._version = ""  # that was seen last; "" if a list must come first
         self._watch: Watch[Changed] | None = None
-        self._pager: ListPager[Changed] | None = None  # a list that was begun
+        self._pager: ListPager[Changed] | None = None  # of a list that was begun
         self._not_before = 0.0  # when the next watch may be opened
 
     @property
     def pause(self) -> float | None:
-        """The seconds until a watch is to be opened; None while one is open."""
+        """The seconds until a watch must be opened; None while one is open."""
         return None if self._watch else max(0.0, self._not_before - time.monotonic())
 
     def retry_in(self, seconds: float) -> None:
-        """Have the next watch opened so much later."""
+        """Open the next watch after so many seconds."""
         self._not_before = time.monotonic() + seconds
 
     def pager(self) -> ListPager[Changed] | None:
-        """The list that is to be made before going on, to be read at once with others; None if none is."""
+        """The list that must come before the next watch, to be read with others; None if there is none."""
         if self._watch or self._version or self.pause or self.trouble:
             return None
         self._pager = self._api.pager(self.path, self._kind, **self._selectors)
         return self._pager
 
     def list(self) -> Sequence[Change[Changed]]:
-        """List all objects, and watch no longer; what is different."""
+        """Stop watching, and list all objects; returns the changes."""
         self.close()
         pager, self._pager = self._pager, None
         listing = (pager or self._api.pager(self.path, self._kind, **self._selectors)).answer()
@@ -85,14 +85,14 @@ class Reflector(Generic[Changed]):
         return changes
 
     def close(self) -> None:
-        """Watch no longer; a list must be made before going on."""
+        """Stop watching. The next watch needs a list first."""
         if self._watch:
             self._watch.close()
         self._watch = None
         self._version = ""
 
     def resume(self, relist: Callable[[], object]) -> None:
-        """Watch from the version that was seen last. relist: called if a list must be made before."""
+        """Watch from the version that was seen last. relist: called if a list must come first."""
         if not self._version:
             relist()
         try:
@@ -102,12 +102,12 @@ class Reflector(Generic[Changed]):
             self._open()
 
     def forget(self) -> Iterator[Change[Changed]]:
-        """What is different when none of the objects is known any more."""
+        """Forget all objects; returns the changes."""
         for store, _ in self.stores:
             yield from store.replace(())
 
     def _open(self) -> None:
-        """Open the watch. GoneError when a list must be made before."""
+        """Open the watch. GoneError when a list must come first."""
         try:
             watch = self._api.watch(self.path, self._kind, self._version, **self._selectors)
         except GoneError:
@@ -119,9 +119,9 @@ class Reflector(Generic[Changed]):
         threading.Thread(target=self._listen, args=(watch,), name=name, daemon=True).start()
 
     def _listen(self, watch: Watch[Changed]) -> None:
-        """What the thread does; it touches nothing but the watch and the queue.
+        """The thread's function: it uses only the watch and the queue.
 
-        It leaves it to the main thread to read what the lines say: that may have more urgent things to do.
+        The main thread decodes the lines, when it has time for that.
         """
         end = None
         try:
@@ -133,8 +133,8 @@ class Reflector(Generic[Changed]):
             self._lines.put((self, watch, end))
 
     def handle_event(self, watch: Watch[Any], line: bytes | ApiError | None) -> Sequence[Change[Changed]]:
-        """What is different after a line."""
-        if watch is not self._watch:  # the last words of one that was closed
+        """Decode a line; returns the changes."""
+        if watch is not self._watch:  # a late line of a watch that was closed
             return []
         if not isinstance(line, bytes):
             self._end(line)
@@ -161,13 +161,13 @@ class Reflector(Generic[Changed]):
                 continue
             changes += store.update(key, now if now and belongs(now) else None)
         if event.malformed and event.type != "DELETED" and changes:
-            # What became of one that could be read until now, a complete list alone tells.
+            # If it could be decoded before, only a complete list can tell what has become of it.
             watch.close()
             self._end(GoneError(event.malformed))
         return changes
 
     def _end(self, why: ApiError | None) -> None:
-        """The watch is over; the next one goes on where it was, or, if that can't be, after a list."""
+        """The watch has ended. The next one continues from there or, if it can't, after a list."""
         log.debug("WATCH %s ended: %s", self.path, why or "its time was up")
         self._watch = None
         if why is None or isinstance(why, LostAnswerError):

@@ -1,4 +1,4 @@
-"""Label selectors, node selector terms, taints and tolerations: does this match that?"""
+"""Matches label selectors, node selector terms, taints and tolerations."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -28,7 +28,7 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def untolerated(
     taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: tuple[str, ...]
 ) -> Taint | None:
-    """The first taint with one of the effects that no toleration matches."""
+    """The first taint with one of these effects that no toleration matches; None if there is none."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(each, taint) for each in tolerations):
             return taint
@@ -41,7 +41,7 @@ def matches_node(selector: NodeSelector, node: Node) -> bool:
 
 
 def matches_term(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether a node satisfies all of a term; an empty one matches no node."""
+    """Whether a node matches all of a term; an empty term matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     fields = {"metadata.name": node.metadata.name}
@@ -51,7 +51,7 @@ def matches_term(term: NodeSelectorTerm, node: Node) -> bool:
 
 
 def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Whether a selector matches labels: an empty one every, a missing one none (LabelSelectorAsSelector)."""
+    """Whether a selector matches labels. An empty one matches all, None nothing (LabelSelectorAsSelector)."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
@@ -62,7 +62,7 @@ def selects(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
 def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
     """Whether labels satisfy one expression (apimachinery/pkg/labels/selector.go, Requirement.Matches).
 
-    `NotIn` holds too where the label is missing. An operator that doesn't exist matches nothing.
+    `NotIn` matches also if the label is missing. An unknown operator matches nothing.
     """
     operator = _OPERATORS.get(requirement.operator)
     return operator is not None and operator(labels.get(requirement.key), requirement.values)
@@ -76,7 +76,7 @@ def _compare(label: str | None, values: tuple[str, ...], than: Callable[[int, in
 
 
 def _integer(text: str) -> int | None:
-    """A number of 64 bits; what is none is neither greater nor less than another."""
+    """A 64-bit integer; None if it isn't one: then neither Gt nor Lt matches."""
     number = int(text) if re.fullmatch("[+-]?[0-9]{1,19}", text) else None
     return number if number is not None and -(2**63) <= number < 2**63 else None
 

@@ -1,4 +1,4 @@
-"""What the cluster looks like, as changes since the last time."""
+"""Reads the cluster, as changes since the last poll."""
 
 import logging
 import time
@@ -22,19 +22,19 @@ from lib.kube.store import Store
 log = logging.getLogger(__name__)
 
 UNCOUNTED = "what pods of other namespaces request is not counted"
-"""What is said when they can't be seen."""
+"""The message when these pods can't be listed."""
 
 MAIN_SCHEDULER = "default-scheduler"
-"""kube-scheduler's own name, which most pods have."""
+"""kube-scheduler's name, which most pods name."""
 
 
 @dataclass
 class Delta:
     """What one poll found.
 
-    changes: in the order in which they are to be applied. unreadable: a line for each object that can't be
-    read; the first `unplaceable` of them are pods that wait. complete: whether all was looked at, and not
-    only the pods that wait. storage_unseen: why volumes and such can't be seen, if they can't.
+    changes: apply them in this order. unreadable: a line for each object that can't be decoded; the first
+    `unplaceable` of them are unassigned pods. complete: whether everything was read, not only the unassigned
+    pods. storage_unseen: why volumes can't be listed; "" if they can.
     """
 
     changes: list[AnyChange] = field(default_factory=list)
@@ -45,10 +45,10 @@ class Delta:
 
 
 class ClusterSource(ABC):
-    """Tells what has changed among the unassigned pods of some schedulers, and among nodes and assigned pods.
+    """Polls for changes of nodes, assigned pods, and the unassigned pods of some schedulers.
 
-    listers: look up what else pods need. namespaces: those to serve pods of; all, if none are named. Rights
-    in these are enough, but for nodes.
+    listers: look up what else decisions need. namespaces: pods of these are served; empty for all. Besides
+    the right to read nodes, rights in these are enough.
     """
 
     listers: Listers
@@ -61,11 +61,11 @@ class ClusterSource(ABC):
 
     @abstractmethod
     def poll(self) -> Delta:
-        """What has changed since the last poll. ApiError when that can't be found out: nothing is lost."""
+        """The changes since the last poll. After an ApiError, the next poll returns them."""
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
-        """Return when it is worth polling again, after so many seconds at the latest."""
+        """Wait until it is worth polling again, at most so many seconds."""
 
     def _is_ours(self, pod: Pod) -> bool:
         """Whether a pod is to be placed by one of our schedulers."""
@@ -76,7 +76,7 @@ class ClusterSource(ABC):
         )
 
     def _do_without(self, path: str, error: ForbiddenError, without: str) -> None:
-        """Go on without what may not be read, and say so once; the error, if it can't be done without."""
+        """Go on without what may not be read, and log that once. Raises the error if it is indispensable."""
         if not self._namespaces or path in self._forbidden:
             raise error
         self._forbidden.add(path)
@@ -84,7 +84,7 @@ class ClusterSource(ABC):
 
 
 class PollingSource(ClusterSource):
-    """Asks for everything each time, and compares."""
+    """Lists everything at each poll, and compares."""
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
@@ -92,13 +92,13 @@ class PollingSource(ClusterSource):
         self._unassigned, self._nodes = Store[Pod](), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
         self._storage = PolledStorage(api, namespaces)
-        self._complete_at: str | None = None  # a resource version of which all lists were seen
+        self._complete_at: str | None = None  # the resource version at which all lists were read
 
     def poll(self) -> Delta:
         """What has changed since the last poll.
 
-        Costs one list while nothing waits, or while nothing at all has changed in the cluster: the resource
-        version of any list is that of the whole cluster's last write.
+        It makes one list only if no pod waits, or if nothing in the cluster has changed: any list's resource
+        version is that of the last write to the whole cluster.
         """
         unassigned = self._unassigned_pods()
         if not unassigned.items or unassigned.resource_version == self._complete_at:
@@ -111,22 +111,22 @@ class PollingSource(ClusterSource):
         nodes = pager.answer()
         assigned = self._together(assigned_pods)
         storage = self._storage.list() if any(map(needs_storage, unassigned.items)) else {}
-        # Only now that all lists are here: a change is told once, and may not be lost with a failed one.
+        # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
         listings: list[Listing[Any]] = [unassigned, nodes, assigned, *storage.values()]
         unreadable = [line for each in listings for line in each.malformed.values()]
         delta = Delta([], unreadable, len(unassigned.malformed), True, self._storage.unseen)
         delta.changes += self._nodes.replace(nodes.items)
-        # A pod that runs takes its room, whether it can be read any more or not.
+        # A running pod uses its node's resources even if it can't be decoded any more.
         delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
         delta.changes += self._storage.changes(storage)
         delta.changes += self._unassigned.replace(unassigned.items)
-        # Lists that are read at once may be of different moments: the next poll sees what came between.
+        # Lists that are read at once may differ in time: the next poll finds what came between.
         versions = {nodes.resource_version, assigned.resource_version}
         self._complete_at = nodes.resource_version if len(versions) == 1 and nodes.resource_version else None
         return delta
 
     def wait(self, seconds: float) -> None:
-        """Sleep: there is no way to know sooner."""
+        """Sleep: without a watch, nothing tells sooner."""
         time.sleep(seconds)
 
     def _unassigned_pods(self) -> Listing[Pod]:
@@ -134,21 +134,21 @@ class PollingSource(ClusterSource):
         names, selector = self._scheduler_names, "spec.nodeName="
         if len(names) == 1:
             selector += f",spec.schedulerName={names[0]}"
-        elif MAIN_SCHEDULER not in names:  # two names can't be asked for, but the crowd can be left out
+        elif MAIN_SCHEDULER not in names:  # it can't name two, but it can exclude this one
             selector += f",spec.schedulerName!={MAIN_SCHEDULER}"
         found = self._api.list_each(paths_of("pods", self._namespaces), Pod, fieldSelector=selector)
         found.items = [pod for pod in found.items if self._is_ours(pod)]
         return found
 
     def _assigned_pods(self) -> list[ListPager[Pod]]:
-        """The lists of pods that have a node: of all namespaces, if we may see them."""
-        # Pods that have finished use nothing any more, whoever placed them.
+        """The lists of assigned pods: of all namespaces if we may list them, else of the served ones."""
+        # Pods that have finished use no resources, whichever scheduler placed them.
         selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
         paths = paths_of("pods", self._namespaces) if PODS in self._forbidden else [PODS]
         return [self._api.pager(path, Pod, fieldSelector=selector) for path in paths]
 
     def _together(self, assigned_pods: list[ListPager[Pod]]) -> Listing[Pod]:
-        """What these lists say; those of our namespaces, if others may not be seen."""
+        """These lists in one; those of our namespaces if others may not be listed."""
         try:
             return together(assigned_pods)
         except ForbiddenError as error:

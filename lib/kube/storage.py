@@ -1,4 +1,4 @@
-"""Volumes, claims of volumes, and what these depend on: only the fields that are used.
+"""PersistentVolumes, claims, and what these depend on: only the fields that are used.
 
 Source: k8s.io/api/core/v1/types.go and k8s.io/api/storage/v1/types.go
 """
@@ -17,32 +17,32 @@ from lib.kube.objects import (
 from lib.kube.quantity import Quantity
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-"""An annotation of claims whose binding the volume controller has finished."""
+"""An annotation of claims: the volume controller has finished the binding."""
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-"""An annotation of volumes and claims that were not bound to each other by a person."""
+"""An annotation of volumes and claims: a controller bound them to each other, not a person."""
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """An annotation of claims: the node for which a volume is to be provisioned."""
 
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
-"""An annotation of volumes and claims that says what `storageClassName` does, and is stronger."""
+"""An annotation of volumes and claims with the meaning of `storageClassName`; it takes precedence."""
 
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
-"""An annotation of CSINodes: the in-tree plugins, separated by commas, that CSI drivers stand for there."""
+"""An annotation of CSINodes: the in-tree plugins, separated by commas, that CSI drivers replace there."""
 
 STORAGE = "storage"
-"""The resource that claims request and volumes have."""
+"""The resource that claims request and volumes provide."""
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-"""The provisioner of a StorageClass whose volumes people make."""
+"""The provisioner of a StorageClass whose volumes are created by people."""
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 """The `volumeBindingMode` of a StorageClass whose claims are bound when a pod needs them."""
 
 
 def needs_storage(pod: Pod) -> bool:
-    """Whether the place of a pod depends on claims, volumes and such."""
+    """Whether the scheduling of a pod depends on claims or volumes."""
     return any(
         volume.persistent_volume_claim
         or volume.ephemeral
@@ -61,7 +61,7 @@ class VolumeResourceRequirements(Object):
 
 
 class PersistentVolumeClaimSpec(Object):
-    """What a claim asks for; `volume_name` is the volume that it has got, or is to get."""
+    """What a claim requests. `volume_name`: the volume that it has, or will get."""
 
     access_modes: tuple[str, ...] = ()
     resources: VolumeResourceRequirements = msgspec.field(default_factory=VolumeResourceRequirements)
@@ -73,7 +73,7 @@ class PersistentVolumeClaimSpec(Object):
 
 
 class PersistentVolumeClaimStatus(Object):
-    """How a claim fares."""
+    """A claim's status."""
 
     phase: str = ""
 
@@ -96,17 +96,17 @@ class PersistentVolumeClaim(Object, tag_field="kind", tag=True, eq=False):
 
     @property
     def size(self) -> Quantity:
-        """What it requests, in billionths of a byte."""
+        """The requested size, in billionths of a byte."""
         return self.spec.resources.requests.get(STORAGE, Quantity(0))
 
     @property
     def is_bound(self) -> bool:
-        """Whether it has its volume, and the volume controller has finished."""
+        """Whether it is bound to a volume, and the volume controller has finished."""
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
 
 class ClaimReference(Object):
-    """The claim that a volume is bound to or kept for; without a uid it is kept for any of that name."""
+    """The claim that a volume is bound to or reserved for. Without a uid: any claim of that name."""
 
     namespace: str = ""
     name: str = ""
@@ -127,7 +127,7 @@ class CSIPersistentVolumeSource(Object):
 
 
 class PersistentVolumeSpec(InTreeSources):
-    """What a volume is."""
+    """A volume's spec."""
 
     capacity: dict[str, Quantity] = msgspec.field(default_factory=dict)
     access_modes: tuple[str, ...] = ()
@@ -140,7 +140,7 @@ class PersistentVolumeSpec(InTreeSources):
 
 
 class PersistentVolumeStatus(Object):
-    """How a volume fares."""
+    """A volume's status."""
 
     phase: str = ""
 
@@ -159,12 +159,12 @@ class PersistentVolume(Object, tag_field="kind", tag=True, eq=False):
 
     @property
     def size(self) -> Quantity:
-        """What it holds, in billionths of a byte."""
+        """The size, in billionths of a byte."""
         return self.spec.capacity.get(STORAGE, Quantity(0))
 
     @property
     def required_nodes(self) -> NodeSelector | None:
-        """The nodes from which it can be reached; None for all."""
+        """A selector of the nodes from which it can be reached; None for all."""
         return self.spec.node_affinity.required if self.spec.node_affinity else None
 
 
@@ -176,7 +176,7 @@ class TopologySelectorLabelRequirement(Value, frozen=True):
 
 
 class TopologySelectorTerm(Value, frozen=True):
-    """All of its expressions must hold; a term without any holds for no node."""
+    """All of its expressions must match; a term without any matches no node."""
 
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
@@ -191,7 +191,7 @@ class StorageClass(Object, tag_field="kind", tag=True, eq=False):
 
 
 class VolumeNodeResources(Object):
-    """How many volumes a driver can attach; without a count, any number."""
+    """How many volumes a driver can attach; None is any number."""
 
     count: int | None = None
 
@@ -210,14 +210,14 @@ class CSINodeSpec(Object):
 
 
 class CSINode(Object, tag_field="kind", tag=True, eq=False):
-    """storage.k8s.io/v1 CSINode; it is called as its node is."""
+    """storage.k8s.io/v1 CSINode; it has its node's name."""
 
     metadata: ObjectMeta
     spec: CSINodeSpec = msgspec.field(default_factory=CSINodeSpec)
 
 
 class CSIDriverSpec(Object):
-    """Whether the driver says, in CSIStorageCapacity objects, how much it can provision where."""
+    """Whether the driver publishes CSIStorageCapacity objects: how much it can provision where."""
 
     storage_capacity: bool = False
 
@@ -230,7 +230,7 @@ class CSIDriver(Object, tag_field="kind", tag=True, eq=False):
 
 
 class CSIStorageCapacity(Object, tag_field="kind", tag=True, eq=False):
-    """storage.k8s.io/v1 CSIStorageCapacity: what can be provisioned of a class for some nodes."""
+    """storage.k8s.io/v1 CSIStorageCapacity: how much of a class can be provisioned for some nodes."""
 
     metadata: ObjectMeta
     storage_class_name: str = ""
@@ -274,4 +274,4 @@ StorageObject = (
     | CSIStorageCapacity
     | VolumeAttachment
 )
-"""What the place of a pod with volumes depends on."""
+"""The kinds that the scheduling of pods with volumes depends on."""

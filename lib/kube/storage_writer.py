@@ -1,4 +1,4 @@
-"""Writes that a volume is for a claim, or for which node a claim's volume is to be made.
+"""Binds a volume to a claim, or writes for which node a claim's volume is to be provisioned.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go, bindAPIUpdate
 """
@@ -19,7 +19,7 @@ VOLUME = "/api/v1/persistentvolumes/{}"
 
 
 class StorageWriter:
-    """Writes volumes and claims as they were assumed to be; what changed meanwhile is not overwritten."""
+    """Writes assumed volumes and claims. An object that has changed meanwhile is not overwritten."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -27,11 +27,11 @@ class StorageWriter:
     def write(
         self, thing: PersistentVolume | PersistentVolumeClaim
     ) -> PersistentVolume | PersistentVolumeClaim:
-        """Write it; as the API server has it then. ConflictError when it is another one by now."""
+        """Write it; returns the API server's object. ConflictError when another has its name by now."""
         return self._bind(thing) if isinstance(thing, PersistentVolume) else self._select_node(thing)
 
     def _bind(self, volume: PersistentVolume) -> PersistentVolume:
-        """Keep a volume for the claim that it names."""
+        """Reserve a volume for the claim that it names."""
         mine = volume.spec.claim_ref
         assert mine
         claim = {
@@ -52,7 +52,7 @@ class StorageWriter:
         )
 
     def _select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Say for which node a claim's volume is to be made."""
+        """Write for which node a claim's volume is to be provisioned."""
         node_name = claim.metadata.annotations[SELECTED_NODE]
         return self._patch(
             claim,
@@ -72,7 +72,7 @@ class StorageWriter:
         rest: Mapping[str, Any],
         is_done: Callable[[T], bool],
     ) -> T:
-        """Merge into the version that was read. A conflict may be with a try of ours that went unanswered."""
+        """Merge into the version that was read. A conflict may come from an earlier try whose answer was lost."""
         same = {"uid": thing.metadata.uid, "resourceVersion": thing.metadata.resource_version}
         try:
             return self._api.patch(path, {"metadata": {**same, **metadata}, **rest}, kind)

@@ -1,4 +1,4 @@
-"""Objects as they were seen last, and what is different now.
+"""Objects as they were seen last, to find changes.
 
 Counterpart: k8s.io/client-go, tools/cache/store.go
 """
@@ -12,9 +12,9 @@ from lib.kube.objects import ObjectMeta
 
 
 class Store(Generic[Changed]):
-    """Objects as they were seen last, to find out what is different now.
+    """Objects as they were seen last. Its methods return the changes.
 
-    keeps_unreadable: whether an object that can't be read any more stays as it was read last.
+    keeps_unreadable: keep the last version of an object that can't be decoded any more.
     """
 
     def __init__(self, *, keeps_unreadable: bool = False) -> None:
@@ -30,7 +30,10 @@ class Store(Generic[Changed]):
     def replace(
         self, objects: Iterable[Changed], unreadable: Container[str] = ()
     ) -> Iterator[Change[Changed]]:
-        """What is different now that there are these and no others, and some that can't be read, by name."""
+        """Replace all objects by those of a list; returns the changes.
+
+        unreadable: names of objects in the list that can't be decoded.
+        """
         new = {key_of(each.metadata): each for each in objects}
         gone = [key for key in self._objects if key not in new]
         for key in gone:
@@ -40,9 +43,9 @@ class Store(Generic[Changed]):
             yield from self.update(key, each)
 
     def update(self, key: str, new: Changed | None) -> Iterator[Change[Changed]]:
-        """What is different now that an object is so, or isn't there any more.
+        """Update one object, or delete it; returns the change.
 
-        Equal resource versions mean that nothing is; what was known stays, so that all hold the same object.
+        With the same resource version nothing changes, and the known object is kept, so that all share it.
         """
         old = self._objects.get(key)
         if new is None:
@@ -57,5 +60,5 @@ class Store(Generic[Changed]):
 
 
 def key_of(metadata: ObjectMeta) -> str:
-    """What tells an object from all others, earlier ones of its name among them."""
+    """An object's key: different from that of an earlier object of the same name."""
     return metadata.uid or metadata.name

@@ -1,7 +1,7 @@
-"""HTTP/1.1 over connections that are kept open, for httpx.
+"""An httpx transport: HTTP/1.1 over connections that are kept open.
 
-httpx's own transport takes 0.5 ms of CPU time for a request, most of it in a parser written in Python; to
-decide on a pod takes less. Here httptools parses, in C.
+httpx's own transport takes 0.5 ms of CPU time for a request, most of it in a parser written in Python: that
+is more than a decision on a pod. Here httptools parses, in C.
 """
 
 import select
@@ -20,10 +20,10 @@ CHUNK = 1 << 16
 """Bytes to read at a time."""
 
 MAX_HEAD = 1 << 20
-"""Bytes that an answer may have before its body."""
+"""The most bytes of an answer before its body."""
 
 SOON, FOREVER = 0.001, 1e6
-"""Seconds to wait for what should be there, and where there is no limit."""
+"""In seconds: a wait for something that should be there already; a wait without a limit."""
 
 Connect = Callable[[float | None], socket.socket]
 """Opens a connection within so many seconds. OSError when that can't be done."""
@@ -34,7 +34,7 @@ AddressInfo = tuple[Any, ...]
 
 
 class Addresses:
-    """Looks up the addresses of a host, in a thread: to wait for an answer can't be ended otherwise."""
+    """Looks up a host's addresses in a thread: otherwise the lookup couldn't have a time limit."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host, self._port = host, port
@@ -42,14 +42,14 @@ class Addresses:
         self._lookup: Future[Sequence[AddressInfo]] | None = None
 
     def find(self, until: float) -> Sequence[AddressInfo]:
-        """The addresses. TimeoutError when there is no answer until then; OSError when there are none."""
+        """The addresses. TimeoutError when there is no answer in time; OSError when the host has none."""
         try:
             return self._ask(socket.AI_NUMERICHOST)
-        except socket.gaierror:  # it is a name
+        except socket.gaierror:  # it isn't an address but a name
             pass
         with self._lock:
             lookup = self._lookup
-            if lookup is None or lookup.done():  # else nobody has answered the last one yet
+            if lookup is None or lookup.done():  # else the last lookup is still running
                 lookup = self._lookup = Future()
                 threading.Thread(target=self._look_up, args=(lookup,), daemon=True).start()
         try:
@@ -68,9 +68,9 @@ class Addresses:
 
 
 def to_host(host: str, port: int, tls: ssl.SSLContext | None = None, server_name: str = "") -> Connect:
-    """Connections to a TCP port. server_name: that the certificate is to name, if it isn't the host's.
+    """Connects to a TCP port. server_name: the name in the certificate, if it isn't the host's.
 
-    The time to connect is for all of it: to look the host up, to try its addresses, and the handshake.
+    The time limit is for all of it: the lookup, the tries of each address, and the TLS handshake.
     """
     addresses = Addresses(host, port)
 
@@ -97,7 +97,7 @@ def to_host(host: str, port: int, tls: ssl.SSLContext | None = None, server_name
 
 
 def to_unix_socket(path: str) -> Connect:
-    """Connections to a unix socket."""
+    """Connects to a unix socket."""
 
     def connect(timeout: float | None) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
@@ -113,14 +113,13 @@ def to_unix_socket(path: str) -> Connect:
 
 
 class KeepAliveTransport(httpx.BaseTransport):
-    """Sends requests, several threads at a time if need be; opens as many connections as are in use at once.
+    """Sends requests; several threads may do so at once. Each request in flight has its own connection.
 
-    A request's extensions "timeout" and "target" are as httpx has them: the seconds for each step, of which
-    "read" may still be changed while the answer is read; and what to ask for, if not for the URL's path. Its
-    extension "deadline", if there is one, ends all steps, in `time.monotonic`'s seconds. Its
-    extension "before_sending", if there is one, is called when all is ready to be sent; if that raises an
-    error, nothing is. An answer's extension "socket" is where it comes from. What fails raises httpx's own
-    errors.
+    Extensions of a request, all optional. "timeout", as in httpx: the seconds for each step; "read" may still
+    be changed while the answer is read. "target", as in httpx: what to request instead of the URL's path.
+    "deadline": the end of all steps, in `time.monotonic`'s seconds. "before_sending": called immediately
+    before the request is sent; if it raises an error, nothing is sent. An answer's extension "socket" is that
+    of its connection. Failures raise httpx's errors.
     """
 
     def __init__(self, connect: Connect) -> None:
@@ -128,11 +127,11 @@ class KeepAliveTransport(httpx.BaseTransport):
         self._idle: list[_Connection] = []
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request; its answer, of which only the head has been read."""
+        """Send a request; returns the answer, of which only the head has been read."""
         return self.send(request).receive()
 
     def send(self, request: httpx.Request) -> "SentRequest":
-        """Send a request, and don't wait for the answer."""
+        """Send a request without waiting for the answer."""
         connection = self._take() or self._open(request)
         try:
             connection.send(request)
@@ -142,16 +141,16 @@ class KeepAliveTransport(httpx.BaseTransport):
         return SentRequest(connection, self._idle)
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         while self._idle:
             self._idle.pop().close()
 
     def _take(self) -> "_Connection | None":
-        """A connection that nobody uses, and that is still good."""
+        """An idle connection that is still open; None if there is none."""
         while self._idle:
             try:
                 connection = self._idle.pop()
-            except IndexError:  # another thread was faster
+            except IndexError:  # another thread took the last one
                 return None
             if connection.is_quiet:
                 return connection
@@ -168,27 +167,27 @@ class KeepAliveTransport(httpx.BaseTransport):
 
 
 class SentRequest:
-    """A request that is under way. What can be read at its `fileno` is the beginning of the answer."""
+    """A request in flight. When its `fileno` is readable, the answer has begun."""
 
     def __init__(self, connection: "_Connection", idle: "list[_Connection]") -> None:
         self._connection = connection
         self._idle = idle
 
     def fileno(self) -> int:
-        """The number of its socket."""
+        """Its socket's file descriptor."""
         return self._connection.socket.fileno()
 
     @property
     def due(self) -> float:
-        """When the answer should begin at the latest, in `time.monotonic`'s seconds."""
+        """When the answer must begin, in `time.monotonic`'s seconds."""
         return self._connection.due
 
     def close(self) -> None:
-        """Hang up: nobody wants the answer."""
+        """Close the connection: the answer isn't needed."""
         self._connection.close()
 
     def receive(self) -> httpx.Response:
-        """The answer, of which only the head has been read; to be asked for once."""
+        """Wait for the answer; only its head is read. To be called once."""
         connection = self._connection
         try:
             connection.read_head()
@@ -205,10 +204,10 @@ class SentRequest:
 
 
 class _Connection:
-    """A connection, and what has been read from it of the answer to the request that was sent last.
+    """A connection, and what was read of the answer to its last request.
 
-    may_be_kept: whether another request may follow, as the answer is complete.
-    Those of its methods that begin with `on_` are called by the parser.
+    may_be_kept: whether the answer is complete and another request may follow. The parser calls the methods
+    whose names begin with `on_`.
     """
 
     def __init__(self, connected: socket.socket) -> None:
@@ -222,11 +221,11 @@ class _Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether there is nothing to read: between two answers, that would be the end."""
+        """Whether there is nothing to read. If there is, between two answers, the server has closed it."""
         return not self._readable.poll(0)
 
     def send(self, request: httpx.Request) -> None:
-        """Send a request, and have what is read from now on be its answer."""
+        """Send a request. What is read from now on is its answer."""
         self.request = request
         self._timeout: dict[str, float | None] = request.extensions["timeout"]
         self.status, self.reason = 0, b""
@@ -267,8 +266,8 @@ class _Connection:
             self._read()
 
     def _read(self) -> None:
-        """Read what there is; wait for it if there is nothing."""
-        # Whoever comes late for an answer finds it there, or waits no longer than one who was in time.
+        """Read what is there; if nothing is, wait for it."""
+        # A late caller finds the answer there, or waits no longer than a caller in time would.
         left = self._timeout["read"] if self._has_head else max(self.due - time.monotonic(), SOON)
         self.socket.settimeout(_left(self.request, left))
         try:
@@ -292,7 +291,7 @@ class _Connection:
             self.may_be_kept = False
             raise httpx.RemoteProtocolError(f"not HTTP: {error}") from error
 
-    # --- what the parser tells ---------------------------------------------------------------------------
+    # --- the parser's callbacks --------------------------------------------------------------------------
 
     def on_status(self, reason: bytes) -> None:
         if self.is_complete:
@@ -313,11 +312,11 @@ class _Connection:
 
     def on_message_complete(self) -> None:
         self.is_complete = True
-        self.may_be_kept = self._parser.should_keep_alive()  # it knows only now
+        self.may_be_kept = self._parser.should_keep_alive()  # it is known only now
 
 
 def _left(request: httpx.Request, seconds: float | None) -> float | None:
-    """The seconds for a step of a request: no more than are left until its deadline."""
+    """The seconds for a step of a request: at most what is left until its deadline."""
     deadline: float | None = request.extensions.get("deadline")
     if deadline is None:
         return seconds
@@ -326,7 +325,7 @@ def _left(request: httpx.Request, seconds: float | None) -> float | None:
 
 
 class _Body(httpx.SyncByteStream):
-    """The body of an answer; when it is read to its end, its connection joins those that nobody uses."""
+    """The body of an answer. When it was read to its end, the connection is idle again."""
 
     def __init__(self, connection: _Connection, idle: list[_Connection]) -> None:
         self._connection: _Connection | None = connection

@@ -1,4 +1,4 @@
-"""Claims, volumes and what they depend on, watched for as long as a pod that has no node yet needs them."""
+"""Watches claims, volumes and what they depend on, as long as an unassigned pod needs them."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -17,16 +17,16 @@ from lib.kube.store import Store
 log = logging.getLogger(__name__)
 
 FAILED_PAUSE = 1.0
-"""Seconds until what can't be watched is tried again: the right to do so may be granted at any time."""
+"""Seconds until a failed watch is tried again: the right may be granted meanwhile."""
 
 GoOn = Callable[[Iterable[Reflector[Any]]], None]
 Tell = Callable[[Iterable[AnyChange]], object]
 
 
 class WatchedStorage:
-    """The reflectors of all of it. unseen: why it can't be seen, if it can't.
+    """The reflectors of all of it. unseen: why it can't be watched; "" if it can.
 
-    lines: the queue of the informer, which gives the watch's lines to their reflector.
+    lines: the informer's queue of watch lines.
     """
 
     def __init__(self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
@@ -44,11 +44,11 @@ class WatchedStorage:
 
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
-        """Those whose changes matter now."""
+        """The reflectors whose changes matter now."""
         return [*self._claims, *self._others] if self._needed_by else ()
 
     def note_needs(self, changes: Iterable[AnyChange]) -> None:
-        """Note which pods need it; if none does any more, the watches are closed."""
+        """Note which pods need volumes. If none does any more, close the watches."""
         before = self.reflectors
         for change in changes:
             if pod := unassigned_pod(change):
@@ -59,9 +59,9 @@ class WatchedStorage:
                 each.close()
 
     def go_on(self, open_watches: GoOn, tell: Tell) -> None:
-        """Have the watches opened that are to be. tell: is told of claims that can be seen no longer.
+        """Open the watches that are due. tell: called with the deletion of claims that can't be seen any more.
 
-        It is told before others are listed: a claim that is seen again there must be told of last.
+        It is called before other lists are made: if such a claim is listed again, that change must come last.
         """
         if not self._needed_by:
             return
@@ -77,13 +77,13 @@ class WatchedStorage:
         self.unseen = unseen(errors)
 
     def _open(self, reflectors: Sequence[Reflector[Any]], open_watches: GoOn) -> list[ApiError]:
-        """Have watches opened; why some can't be, as far as it is known now."""
+        """Open watches; returns why some can't be opened, as far as that is known now."""
         for each in reflectors:
             try:
                 open_watches([each])
             except UnreachableError:
                 raise
-            except ApiError as error:  # it concerns the pods with volumes: the others go on
+            except ApiError as error:  # only the pods with volumes have to wait
                 each.retry_in(FAILED_PAUSE)
                 self._failed[each.path] = error
             else:

@@ -1,4 +1,4 @@
-"""Writes of several requests, one after the other, that nobody needs to wait for in between."""
+"""Writes that take several requests, one after the other, without blocking in between."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,8 +10,8 @@ from lib.kube.in_flight import PendingResponse
 class Write:
     """One request of a write.
 
-    begin: sends it once. go_on: is told how that failed, tries again as long as that is worth it, and waits;
-    what may have happened is looked up before it is made again. answer: what the server said in the end.
+    begin: sends it once. go_on: called with the error; retries as long as that is worth it, and waits. What
+    may have happened is looked up before it is made again. answer: the server's answer in the end.
     """
 
     def __init__(
@@ -21,15 +21,15 @@ class Write:
         self.answer: Any = None
 
     def begin(self) -> PendingResponse[Any]:
-        """Send the request, and don't wait for the answer."""
+        """Send the request without waiting for the answer."""
         return self._begin().then(self._note)
 
     def go_on(self, failed: ApiError) -> None:
-        """Try again after a first try failed, and wait. ApiError when that is in vain."""
+        """Retry after a failed first try, and wait. ApiError when that fails, too."""
         self.answer = self._go_on(failed)
 
     def make(self) -> None:
-        """Make the request, and wait. ApiError when that is in vain."""
+        """Make the request, and wait. ApiError when it fails."""
         try:
             self.begin().answer()
         except ApiError as error:
@@ -40,8 +40,8 @@ class Write:
 
 
 Writes = Iterator[Write]
-"""Requests in their order; from a generator function. Each is to be made before the next is asked for; the
-ApiError of one that fails is to be thrown into the generator, which knows what it means."""
+"""The requests of a write, from a generator function. Make each before you take the next. If one fails, throw
+its ApiError into the generator, which knows what to do."""
 
 
 def make_all(writes: Writes) -> None:
@@ -57,7 +57,7 @@ def make_all(writes: Writes) -> None:
 
 
 def next_write(writes: Writes, failed: ApiError | None = None) -> Write | None:
-    """The next request; None if there is none. failed: how the one before ended; raised if it ends there."""
+    """The next request; None at the end. failed: the last request's error; raised if the write ends there."""
     try:
         return writes.throw(failed) if failed else next(writes)  # type: ignore[attr-defined]
     except StopIteration:

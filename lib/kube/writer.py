@@ -1,6 +1,6 @@
-"""What a decision leaves in the cluster: a binding, an event, a pod condition.
+"""Writes the results of decisions: bindings, events, pod conditions, evictions, nominations.
 
-Each write that may have happened, though its answer was lost, is looked up before it is made again.
+A write whose answer was lost may have happened: it is looked up before it is made again.
 """
 
 import logging
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 Created = TypeVar("Created")
 
 REPEAT = timedelta(seconds=30)
-"""An event whose message is the same isn't written more often than this."""
+"""An event with the same message isn't written more often than this."""
 
 
 class BindResult(Enum):
-    """What became of a binding; the value completes "pod X …"."""
+    """The result of a binding; the value completes "pod X …"."""
 
     BOUND = "is bound"
     TAKEN = "was bound by someone else"
@@ -39,7 +39,7 @@ class BindResult(Enum):
 
 @dataclass
 class _Failure:
-    """The FailedScheduling event of a pod, as far as it has been written."""
+    """The FailedScheduling event of a pod, as it was written last."""
 
     name: str
     message: str
@@ -48,10 +48,10 @@ class _Failure:
 
 
 class Writer:
-    """Writes in the names of some schedulers, each time of the one that a pod names.
+    """Writes for several schedulers: each write is in the name of the scheduler that the pod names.
 
-    namespaces: those of the pods; all, if there are none named.
-    `now` is in UTC, in whole seconds. Several threads may write at a time, of different pods.
+    namespaces: those of the pods; empty for all. `now` is in UTC, in whole seconds. Several threads may write
+    at the same time, about different pods.
     """
 
     def __init__(self, api: Api, scheduler_names: Collection[str], namespaces: Sequence[str] = ()) -> None:
@@ -65,22 +65,22 @@ class Writer:
     def begin_binding(
         self, pod: Pod, node_name: str, annotations: Mapping[str, str]
     ) -> PendingResponse[Status]:
-        """Have a pod assigned to a node, and don't wait; `bind` goes on from an ApiError."""
+        """Assign a pod to a node without waiting. After an ApiError, call `bind` with it."""
         return self._api.begin_create(*_binding(pod, node_name, annotations), Status)
 
     def bind(
         self, pod: Pod, node_name: str, annotations: Mapping[str, str], failed: ApiError | None = None
     ) -> BindResult:
-        """Assign a pod to a node; what came of it. ApiError when that could not be found out.
+        """Assign a pod to a node; returns the result. ApiError when that could not be found out.
 
-        annotations: set on the pod in the same write. failed: how a first try ended.
+        annotations: set on the pod in the same write. failed: the error of a first try.
 
         The binding carries the pod's uid: the API server refuses it for another pod of the same name.
         """
 
         def refused(error: ApiError, lost: bool) -> BindResult:
             outcome = self._look(pod, node_name, may_be_ours=lost)
-            if outcome == BindResult.STILL_PENDING:  # the refusal had another reason: the server's words
+            if outcome == BindResult.STILL_PENDING:  # refused for another reason: the server's words
                 raise error
             return outcome
 
@@ -101,11 +101,11 @@ class Writer:
         refused: Callable[[ApiError, bool], Created],
         failed: ApiError | None,
     ) -> Created:
-        """Create something, and try again as long as that is worth it. failed: how a first try ended.
+        """Create something, and retry as long as that is worth it. failed: the error of a first try.
 
-        look: what is there of a try that may have been carried out, or None; asked before the next one.
-        refused: what a conflict comes to; is told whether such a try went before.
-        What is raised in the end is `unsettled` if any of the tries was.
+        look: called before each retry; returns what an earlier try may have created, or None. refused: called
+        at a conflict, with whether an earlier try may have succeeded; returns the result. The error raised in
+        the end is `unsettled` if that of any try was.
         """
         lost = False
         try:
@@ -129,7 +129,7 @@ class Writer:
         raise AssertionError("a retried call returns or raises")
 
     def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> BindResult:
-        """What has become of a pod in the meantime."""
+        """Look up what has become of a pod in the meantime."""
         now = self.look_up(pod)
         if not now:
             return BindResult.GONE
@@ -141,7 +141,7 @@ class Writer:
         return BindResult.GATED if now.spec.scheduling_gates else BindResult.STILL_PENDING
 
     def look_up(self, pod: Pod) -> Pod | None:
-        """A pod as it is now; None if it is gone. ApiError when that can't be found out."""
+        """The pod as it is now; None if it is gone. ApiError when that can't be found out."""
         try:
             now = self._api.get(_path(pod), Pod)
         except NotFoundError:
@@ -149,18 +149,18 @@ class Writer:
         return now if now.metadata.uid == pod.metadata.uid else None
 
     def begin_scheduled(self, pod: Pod, message: str, now: datetime) -> PendingResponse[Event]:
-        """Have the event written that `kubectl describe pod` shows of a bound pod, and don't wait."""
+        """Write, without waiting, the event that `kubectl describe pod` shows for a bound pod."""
         return self._api.begin_create(*_scheduled(pod, message, now), Event)
 
     def record_scheduled(self, pod: Pod, message: str, now: datetime, failed: ApiError | None = None) -> None:
-        """Write that event, and wait. failed: how a first try ended."""
+        """Write that event, and wait. failed: the error of a first try."""
         self._create_event(pod, *_scheduled(pod, message, now), failed)
 
     def record_failed(self, pod: Pod, message: str, now: datetime) -> Writes:
-        """The event of a pod that fits nowhere: one for each pod, which counts how often it was tried.
+        """Write the event of a pod that fits nowhere. Each pod has one, which counts the attempts.
 
-        The event is written when its message changes, and else every 30 s. One left by an earlier run
-        goes on being counted.
+        The event is written when its message changes, otherwise every 30 s. The event of an earlier run is
+        counted on.
         """
         failure = self._failures.get(pod.metadata.uid) or self._failure_so_far(pod)
         if failure:
@@ -184,11 +184,11 @@ class Writer:
     def mark_unscheduled(
         self, pod: Pod, reason: str, message: str, now: datetime, nominated: str | None = None
     ) -> Writes:
-        """Set the condition PodScheduled=False, and where room is being made for the pod, in one write.
+        """Set the condition PodScheduled=False, and the nominated node, in one write.
 
-        reason: "Unschedulable", which autoscalers act on, or "SchedulerError". nominated: the name of the
-        node, "" for none, None if that is left as it is. What the pod says already isn't written.
-        NotFoundError or ConflictError when there is no such pod any more.
+        reason: "Unschedulable", which autoscalers act on, or "SchedulerError". nominated: the node's name, ""
+        for none, None to leave it unchanged. What the pod has already isn't written. NotFoundError or
+        ConflictError when there is no such pod any more.
         """
         status: dict[str, object] = {}
         held = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
@@ -208,8 +208,8 @@ class Writer:
             yield self._patch_status(pod, status)
 
     def evict(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Writes:
-        """Have a pod leave its node for a more important one: say why, and delete it gracefully."""
-        if victim.metadata.deletion_timestamp:  # it is leaving as it is
+        """Evict a pod for a more important one: write a condition that says why, and delete it gracefully."""
+        if victim.metadata.deletion_timestamp:  # it is being deleted already
             return
         scheduler = preemptor.spec.scheduler_name
         condition = {
@@ -229,7 +229,7 @@ class Writer:
         yield self._event_write(victim, *_event(victim, "Normal", "Preempted", words, now, scheduler))
 
     def nominate(self, pod: Pod, node_name: str) -> Writes:
-        """Note on a pod where room is being made for it; "" takes that back."""
+        """Write a pod's nominated node; "" removes it."""
         try:
             yield self._patch_status(pod, {"nominatedNodeName": node_name})
         except (NotFoundError, ConflictError) as error:
@@ -241,7 +241,7 @@ class Writer:
             del self._failures[uid]
 
     def _patch_status(self, pod: Pod, status: Mapping[str, object]) -> Write:
-        """Merge into a pod's status; ConflictError when it is another pod's by now."""
+        """Merge into a pod's status. ConflictError when another pod has its name by now."""
         patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
         return self._patch(f"{_path(pod)}/status", patch, Pod)
 
@@ -286,7 +286,7 @@ class Writer:
         return {event.involved_object.uid: event for event in events if event.source.component in self._names}
 
     def _failure_so_far(self, pod: Pod) -> _Failure | None:
-        """What an earlier run wrote; asked for once, for all pods together."""
+        """The event that an earlier run wrote. Looked up once, for all pods together."""
         with self._listing:
             if self._earlier is None:
                 paths = paths_of("events", self._namespaces)
@@ -302,7 +302,7 @@ def _last_seen(event: Event) -> datetime:
 
 
 def _binding(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> tuple[str, Binding]:
-    """Where a binding is POSTed, and what it says."""
+    """The path and the body of a binding."""
     metadata = ObjectMeta(
         name=pod.metadata.name,
         namespace=pod.metadata.namespace,
@@ -320,7 +320,7 @@ def _scheduled(pod: Pod, message: str, now: datetime) -> tuple[str, Event]:
 def _event(
     pod: Pod, kind: str, reason: str, message: str, now: datetime, component: str = ""
 ) -> tuple[str, Event]:
-    """Where an event is POSTed, and what it says; in the name of the pod's scheduler, if of no other."""
+    """The path and the body of an event, in the name of the pod's scheduler unless another is given."""
     about = ObjectReference(
         kind="Pod",
         name=pod.metadata.name,

@@ -1,4 +1,4 @@
-"""Looks up what decisions need besides nodes and pods: namespaces, services, budgets, controllers and such."""
+"""Looks up what decisions need besides nodes and pods: namespaces, services, budgets and controllers."""
 
 import logging
 import time

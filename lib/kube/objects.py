@@ -406,7 +406,7 @@ class Node(Object, tag_field="kind", tag=True, eq=False):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
 
-# --- services, budgets, controllers-----------------------------------------------------------------------
+# --- services, budgets, controllers ----------------------------------------------------------------------
 
 
 class Namespace(Object, tag_field="kind", tag=True):

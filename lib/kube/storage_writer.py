@@ -72,7 +72,7 @@ class StorageWriter:
         rest: Mapping[str, Any],
         is_done: Callable[[T], bool],
     ) -> T:
-        """Merge into the version that was read. A conflict may come from an earlier try whose answer was lost."""
+        """Merge into the version that was read. A conflict may come from an earlier try of the same write."""
         same = {"uid": thing.metadata.uid, "resourceVersion": thing.metadata.resource_version}
         try:
             return self._api.patch(path, {"metadata": {**same, **metadata}, **rest}, kind)

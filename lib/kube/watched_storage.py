@@ -59,7 +59,7 @@ class WatchedStorage:
                 each.close()
 
     def go_on(self, open_watches: GoOn, tell: Tell) -> None:
-        """Open the watches that are due. tell: called with the deletion of claims that can't be seen any more.
+        """Open the watches that are due. tell: called with the deletions of claims that can't be seen now.
 
         It is called before other lists are made: if such a claim is listed again, that change must come last.
         """

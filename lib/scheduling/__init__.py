@@ -1,1 +1,1 @@
-"""Decides where pods go. Pure: no HTTP, no clock and no randomness of its own."""
+"""Decides where pods go. It has no HTTP, no clock and no random numbers of its own."""

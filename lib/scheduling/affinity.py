@@ -1,4 +1,4 @@
-"""Pod affinity terms, as they are asked of one pod after the other.
+"""Pod affinity terms, and which pods they match.
 
 Source: k8s.io/kube-scheduler/framework/types.go, AffinityTerm
 """
@@ -16,7 +16,7 @@ Namespaces = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True)
 class Term:
-    """Pods that are meant (those that `selects`), in which topology, and what it is worth (0: required)."""
+    """A pod affinity term: `selects` says which pods match. Its topology key and its weight (0: required)."""
 
     topology_key: str
     selector: LabelSelector | None
@@ -25,7 +25,7 @@ class Term:
     weight: int
 
     def selects(self, pod: Pod, namespaces: Namespaces) -> bool:
-        """Whether the term means this pod."""
+        """Whether the term matches this pod."""
         namespace = pod.metadata.namespace
         if namespace not in self.namespaces and not selects(
             self.namespace_selector, namespaces.get(namespace, {})
@@ -36,7 +36,7 @@ class Term:
 
 @dataclass(frozen=True)
 class Terms:
-    """All that a pod says of other pods."""
+    """All pod affinity and anti-affinity terms of a pod."""
 
     affinity: tuple[Term, ...]
     anti_affinity: tuple[Term, ...]
@@ -54,11 +54,11 @@ class Terms:
 
 
 NO_TERMS = Terms((), (), (), ())
-"""Those of most pods."""
+"""The terms of most pods."""
 
 
 def terms_of(pod: Pod) -> Terms:
-    """A pod's terms."""
+    """The terms of a pod."""
     affinity = pod.spec.affinity
     return _terms_of(pod) if affinity.pod_affinity or affinity.pod_anti_affinity else NO_TERMS
 
@@ -103,10 +103,10 @@ def with_label_keys(
     match: tuple[str, ...] = (),
     mismatch: tuple[str, ...] = (),
 ) -> LabelSelector | None:
-    """A selector that asks, too, for the same (or another) value as `labels` have under these keys.
+    """The selector, which also requires the same (or another) value as `labels` have under these keys.
 
-    The API server writes that into the selector when a pod is created; what stands there is left as it is,
-    even if the pod's labels have changed since.
+    The API server writes that into the selector when a pod is created. What it has written stays, even if the
+    pod's labels have changed since.
     """
     if selector is None:
         return None

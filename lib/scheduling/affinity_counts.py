@@ -1,7 +1,8 @@
-"""Pods that affinity terms mean, and terms that pods hold, counted by topology value as pods come and go.
+"""Counts, by topology value, pods that affinity terms match, and terms of assigned pods.
 
-A pod's cycle reads these counts; it walks neither the cluster's pods nor its nodes. kube-scheduler counts
-anew for each pod, in parallel (pkg/scheduler/framework/plugins/interpodaffinity/filtering.go).
+The counts are kept as pods come and go, so a pod's cycle needn't walk the cluster's pods or nodes.
+kube-scheduler counts again for each pod, in parallel
+(pkg/scheduler/framework/plugins/interpodaffinity/filtering.go).
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
@@ -12,13 +13,13 @@ from lib.scheduling.cache import Cache, PodChanges
 from lib.scheduling.node_info import NodeInfo
 
 Counts = Mapping[str, int]
-"""A number for each value of a topology key; values with none are left out."""
+"""A number for each value of a topology key; values with 0 are left out."""
 
 Label = tuple[str, str]
 
 
 def meant_pods(cache: Cache, terms: Sequence[Term]) -> list[Counts]:
-    """Pods that all of these terms mean: for each term how many, by the values of its topology key."""
+    """For each term, by the values of its topology key: how many pods match all of these terms."""
     if not terms:
         return []
     key = "meant pods", *map(_key, terms)
@@ -26,14 +27,14 @@ def meant_pods(cache: Cache, terms: Sequence[Term]) -> list[Counts]:
 
 
 def held_terms(cache: Cache) -> "HeldTerms":
-    """The terms of the pods that have a node."""
+    """The terms of the assigned pods."""
     found = cache.remember("held terms", lambda: HeldTerms(cache), catches_up=True)
     found.catch_up()
     return found
 
 
 class MeantPods:
-    """Counts pods that all of some terms mean."""
+    """Counts the pods that match all of some terms."""
 
     def __init__(self, cache: Cache, terms: Sequence[Term]) -> None:
         self._cache, self._terms = cache, terms
@@ -68,9 +69,9 @@ class MeantPods:
 
 
 class HeldTerms:
-    """The distinct terms that pods hold, and how many pods hold each, by topology value.
+    """The distinct terms of assigned pods, and how many pods have each, by topology value.
 
-    Found by one of the labels that they ask for: a pod without it is not meant.
+    Terms are indexed by one of the labels that they require: a pod without it doesn't match.
     """
 
     def __init__(self, cache: Cache) -> None:
@@ -86,7 +87,7 @@ class HeldTerms:
                 self._count(node, terms, 1)
 
     def catch_up(self) -> None:
-        """Count what has changed since."""
+        """Count the changes since the last call."""
         for node, pod, sign in self._changes.new():
             if terms := terms_of(pod):
                 self._count(node, terms, sign)
@@ -98,23 +99,23 @@ class HeldTerms:
 
     @property
     def read_namespaces(self) -> bool:
-        """Whether one of them selects namespaces by their labels."""
+        """Whether a term selects namespaces by their labels."""
         return self._namespace_selectors > 0
 
     def required_anti(self, pod: Pod) -> Iterator[tuple[Term, Counts]]:
-        """Required anti-affinity terms that mean a pod, and where they are held."""
+        """Required anti-affinity terms that match a pod, and their counts."""
         return self._required_anti.meaning(pod, self._cache)
 
     def required(self, pod: Pod) -> Iterator[tuple[Term, Counts]]:
-        """Required affinity terms that mean a pod, and where they are held."""
+        """Required affinity terms that match a pod, and their counts."""
         return self._required.meaning(pod, self._cache)
 
     def preferred(self, pod: Pod) -> Iterator[tuple[Term, Counts]]:
-        """Preferred affinity terms that mean a pod, and where they are held."""
+        """Preferred affinity terms that match a pod, and their counts."""
         return self._preferred.meaning(pod, self._cache)
 
     def preferred_anti(self, pod: Pod) -> Iterator[tuple[Term, Counts]]:
-        """Preferred anti-affinity terms that mean a pod, and where they are held."""
+        """Preferred anti-affinity terms that match a pod, and their counts."""
         return self._preferred_anti.meaning(pod, self._cache)
 
     def _count(self, node: NodeInfo, terms: Terms, sign: int) -> None:
@@ -131,7 +132,7 @@ class HeldTerms:
 
 
 class _Index:
-    """Terms of one kind, by one of the labels that their selectors ask for; None where they name no label."""
+    """Terms of one kind, by one of the labels that their selectors require; None if they require no label."""
 
     def __init__(self) -> None:
         self._by_label: dict[Label | None, dict[Hashable, tuple[Term, dict[str, int]]]] = {}
@@ -158,7 +159,7 @@ class _Index:
 
 
 def add(counts: dict[str, int], value: str | None, amount: int) -> None:
-    """Add to a count; one that comes to zero is left out. None, a label that a node lacks, isn't counted."""
+    """Add to a count; a count of 0 is removed. None, for a node without the label, isn't counted."""
     if value is None:
         return
     if after := counts.get(value, 0) + amount:
@@ -168,7 +169,7 @@ def add(counts: dict[str, int], value: str | None, amount: int) -> None:
 
 
 def _key(term: Term) -> Hashable:
-    """Equal for terms that mean the same pods in the same topology, at the same weight."""
+    """Equal for terms that match the same pods in the same topology, with the same weight."""
     return (
         term.topology_key,
         selector_key(term.selector),

@@ -1,4 +1,4 @@
-"""The cluster as it is known: each node with its pods, assumed ones included.
+"""The cache: what is known of the cluster, each node with its pods, assumed pods included.
 
 Counterpart in kube-scheduler: pkg/scheduler/backend/cache/cache.go
 """
@@ -36,10 +36,10 @@ T = TypeVar("T")
 
 
 class Cache:
-    """The nodes by name, with their pods. It lives as long as poller; changes are applied to it.
+    """The nodes by name, with their pods. There is one for as long as poller runs; changes are applied to it.
 
-    Pods whose node isn't known are kept, too: the node may come back. served: the namespaces whose pods
-    may be evicted; all namespaces if it is empty.
+    Pods whose node isn't known are kept, too: the node may come back. served: pods of these namespaces may
+    be evicted; empty for all.
     """
 
     def __init__(
@@ -50,38 +50,38 @@ class Cache:
         workloads: Workloads | None = None,
         served: Collection[str] = (),
     ) -> None:
-        self._served = served  # namespaces; all, if there are none named
+        self._served = served  # namespaces; empty for all
         self.nodes: dict[str, NodeInfo] = {}
-        self.with_affinity: dict[str, NodeInfo] = {}  # those with pods that say where others are to be
+        self.with_affinity: dict[str, NodeInfo] = {}  # nodes with pods that have pod (anti-)affinity
         self.namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
         self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
-        self.storage = Storage()  # claims, volumes and such
-        self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they may not be seen
-        self.budgets_error = ""  # why they could not be looked up, if they could not
-        self.budgets_unread: Collection[str] = ()  # namespaces with budgets that can't be read
-        self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be decided on now
+        self.storage = Storage()  # claims, volumes and what these depend on
+        self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be listed
+        self.budgets_error = ""  # why they could not be looked up; "" if they were
+        self.budgets_unread: Collection[str] = ()  # namespaces with budgets that can't be decoded
+        self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be scheduled now
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
         self.leaving: set[str] = set()  # uids of pods that are being preempted, not yet seen to be deleted
         self.held: set[str] = set()  # uids of assumed pods that a Permit plugin holds
         self.nominator = Nominator()
-        self.assumed: set[str] = set()  # uids of pods that were decided on, and not yet seen on their node
+        self.assumed: set[str] = set()  # uids of pods with a decision that were not yet seen on their node
         self._assigned: dict[str, tuple[Pod, str]] = {}  # by uid: pods that have a node, and its name
-        self._members: Counter[Group] = Counter()  # of them, those of a group that aren't being deleted
-        self._nominated_before: dict[str, str] = {}  # by uid: where assumed pods were nominated to
-        self._priorities: Counter[int] = Counter()  # of those pods
+        self._members: Counter[Group] = Counter()  # of them, by group, those that aren't being deleted
+        self._nominated_before: dict[str, str] = {}  # by uid: the nominated node of assumed pods
+        self._priorities: Counter[int] = Counter()  # of assigned pods
         self.version = 0  # grows when a node comes or goes, or has other images
-        self.journal: list[JournalEntry] = []  # since then
-        self.described_otherwise: list[str] = []  # since then, too: names of nodes
+        self.journal: list[JournalEntry] = []  # since the last new version
+        self.described_otherwise: list[str] = []  # likewise: names of nodes
         self._remembered: dict[Hashable, Any] = {}  # likewise
-        self._remembered_of_all_nodes: dict[Hashable, Any] = {}  # since a node was described otherwise
+        self._remembered_of_all_nodes: dict[Hashable, Any] = {}  # since a node was updated
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
         for pod in assigned:
             self.apply(Change(Kind.ADDED, pod))
 
     def apply(self, change: AnyChange) -> None:
-        """Apply a change. Of a pod without a node, only its nomination is kept."""
+        """Apply a change. Of an unassigned pod, only its nomination is kept."""
         if isinstance(change.object, Node):
             self._apply_to_node(change.object, gone=change.kind == Kind.DELETED)
         elif not isinstance(change.object, Pod):
@@ -103,7 +103,7 @@ class Cache:
         name = node.metadata.name
         before = self.nodes.get(name)
         if before and not gone and described(before.node) == described(node):
-            before.node = node  # a heartbeat, or something else that nobody here looks at
+            before.node = node  # a heartbeat, or something else that decisions don't depend on
             return
         self.with_affinity.pop(name, None)
         if gone:
@@ -120,14 +120,14 @@ class Cache:
             info.add(pod)
 
     def _describe_otherwise(self, before: NodeInfo, now: NodeInfo) -> None:
-        """Put a node in the place of what it was: nothing is found anew that concerns other nodes.
+        """Replace a node that was updated. Results about other nodes are kept.
 
-        How widely an image is spread concerns them; who counts pods has those of the old one removed.
+        Counts of images are an exception. In the journal the old node's pods are removed, for counts of pods.
         """
         self.nodes[now.name] = now
         if "node_list" in self.__dict__:
             self.node_list[self.node_index[now.name]] = now
-        now.generation = before.generation + 1  # what was known of the old one doesn't hold
+        now.generation = before.generation + 1  # results for the old one are outdated
         self._remembered_of_all_nodes = {}
         self.journal += [(before, pod, -1) for pod in before.pods]
         self.described_otherwise.append(now.name)
@@ -145,12 +145,12 @@ class Cache:
 
     def _apply_to_unassigned(self, pod: Pod, change: AnyChange) -> None:
         if pod_key(pod) in self.assumed and change.kind != Kind.DELETED:
-            return  # it has its room already, and may be nominated to it while it waits there for its volumes
+            return  # it is counted there already; it may be nominated while it waits for its volumes
         now = pod.status.nominated_node_name
         was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
         if change.kind == Kind.DELETED:
             self.nominator.delete(pod)
-        elif now or was:  # otherwise our nomination may not have arrived there yet
+        elif now or was:  # else our own nomination may not be in the API yet
             self.nominator.add(pod, now)
 
     def _put(self, pod: Pod, node_name: str) -> None:
@@ -188,14 +188,13 @@ class Cache:
         elif self.with_affinity:
             self.with_affinity.pop(node.name, None)
         self.journal.append((node, pod, sign))
-        if len(self.journal) > MAX_JOURNAL:  # so that it doesn't grow for ever
+        if len(self.journal) > MAX_JOURNAL:  # a limit to its memory
             self._nodes_changed()
 
     def remember(self, key: Hashable, find: Callable[[], T], *, catches_up: bool = False) -> T:
-        """What `find` returns. It is called once, and again after a node was added, changed or deleted.
+        """The result of `find`, kept until a node is added, changed or deleted.
 
-        catches_up: what it returns reads the journal by itself; a node that is described otherwise is no
-        reason to call it again.
+        catches_up: the result reads the journal by itself; an updated node is no reason to call `find` again.
         """
         remembered = self._remembered if catches_up else self._remembered_of_all_nodes
         if key not in remembered:
@@ -208,21 +207,21 @@ class Cache:
     def matching(
         self, namespace: str, selector: LabelSelector, domains: Domains | None = None
     ) -> Mapping[str, int]:
-        """By domain, how many pods of a namespace a selector matches, but those being deleted.
+        """By domain, how many pods of a namespace match a selector; without those being deleted.
 
-        Don't keep it: it changes. domains: None takes each node as a domain of its own.
+        Don't keep the result: it changes. domains: None makes each node its own domain.
         """
         labels = frozenset(selector.match_labels.items())
         key = "matching", namespace, labels, selector.match_expressions, id(domains)
         counts = self.remember(
             key,
             lambda: MatchingPodCounts(self, namespace, selector, domains),
-            catches_up=domains is None,  # otherwise the domains are those of the nodes as they were
+            catches_up=domains is None,  # else the domains may change with a node
         )
         return counts.counts()
 
     def counts(self) -> dict[str, int]:
-        """How many nodes, pods that have a node, and assumed pods."""
+        """The numbers of nodes, assigned pods, and assumed pods."""
         return {"nodes": len(self.nodes), "pods": len(self._assigned), "assumed_pods": len(self.assumed)}
 
     @cached_property
@@ -237,7 +236,7 @@ class Cache:
 
     @property
     def lowest_priority(self) -> int | None:
-        """The lowest priority of a pod that has a node; None if there is no such pod."""
+        """The lowest priority of an assigned pod; None if there is no such pod."""
         return min(self._priorities, default=None)
 
     @cached_property
@@ -256,18 +255,18 @@ class Cache:
     def may_evict(self, pod: Pod) -> bool:
         """Whether poller may evict a pod: only in the namespaces that it serves.
 
-        A pod that a budget may protect that can't be read is left alone.
+        False if the pod's namespace has a budget that can't be decoded: it may protect the pod.
         """
         namespace = pod.metadata.namespace
         return namespace not in self.budgets_unread and (not self._served or namespace in self._served)
 
     def count_members(self, group: Group) -> int:
-        """How many pods of a group have a node; those that are being deleted or preempted don't count."""
+        """How many pods of a group are assigned; those that are being deleted or preempted don't count."""
         preempted = (self._assigned[uid][0] for uid in self.leaving if uid in self._assigned)
         return self._members[group] - sum(present_in(pod) == group for pod in preempted)
 
     def is_leaving(self, pod: Pod) -> bool:
-        """Whether a pod is being preempted: it has been evicted, or is about to be."""
+        """Whether a pod is being preempted: it has been evicted, or will be."""
         return pod_key(pod) in self.leaving or (
             pod.metadata.deletion_timestamp is not None
             and any(
@@ -278,7 +277,7 @@ class Cache:
 
     @contextmanager
     def without(self, pods: Iterable[Pod]) -> Iterator[RemovedPods]:
-        """The cache without some pods, to try what would be. They are back when the block ends."""
+        """A block in which the cache lacks some pods, for a try. They are back when the block ends."""
         away = RemovedPods(self.nodes, self.node_of, self.removed)
         try:
             for pod in pods:
@@ -288,7 +287,7 @@ class Cache:
             away.give_all_back()
 
     def forget(self, pod: Pod) -> None:
-        """Remove an assumed pod. If it was nominated to a node before, it is again."""
+        """Remove an assumed pod. If it was nominated to a node before, its nomination is restored."""
         if pod_key(pod) in self.assumed:
             nominated = self._nominated_before.get(pod_key(pod), "")
             self.leaving.discard(pod_key(pod))
@@ -300,12 +299,12 @@ class Cache:
         return self._assigned[pod_key(pod)][1]
 
     def assumed_pods(self, uids: Collection[str]) -> list[tuple[Pod, str]]:
-        """The assumed pods that are among these, each with its node."""
+        """The assumed pods among these, each with its node."""
         return [self._assigned[uid] for uid in self.assumed.intersection(uids)]
 
 
 class DescribedNodes:
-    """A cursor: which nodes have been described otherwise since it was read last."""
+    """A cursor: which nodes have been updated since it was read last."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache

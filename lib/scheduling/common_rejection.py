@@ -1,4 +1,4 @@
-"""One rejection that most nodes have in common, as a mapping that costs nothing for each of them."""
+"""One rejection for most nodes, as a mapping that needs no memory for each of them."""
 
 from collections.abc import Iterator, Mapping, Set
 
@@ -6,10 +6,10 @@ from lib.scheduling.decision import Rejection
 
 
 class CommonRejection(Mapping[str, Rejection]):
-    """By name, the rejection of all nodes but some.
+    """A mapping from node names to one rejection, for all nodes except some.
 
     node_names: of all nodes, in order; it must not change. exempt: the names of the nodes without this
-    rejection; names of no node may be among them.
+    rejection; unknown names do no harm.
     """
 
     def __init__(self, rejection: Rejection, node_names: Mapping[str, object], exempt: Set[str]) -> None:

@@ -1,4 +1,4 @@
-"""What was decided for a pod, and why."""
+"""The decision for a pod, and why."""
 
 from collections import Counter
 from collections.abc import MutableMapping
@@ -13,13 +13,13 @@ from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
 from lib.scheduling.framework.interface import CycleState, Status
 
 NO_NODES = "no nodes"
-"""Stands where a plugin's name would."""
+"""Used instead of a plugin's name when there are no nodes."""
 
 MAX_NOTE_BYTES, CUT = 1024, " ..."
 """The longest note of an event (validation.NoteLengthLimit), and what ends one that was cut."""
 
 MAX_NODES_IN_FULL, MAX_FULL_BYTES = 50, 16 * 1024
-"""An annotation tells of each node if they are not more than this, and if it isn't longer than this."""
+"""An annotation holds every node only up to this many nodes, and up to this many bytes."""
 
 
 class Outcome(StrEnum):
@@ -28,7 +28,7 @@ class Outcome(StrEnum):
     SCHEDULED = "scheduled"
     """A node was picked."""
     WAITING = "waiting"
-    """A node was picked and is held for the pod, but a Permit plugin says not yet."""
+    """A node was picked and is reserved for the pod, but a Permit plugin says not yet."""
     UNSCHEDULABLE = "unschedulable"
     """No node fits, or a plugin rejected the one that was picked."""
     ERROR = "error"
@@ -37,7 +37,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True)
 class Rejection:
-    """The plugin that ruled a node out, and its answer."""
+    """The plugin that rejected a node, and its status."""
 
     plugin: str
     status: Status
@@ -45,19 +45,19 @@ class Rejection:
 
 @dataclass
 class Decision:
-    """What a cycle came to. Nodes that were not looked at, as enough were found, are in none of the maps.
+    """The result of a scheduling cycle. Nodes that were not evaluated are in none of the maps.
 
-    node_name: the pick, if there is one. all_nodes: how many there are; feasible: how many fit, as far as
-    they were looked at. rejected: by node, who and why. scores: of each feasible node, by plugin, weighted;
-    empty where one node alone was feasible. Where a pick is not to be explained in full, these hold that and
-    the runner-up only.
+    node_name: the node that was picked, if any. all_nodes: the number of nodes; feasible: how many of the
+    evaluated ones fit. rejected: by node, the plugin and why. scores: of each feasible node, by plugin,
+    weighted; empty if only one node was feasible. Unless the decision is to be explained in full, only the
+    picked node and the runner-up are in it.
     reason: why the pod as a whole was rejected, or what went wrong; rejecting_plugin: the plugin that did it.
-    post_filter_message: what PostFilter plugins said.
+    post_filter_message: from PostFilter plugins.
     nominated: the node that will have room when the victims have left it. victims: the pods to be evicted.
-    preempted_held: victims that a Permit plugin holds: they are rejected, not evicted. lost_nomination: less
-    important pods that were nominated to that node and are no more. state: what plugins kept.
-    began, ended: when this attempt did, its binding included; binding: how long it took until that was heard
-    to be written; all in seconds. attempt: which one of this pod it is. queued: when the pod was.
+    preempted_held: victims that a Permit plugin holds: they are rejected, not evicted. lost_nomination: pods
+    of lower priority whose nomination to that node was removed. state: the plugins' CycleState.
+    began, ended: the times of this attempt, its binding included; binding: how long the binding took; all in
+    seconds. attempt: its number for this pod. queued: when the pod was queued.
     """
 
     pod: Pod
@@ -91,7 +91,7 @@ class Decision:
 
     @property
     def rejected_by(self) -> set[str]:
-        """The plugins that rejected the pod: NO_NODES if there is no node, none if a plugin failed."""
+        """The plugins that rejected the pod: NO_NODES if there is no node; empty if a plugin failed."""
         if self.outcome == Outcome.ERROR:
             return set()
         plugins = {each.plugin for each in self.rejected.values()} | {self.rejecting_plugin}
@@ -104,7 +104,7 @@ class Decision:
 
     @property
     def message(self) -> str:
-        """The decision in the words of kube-scheduler's events."""
+        """The decision as a message, in the words of kube-scheduler's events."""
         if self.outcome == Outcome.SCHEDULED:
             return f"Successfully assigned {self.pod} to {self.node_name}"
         if self.outcome == Outcome.UNSCHEDULABLE and not self.node_name:
@@ -133,19 +133,19 @@ class Decision:
             said.append(f"{self.reason}.")
         else:
             reasons = Counter(reason for each in self.rejected.values() for reason in each.status.reasons)
-            # kube-scheduler sorts the finished words, so "10 …" comes before "2 …".
+            # kube-scheduler sorts the finished texts, so "10 …" comes before "2 …".
             said.append(", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items())) + ".")
         return " ".join([*said, self.post_filter_message]).strip()
 
     @property
     def runner_up(self) -> str | None:
-        """The best of the nodes that were not picked."""
+        """The best node after the picked one."""
         totals = self.totals
         others = [node for node in totals if node != self.node_name]
         return max(others, key=totals.__getitem__, default=None)
 
     def as_json(self) -> dict[str, Any]:
-        """All of it, for a line of `--explain json`."""
+        """The whole decision, for a line of `--explain json`."""
         nodes: dict[str, Any] = {
             name: {"rejected_by": each.plugin, "reasons": each.status.reasons}
             for name, each in self.rejected.items()
@@ -162,9 +162,9 @@ class Decision:
         }
 
     def as_annotation(self, *, in_full: bool = False) -> str:
-        """The gist in one short line of JSON, for the pod itself.
+        """The most important parts in one short line of JSON, for the pod's annotation.
 
-        in_full: with `nodes` of `as_json`, unless that says too much for an annotation.
+        in_full: with `nodes` of `as_json`, unless that is too long for an annotation.
         """
         gist: dict[str, Any] = {"feasible": f"{self.feasible}/{self.all_nodes}"}
         totals, runner_up = self.totals, self.runner_up

@@ -1,7 +1,7 @@
-"""Extenders: programs of one's own that a scheduler asks over HTTP, in the wire format of kube-scheduler.
+"""Extenders: programs outside the scheduler that it calls over HTTP, in kube-scheduler's wire format.
 
-Each is asked by the verbs that it has: which nodes to filter out, how good the others are, whom to preempt,
-and to bind a pod itself. The HTTP is handed in.
+An extender is called only for its verbs: filter nodes, prioritize the others, choose victims of preemption,
+and bind a pod. The HTTP client is passed in.
 
 Source: pkg/scheduler/extender.go and k8s.io/kube-scheduler/extender/v1/types.go; what is configured,
 https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/#Extender
@@ -24,23 +24,23 @@ from lib.scheduling.preemption import Victims
 log = logging.getLogger(__name__)
 
 MAX_EXTENDER_PRIORITY = 10
-"""The best that an extender can give a node; scaled to what plugins give."""
+"""The highest score of an extender; it is scaled to that of plugins."""
 
 LEFT_OUT = "node(s) were left out by extender {}"
-"""Of nodes that an extender neither returned nor gave a reason against."""
+"""The reason for nodes that an extender left out without a reason."""
 
 T = TypeVar("T")
 
 
 class ExtenderError(Exception):
-    """An extender can't be reached, failed, or answered something else; the text names its URL."""
+    """An extender can't be reached, failed, or sent an invalid answer. The text names its URL."""
 
 
 class Wire(Protocol):
-    """How an extender is reached, and where what it is sent comes from. All raise ExtenderError."""
+    """The connection to an extender, and the source of full objects for it. Methods raise ExtenderError."""
 
     def send(self, url: str, body: bytes) -> bytes:
-        """POST some JSON; the JSON that is answered."""
+        """POST JSON; returns the answer's JSON."""
 
     def whole_pod(self, pod: Pod) -> msgspec.Raw:
         """A pod with all its fields."""
@@ -53,7 +53,7 @@ class Wire(Protocol):
 
 
 class _Sent(msgspec.Struct, rename="pascal"):
-    """Base of what is sent: fields are named as Go has them."""
+    """Base of what is sent: field names as in Go."""
 
 
 class _NodeList(msgspec.Struct):
@@ -89,11 +89,11 @@ class _BindingArgs(_Sent):
     node: str
 
 
-# --- what is answered: Go takes field names in any case, and so do we -----------------------------------
+# --- what is answered: as in Go, field names may be in any case -----------------------------------------
 
 
 class _Answer(msgspec.Struct, rename=str.lower):
-    """Base of what is answered, with its field names in lower case."""
+    """Base of answers; its field names are in lower case."""
 
 
 class _Named(msgspec.Struct):
@@ -131,7 +131,7 @@ class _BindingResult(_Answer):
 
 
 def _read(raw: Any, kind: type[T]) -> T:
-    """An object, or a list of such, whose own fields may be named in any case."""
+    """Decode an object, or a list of them, whose field names may be in any case."""
     if isinstance(raw, list):
         return msgspec.convert([_folded(each) for each in raw], kind)
     return msgspec.convert(_folded(raw), kind)
@@ -146,12 +146,12 @@ def _folded(raw: Any) -> Any:
 
 @dataclass(frozen=True)
 class Extender:
-    """One extender; it is asked only by the verbs that aren't empty.
+    """One extender. It is called only for the verbs that aren't empty.
 
-    url_prefix: what a verb is appended to, and the extender's name. weight: what its scores are multiplied
-    by. node_cache_capable: it knows the nodes, and is sent their names only. managed_resources: only pods
-    that request one of these are its business; without any, all pods. ignored_resources: of these, those
-    that NodeResourcesFit leaves to it. ignorable: pods are placed without it when it fails.
+    url_prefix: a verb is appended to it; also the extender's name. weight: multiplies its scores.
+    node_cache_capable: it knows the nodes, so only their names are sent. managed_resources: it is called only
+    for pods that request one of these; empty for all pods. ignored_resources: those of them that
+    NodeResourcesFit ignores. ignorable: if it fails, pods are scheduled without it.
     """
 
     url_prefix: str
@@ -167,14 +167,14 @@ class Extender:
     ignorable: bool = False
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether a pod is its business. The API server sees to it that what is limited is requested."""
+        """Whether it is called for a pod. Requests are enough: the API server adds one for each limit."""
         containers = [*pod.spec.containers, *pod.spec.init_containers]
         return not self.managed_resources or any(
             self.managed_resources & each.resources.requests.keys() for each in containers
         )
 
     def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, Status]:
-        """Why nodes are ruled out, by name."""
+        """By name, why nodes are rejected."""
         result = self._ask(self.filter_verb, self._args(pod, nodes), _FilterResult)
         if result.error:
             raise self._error(self.filter_verb, f"says: {result.error}")
@@ -196,7 +196,7 @@ class Extender:
         return {each.metadata.name for each in (result.nodes and result.nodes.items) or ()}
 
     def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """Nodes' scores by name: weighted, and scaled to those of plugins."""
+        """Nodes' scores by name: weighted, and scaled to the plugins' range."""
         found = self._ask(self.prioritize_verb, self._args(pod, nodes), list[_HostPriority])
         scale = self.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
         return {each.host: each.score * scale for each in found}
@@ -204,7 +204,7 @@ class Extender:
     def process_preemption(
         self, pod: Pod, candidates: Mapping[str, Victims], cache: Cache
     ) -> dict[str, Victims]:
-        """The nodes on which pods may be preempted, by name, and which: a choice among the candidates."""
+        """The extender's choice among the candidates for preemption: by node name, the victims."""
         sent = {name: self._as_sent(victims) for name, victims in candidates.items()}
         whole_pod = self.wire.whole_pod(pod)
         if self.node_cache_capable:
@@ -238,7 +238,7 @@ class Extender:
         )
 
     def bind(self, pod: Pod, node_name: str) -> None:
-        """Have the extender bind a pod."""
+        """Let the extender bind a pod."""
         metadata = pod.metadata
         args = _BindingArgs(metadata.name, metadata.namespace, metadata.uid, node_name)
         if error := self._ask(self.bind_verb, args, _BindingResult).error:
@@ -270,9 +270,9 @@ class Extender:
 
 
 class Extenders:
-    """All extenders, those that may fail after the others.
+    """All extenders; the ignorable ones come last.
 
-    One that is ignorable and fails is passed over, and `warn` is told. What else fails raises ExtenderError.
+    If an ignorable one fails, it is skipped and `warn` is called. Other failures raise ExtenderError.
     """
 
     def __init__(self, extenders: Iterable[Extender] = (), warn: Callable[[str], None] = log.warning) -> None:
@@ -284,11 +284,11 @@ class Extenders:
 
     @property
     def ignored_resources(self) -> frozenset[str]:
-        """What NodeResourcesFit leaves to extenders."""
+        """The resources that NodeResourcesFit ignores, because an extender manages them."""
         return frozenset().union(*(each.ignored_resources for each in self._extenders))
 
     def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, tuple[str, Status]]:
-        """By the name of each node that is ruled out: the extender that did it, and why."""
+        """By the name of each rejected node: the extender that rejected it, and why."""
         refused: dict[str, tuple[str, Status]] = {}
         for extender in self._interested(pod):
             left = [node for node in nodes if node.name not in refused]
@@ -299,7 +299,7 @@ class Extenders:
         return refused
 
     def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, dict[str, int]]:
-        """Nodes' scores by name, by extender. One that fails gives none: a pod isn't held up by taste."""
+        """By extender, nodes' scores by name. One that fails gives no scores, as kube-scheduler does it."""
         scores = {}
         for extender in self._interested(pod):
             if extender.prioritize_verb:
@@ -312,7 +312,7 @@ class Extenders:
     def process_preemption(
         self, pod: Pod, candidates: Mapping[str, Victims], cache: Cache
     ) -> Mapping[str, Victims]:
-        """What is left of the candidates for preemption, by node, when each extender has had its say."""
+        """The candidates for preemption, by node, that all extenders leave."""
         for extender in self._interested(pod):
             if extender.preempt_verb and candidates:
                 with self._going_on_without(extender):
@@ -320,7 +320,7 @@ class Extenders:
         return candidates
 
     def bind(self, pod: Pod, node_name: str) -> bool:
-        """Have the extender that binds pods do so; False if there is none, or it is passed over."""
+        """Let the extender that binds pods bind this one; False if there is none, or it is skipped."""
         for extender in self._interested(pod):
             if extender.bind_verb:
                 with self._going_on_without(extender):

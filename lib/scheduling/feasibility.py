@@ -23,7 +23,7 @@ from lib.scheduling.result_cache import PluginResults, PreFilterAnswer, ResultCa
 T = TypeVar("T")
 
 MIN_FEASIBLE_NODES = 100
-"""In a cluster with fewer nodes all are evaluated; in a larger one at least this many feasible ones."""
+"""With fewer nodes, all are evaluated; with more, the search looks for at least this many feasible nodes."""
 MIN_PERCENTAGE = 5
 
 NOT_ALLOWED = "node(s) didn't satisfy plugin(s) [{}]"
@@ -33,7 +33,7 @@ NOT_ALLOWED = "node(s) didn't satisfy plugin(s) [{}]"
 class FeasibleNodes:
     """Nodes that fit a pod, by their index in `Cache.node_list`: `count` nodes from `start`, or `indexes`.
 
-    A run that comes to the end of the list goes on at its beginning.
+    A run that reaches the end of the list continues at its beginning.
     """
 
     def __init__(self, start: int = 0, count: int = 0, indexes: Sequence[int] | None = None) -> None:
@@ -64,24 +64,24 @@ class FeasibleNodes:
 
 @dataclass
 class PreFilterResult:
-    """What the PreFilter plugins said together.
+    """The merged result of all PreFilter plugins.
 
-    skipped: the plugins whose Filter need not run. allowed_nodes: by plugin, the names of the only nodes
-    that it allows.
+    skipped: the plugins whose Filter isn't run. allowed_nodes: by plugin, the names of the only nodes that it
+    allows.
     """
 
     skipped: set[str] = field(default_factory=set)
     allowed_nodes: dict[str, Set[str]] = field(default_factory=dict)
 
     def rejection(self, node_name: str) -> Rejection | None:
-        """The rejection by the first plugin that doesn't allow a node."""
+        """The rejection by the first plugin that doesn't allow a node; None if all do."""
         for plugin, names in self.allowed_nodes.items():
             if node_name not in names:
                 return _not_allowed_by(plugin)
         return None
 
     def allowed_indexes(self, cache: Cache) -> list[int]:
-        """The indexes in `Cache.node_list` of the nodes that all plugins allow; it walks no other nodes."""
+        """The indexes in `Cache.node_list` of the nodes that all plugins allow; it visits no other nodes."""
         fewest = min(self.allowed_nodes.values(), key=len)
         return sorted(cache.node_index[name] for name in fewest if self._allows(name, cache))
 
@@ -93,7 +93,7 @@ class PreFilterResult:
             known = (name for name in names if name in cache.node_index)
             rejected = {name: why for name in known if (why := self.rejection(name))}
         common = CommonRejection(_not_allowed_by(plugin), cache.node_index, names)
-        return ChainMap(rejected, common)  # type: ignore[arg-type]  # only the first is ever written to
+        return ChainMap(rejected, common)  # type: ignore[arg-type]  # writes go to the first map only
 
     def _allows(self, node_name: str, cache: Cache) -> bool:
         return node_name in cache.node_index and not self.rejection(node_name)
@@ -108,7 +108,7 @@ class Feasibility:
 
     def __init__(self, framework: Framework, results: ResultCache, extenders: Extenders) -> None:
         self._framework, self._results, self._extenders = framework, results, extenders
-        self._next_start = 0  # where the next search begins, so that every node has its turn
+        self._next_start = 0  # where the next search begins, so that all nodes get their turn
         self._pre_filters = framework.profile.with_point(PreFilterPlugin)
         self._all_filters = results.all_filters()
         self._not_kept = results.not_kept
@@ -116,9 +116,9 @@ class Feasibility:
         self._not_kept_plugins = self._not_kept_filters | {each.name for each in results.not_kept.pre_filters}
 
     def find(self, decision: Decision, cache: Cache) -> tuple[FeasibleNodes, PluginResults]:
-        """The nodes that pass all filters, or enough of them; and the kept results for pods like this one.
+        """The nodes that pass all filters, or enough of them; and the kept results for such pods.
 
-        The decision's `rejected` says who rejected the other nodes.
+        The decision's `rejected` gets the rejections of the other nodes.
         """
         with self._framework.point("PreFilter") as point:
             results = self._results.results_for(decision.pod, cache)
@@ -146,7 +146,7 @@ class Feasibility:
     def _nominated_node(
         self, decision: Decision, cache: Cache, results: PluginResults, pre_filtered: PreFilterResult
     ) -> FeasibleNodes | None:
-        """The node on which the pod preempted others, if it fits there now. It is tried before all others."""
+        """The pod's nominated node, if it fits there now. It is tried before all others."""
         name = cache.nominator.node_of(decision.pod) or ""
         if name not in cache.nodes or pre_filtered.rejection(name):
             return None
@@ -210,7 +210,7 @@ class Feasibility:
         return found
 
     def filter_with_nominated_pods(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
-        """Run PreFilter and Filter for one node, as the cache is now: it may differ from the cycle's start.
+        """Run PreFilter and Filter for one node, with the cache as it is now, not as at the cycle's start.
 
         They run with the pods that are nominated to the node, and then without them: the pod must fit
         in both cases (framework/runtime/framework.go, RunFilterPluginsWithNominatedPods).
@@ -223,7 +223,7 @@ class Feasibility:
             rejection = self._filter_one(pod, cache, node)
         if not nominated:
             return rejection
-        # In any case: what plugins count as pods come and go counts the nominated ones no longer then.
+        # Run it even after a rejection: it removes the nominated pods from the plugins' own counts.
         without = self._filter_one(pod, cache, node)
         return rejection or without
 
@@ -242,7 +242,7 @@ class Feasibility:
     def _pre_filter(
         self, state: CycleState, pod: Pod, cache: Cache, results: PluginResults | None
     ) -> PreFilterResult | Rejection:
-        """Run PreFilter, but for the plugins whose answers are kept in `results`; all answers together."""
+        """Run PreFilter of the plugins whose answers aren't kept in `results`; returns all answers merged."""
         result, plugins = PreFilterResult(), self._pre_filters
         kept: Mapping[str, PreFilterAnswer] = results.pre_filtered if results else {}
         if results and results.all_agree:
@@ -280,7 +280,7 @@ class Feasibility:
 
 
 def _all_fit(run: FeasibleNodes, results: PluginResults) -> bool:
-    """Whether all nodes of a run pass the filters whose results are kept. Runs these where needed."""
+    """Whether all nodes of a run pass the filters whose results are kept. Runs the missing ones."""
     known = run.of(results.rejections)
     if any(known):  # a rejection, or NOT_EVALUATED
         results.find_rejections(run.indexes(len(results.rejections)))
@@ -292,7 +292,7 @@ def _all_fit(run: FeasibleNodes, results: PluginResults) -> bool:
 def feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:
     """How many feasible nodes to look for (schedule_one.go, numFeasibleNodesToFind).
 
-    percentage: of all nodes; 0 takes 50 % less 1 % for each 125 nodes, at least 5 %. At least 100 anyway.
+    percentage: of all nodes; 0 means 50 % less 1 % for each 125 nodes, at least 5 %. Never under 100 nodes.
     """
     if nodes < MIN_FEASIBLE_NODES:
         return nodes

@@ -1,4 +1,4 @@
-"""A policy of one's own: plain functions as plugins."""
+"""Policies: plain functions as plugins."""
 
 import inspect
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class _Function:
 
     @property
     def file(self) -> str:
-        """The file the function stands in."""
+        """The file that defines the function."""
         code = getattr(inspect.unwrap(self.function), "__code__", None)
         return code.co_filename if code else ""
 

@@ -1,4 +1,4 @@
-"""What a change is about, for plugins whose queueing hints say whether it could help a pod.
+"""What a change is about, for queueing hints: could it help a pod?
 
 Counterpart in kube-scheduler: extractPodEvents and extractNodeEvents in pkg/scheduler/framework/events.go
 """
@@ -12,7 +12,7 @@ from lib.scheduling.resources import pod_requests
 
 
 def changes_anything(change: AnyChange) -> bool:
-    """Whether a change of a node, or of a pod that has one, is of anything that a decision depends on."""
+    """Whether a change of a node or an assigned pod changes anything that decisions depend on."""
     if change.kind != Kind.MODIFIED or change.before is None:
         return True
     return bool(_read_by_plugins(change.before) != _read_by_plugins(change.object))
@@ -30,14 +30,14 @@ def _read_by_plugins(changed: object) -> object:
 
 
 def new_node(change: AnyChange) -> NodeInfo | None:
-    """The node that came or changed, as it is now and without its pods."""
+    """The node that was added or updated, as it is now, without its pods; else None."""
     if isinstance(change.object, Node) and change.kind != Kind.DELETED:
         return _without_pods(change.object)
     return None
 
 
 def old_node(change: AnyChange) -> NodeInfo | None:
-    """The node that changed or went, as it was and without its pods."""
+    """The node that was updated or deleted, as it was before, without its pods; else None."""
     return _without_pods(change.before) if isinstance(change.before, Node) else None
 
 
@@ -47,10 +47,10 @@ def _without_pods(node: Node) -> NodeInfo:
 
 
 def placed_pod(change: AnyChange) -> Pod | None:
-    """The pod to which something happened, if it has a node."""
+    """The assigned pod that the change is about; else None."""
     return change.object if isinstance(change.object, Pod) and change.object.spec.node_name else None
 
 
 def deleted_pod(change: AnyChange) -> Pod | None:
-    """The pod that left its node."""
+    """The assigned pod that was deleted; else None."""
     return placed_pod(change) if change.kind == Kind.DELETED else None

@@ -1,4 +1,4 @@
-"""What must be looked up before some pods can be placed, besides nodes and pods."""
+"""What must be looked up, besides nodes and pods, before some pods can be scheduled."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,11 +16,10 @@ from lib.scheduling.workloads import controller_of
 
 @dataclass(frozen=True)
 class Needs:
-    """What some pods need, each with the pods that need it.
+    """What some pods need; each part with the pods that need it.
 
-    namespaces: the labels of all namespaces. budgets: whether the disruption budgets may matter. services:
-    by namespace, those whose services matter. controllers: those whose selectors matter. pod_groups: those
-    whose sizes matter.
+    namespaces: the labels of all namespaces. budgets: whether disruption budgets are needed. services: by
+    namespace, its services. controllers: their selectors. pod_groups: their sizes.
     """
 
     namespaces: Sequence[Pod]
@@ -31,7 +30,7 @@ class Needs:
 
 
 def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> Needs:
-    """What these pods need; nothing that could be left out. profiles: of all schedulers that they name."""
+    """What these pods need, and no more. profiles: of all schedulers that they name."""
     spreading = {each.scheduler_name for each in profiles if _spreads_by_default(each)}
     services, controllers = defaultdict[str, list[Pod]](list), defaultdict[ControllerRef, list[Pod]](list)
     for pod in pods:
@@ -39,7 +38,7 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
             services[pod.metadata.namespace].append(pod)
             if controller := controller_of(pod):
                 controllers[controller].append(pod)
-    everyone = held_terms(cache).read_namespaces  # pods that have a node look at the namespace of any other
+    everyone = held_terms(cache).read_namespaces  # an assigned pod's affinity selects namespaces by label
     pod_groups = defaultdict[Group, list[Pod]](list)
     for pod in pods:
         if (group := group_of(pod)) and group.label == POD_GROUP:
@@ -54,7 +53,7 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
 
 
 def _may_preempt(pods: Sequence[Pod], cache: Cache) -> bool:
-    """Whether one of the pods is more important than one that has a node."""
+    """Whether one of the pods has a higher priority than an assigned pod."""
     lowest = cache.lowest_priority
     return lowest is not None and any(
         pod.spec.priority > lowest and pod.spec.preemption_policy != "Never" for pod in pods
@@ -62,7 +61,7 @@ def _may_preempt(pods: Sequence[Pod], cache: Cache) -> bool:
 
 
 def _spreads_by_default(profile: Profile) -> bool:
-    """Whether a pod's service and controller matter where it has no constraints of its own."""
+    """Whether the default spread constraints need a pod's services and controller."""
     return any(
         each.when_unsatisfiable == "DoNotSchedule" or plugin.name in profile.weights
         for plugin in profile.plugins

@@ -1,4 +1,4 @@
-"""A node with its pods, and what they use of it.
+"""A node with its pods, and the resources that they request.
 
 Counterpart in kube-scheduler: NodeInfo in pkg/scheduler/framework/types.go
 """
@@ -20,11 +20,11 @@ ANY_ADDRESS = "0.0.0.0"
 
 
 class NodeInfo:
-    """A node, what it has (`allocatable`), its pods, and what they request (`requested`).
+    """A node, its `allocatable` resources, its pods, and the resources that they request (`requested`).
 
     Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
     on_change: called with this object, a pod, and 1 after it was added or -1 after it was removed.
-    generation: grows with each pod that is added or removed, but for those of a `trial`.
+    generation: grows with each pod that is added or removed, except in a `trial`.
     """
 
     def __init__(self, node: Node, on_change: Callable[["NodeInfo", Pod, int], None] | None = None) -> None:
@@ -48,14 +48,14 @@ class NodeInfo:
         return {name: image.size_bytes for image in self.node.status.images for name in image.names or ()}
 
     def add(self, pod: Pod) -> None:
-        """Add a pod that runs here, or is assumed to."""
+        """Add a pod that is assigned to this node, or assumed to be."""
         self.pods.append(pod)
         if terms := terms_of(pod):
             self.pods_with_affinity.append((pod, terms))
         self._count(pod, 1)
 
     def remove(self, pod: Pod) -> None:
-        """Remove a pod; it must be one that was added."""
+        """Remove a pod that was added before."""
         self.pods = [each for each in self.pods if each is not pod]
         if self.pods_with_affinity:
             self.pods_with_affinity = [each for each in self.pods_with_affinity if each[0] is not pod]
@@ -63,9 +63,9 @@ class NodeInfo:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """A block that removes or adds pods to see what would be, and undoes that.
+        """A block that removes or adds pods for a try. All of that is undone at its end.
 
-        When it ends, the pods are in the order in which they were, and the generation is what it was.
+        Then the order of the pods and the generation are the same as before.
         """
         pods, with_affinity, generation = [*self.pods], [*self.pods_with_affinity], self.generation
         try:
@@ -109,5 +109,5 @@ def host_ports(pod: Pod) -> list[HostPort]:
 
 
 def described(node: Node) -> tuple[object, ...]:
-    """All of a node that decisions depend on."""
+    """The fields of a node that decisions depend on."""
     return node.spec, node.status, node.metadata.labels, node.metadata.annotations

@@ -1,6 +1,6 @@
 """A slice of the nodes, for plugins that look at many nodes at once: values are read from a list.
 
-A list is kept from pod to pod. A node's value in it is found again when the node's pods have changed.
+A list is kept from pod to pod. A node's value is computed again when the node's pods have changed.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,14 +32,14 @@ class NodeSlice:
         return NodeSlice(self._cache, [self.indexes[i] for i in which])
 
     def values(self, find: Callable[..., T], *arguments: str) -> list[T]:
-        """For each node `find(node, *arguments)`, which must depend on the node and its pods alone."""
+        """For each node `find(node, *arguments)`. The result must depend on the node and its pods only."""
         kept: _KeptValues[T] = self._cache.remember(
             (find, arguments), lambda: _KeptValues(self._cache, find, arguments), catches_up=True
         )
         return self.pick(kept.current())
 
     def pick(self, values: Sequence[T]) -> list[T]:
-        """Of the values of all nodes, in the order of `Cache.node_list`, those of these nodes."""
+        """The values of these nodes. values: of all nodes, in the order of `Cache.node_list`."""
         return [values[i] for i in self.indexes]
 
 
@@ -52,7 +52,7 @@ class _KeptValues(Generic[T]):
         self._changed = ChangedNodes(cache)
 
     def current(self) -> list[T]:
-        """The values as they are now."""
+        """The values, up to date."""
         for i in self._changed.indexes():
             self._values[i] = self._find(self._cache.node_list[i], *self._arguments)
         return self._values

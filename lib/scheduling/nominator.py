@@ -1,4 +1,4 @@
-"""Nominations: the nodes on which room is kept for pods that preempted others there.
+"""Nominated nodes: room is kept there for pods that preempted others.
 
 Counterpart in kube-scheduler: pkg/scheduler/backend/queue/nominator.go
 """
@@ -7,21 +7,21 @@ from lib.kube.objects import Pod
 
 
 class Nominator:
-    """The pods that are nominated to a node, and its name."""
+    """The nominated pods, each with its node's name."""
 
     def __init__(self) -> None:
         self._node_names: dict[str, str] = {}  # by the pod's uid
         self._by_node: dict[str, dict[str, Pod]] = {}  # by node name, then by uid; never an empty one
 
     def add(self, pod: Pod, node_name: str) -> None:
-        """Keep room for a pod on a node; "" deletes its nomination."""
+        """Nominate a pod to a node; "" deletes its nomination."""
         self.delete(pod)
         if node_name:
             self._node_names[pod_key(pod)] = node_name
             self._by_node.setdefault(node_name, {})[pod_key(pod)] = pod
 
     def delete(self, pod: Pod) -> None:
-        """Keep room for a pod no longer."""
+        """Delete a pod's nomination."""
         node_name = self._node_names.pop(pod_key(pod), None)
         if node_name is None:
             return
@@ -34,11 +34,11 @@ class Nominator:
         return self._node_names.get(pod_key(pod))
 
     def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
-        """By node name, the other nominated pods there whose priority isn't lower than this pod's."""
+        """By node name, the other pods nominated there whose priority isn't lower than this pod's."""
         return {name: found for name in self._by_node if (found := self.nominated_before_on(name, pod))}
 
     def nominated_before_on(self, node_name: str, pod: Pod) -> list[Pod]:
-        """Those of one node."""
+        """The same, for one node."""
         return [
             other
             for uid, other in self._by_node.get(node_name, {}).items()
@@ -52,5 +52,5 @@ class Nominator:
 
 
 def pod_key(pod: Pod) -> str:
-    """What pods are told apart by: the uid, or their name where they have none."""
+    """A pod's key: its uid, or its name if it has no uid."""
     return pod.metadata.uid or str(pod)

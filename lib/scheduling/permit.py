@@ -1,4 +1,4 @@
-"""Pods whose node is held for them while a Permit plugin says not yet."""
+"""Pods that wait for Permit: their nodes stay reserved while a Permit plugin says not yet."""
 
 from collections.abc import Collection, Mapping
 
@@ -18,14 +18,14 @@ class WaitingPods:
         return uid in self._held
 
     def hold(self, decision: Decision, now: float) -> None:
-        """Hold a pod's node from now on."""
+        """Keep a pod's node reserved from now on."""
         self._held.setdefault(decision.pod.metadata.uid, (decision, now))
 
     def recheck_permit(self, cache: Cache, waiting: Collection[str], now: float) -> list[Decision]:
-        """Ask Permit once more about each pod; the decisions that are no longer `waiting`.
+        """Run Permit again for each pod; returns the decisions that are no longer `waiting`.
 
-        waiting: the uids of the pods that still have no node. A pod that isn't among them, or whose node
-        has gone, is given up.
+        waiting: the uids of the pods that still have no node. The decision for any other pod, or for a pod
+        whose node has been deleted, is undone.
         """
         settled = []
         for uid, (decision, since) in list(self._held.items()):

@@ -13,16 +13,16 @@ from lib.scheduling.pod_groups import POD_GROUP, REJECTING, SIZE, Group, group_o
 from lib.scheduling.scheduling_cycle import Scheduler
 
 UNKNOWN_SIZE = "PodGroupSize"
-"""Stands where a plugin's name would, if a group's size isn't known."""
+"""Used instead of a plugin's name if a group's size isn't known."""
 
 MAX_DIGITS = 9
-"""A size with more digits isn't read: no cluster has that many pods."""
+"""A size with more digits is invalid: no cluster has that many pods."""
 
 
 def schedule_pod_group(
     pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]
 ) -> list[Decision]:
-    """Schedule one of `batches`: a single pod, or a group, of which all pods get a node or none does.
+    """Schedule one of `batches`: a single pod, or a group. In a group all pods get a node, or none does.
 
     If one pod of a group doesn't fit, the others are unreserved. Pods are evicted for a group only where
     that makes room for all of it.
@@ -58,7 +58,7 @@ def schedule_pod_group(
 
 
 def _decide_each(pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> list[Decision]:
-    """Schedule each pod. If one fails in an unforeseen way, what was decided for those before is undone."""
+    """Schedule each pod. After an unexpected error, the decisions for the pods before are undone."""
     decisions: list[Decision] = []
     try:
         decisions.extend(schedulers[pod.spec.scheduler_name].schedule_one(pod, cache) for pod in pods)
@@ -70,7 +70,7 @@ def _decide_each(pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Sch
 
 
 def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:
-    """How many pods a group needs, or why that isn't known; None if there is no PodGroup."""
+    """The number of pods that a group needs, or why it isn't known; None if there is no PodGroup."""
     if group.label == POD_GROUP:
         return cache.group_sizes.get((group.namespace, group.name))
     sizes = {pod.metadata.annotations.get(SIZE, "") for pod in pods}

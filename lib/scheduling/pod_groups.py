@@ -1,7 +1,7 @@
-"""Which pods belong together: all pods of a group are placed in one tick, or none is.
+"""Groups of pods: all pods of a group are scheduled in one tick, or none is.
 
-A label names a pod's group, and an annotation says how many pods the group has. Or the label is that of the
-coscheduling plugin, and a PodGroup says how many pods are needed.
+A label names a pod's group, and an annotation says how many pods the group has. With the label of the
+coscheduling plugin, a PodGroup says how many pods are needed.
 
 Counterpart: pkg/coscheduling in sigs.k8s.io/scheduler-plugins
 """
@@ -14,7 +14,7 @@ from lib.kube.objects import Pod
 GROUP, SIZE = "poller/group", "poller/group-size"
 POD_GROUP = "scheduling.x-k8s.io/pod-group"
 REJECTING = "PodGroup"
-"""Stands where a plugin's name would, if a pod waits for other pods of its group."""
+"""Used instead of a plugin's name if a pod waits for other pods of its group."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Group:
 
 
 def group_of(pod: Pod) -> Group | None:
-    """The group of a pod; None if it is in none."""
+    """The group of a pod; None if it has none."""
     for label in (GROUP, POD_GROUP):
         if name := pod.metadata.labels.get(label):
             return Group(pod.metadata.namespace, name, label)
@@ -35,12 +35,12 @@ def group_of(pod: Pod) -> Group | None:
 
 
 def present_in(pod: Pod) -> Group | None:
-    """The group in which a pod counts as present: one that is being deleted doesn't."""
+    """The group in which a pod is counted; None if it has none, or is being deleted."""
     return None if pod.metadata.deletion_timestamp else group_of(pod)
 
 
 def batches(pods: Iterable[Pod]) -> Iterator[list[Pod]]:
-    """The pods in order, one by one, but all pods of a group together, at the place of the first."""
+    """The pods in order, one by one; the pods of a group together, at the position of its first pod."""
     together: dict[object, list[Pod]] = {}
     for pod in pods:
         together.setdefault(group_of(pod) or pod.metadata.uid, []).append(pod)

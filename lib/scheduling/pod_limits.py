@@ -1,6 +1,6 @@
-"""How much a pod may ask of a scheduler: the API server takes pods whose decision would take minutes.
+"""A limit for a pod's conditions: the API server accepts pods whose scheduling would take minutes.
 
-kube-scheduler has no such limit; it is faster, and it is held up by such a pod all the same.
+kube-scheduler has no such limit. It is faster, but such a pod blocks it, too.
 """
 
 from collections.abc import Iterable
@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from lib.kube.objects import NodeSelectorTerm, Pod, PodAffinity
 
 TOO_COMPLEX = "PodLimits"
-"""Stands where a plugin's name would, if a pod asks for too much. No change but its own helps."""
+"""Used instead of a plugin's name if a pod has too many conditions. Only an update of the pod helps."""
 
 MAX_CONDITIONS = 500
-"""On 5,000 nodes with 10,000 pods a decision on so many takes a few seconds."""
+"""With 5,000 nodes and 10,000 pods, a decision with so many conditions takes a few seconds."""
 
 PER_POD_AFFINITY_TERM = 5
-"""Each pod of the cluster is looked at for such a term, and there are more pods than nodes."""
+"""A pod affinity term counts as so many: it is matched with each pod, and there are more pods than nodes."""
 
 VALUES_PER_CONDITION = 100
-"""So many values of an expression take as long as another expression."""
+"""So many values of an expression count as one more condition."""
 
 
 def too_complex(pod: Pod) -> str:
-    """Why a pod isn't decided on, if it asks for more than a decision may look at; else ""."""
+    """Why a pod isn't scheduled, if it has too many conditions; else ""."""
     count = conditions(pod)
     if count <= MAX_CONDITIONS:
         return ""
@@ -33,7 +33,7 @@ def too_complex(pod: Pod) -> str:
 
 
 def conditions(pod: Pod) -> int:
-    """How many conditions a pod has that are looked at for each node, or for each pod of the cluster."""
+    """The number of a pod's conditions that are checked for each node, or for each pod of the cluster."""
     spec, affinity = pod.spec, pod.spec.affinity
     count = len(spec.tolerations) + len(spec.topology_spread_constraints)
     if nodes := affinity.node_affinity:

@@ -1,4 +1,4 @@
-"""Who must yield to a pod that fits nowhere: the fewest and least important pods of one node.
+"""Finds the victims for a pod that fits nowhere: the fewest and least important pods of one node.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go and framework/preemption
 """
@@ -14,14 +14,14 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Status
 
 WhyNot = Callable[[str], Status | None]
-"""What the filters have against a node for the pod, as the picture is at the moment."""
+"""Runs the filters for a node, with the cache as it is at that moment; None if the pod fits."""
 
 _NOW = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class Victims:
-    """The pods of a node that would have to go, the most important first; how many budgets protect."""
+    """The victims on a node, the most important first. violations: how many of them budgets protect."""
 
     node_name: str
     pods: tuple[Pod, ...]
@@ -31,22 +31,22 @@ class Victims:
     def harm(self) -> tuple[object, ...]:
         """Compared in this order: violated budgets, highest priority, sum of priorities, number, age.
 
-        Of victims of equal rank those that started last are the least loss.
+        At equal priority, victims that started later are preferred.
         """
         priorities = [pod.spec.priority for pod in self.pods]
         highest = max(priorities, default=-(2**31))
         most_important = (pod for pod in self.pods if pod.spec.priority == highest)
         earliest = min(map(_started, most_important), default=_NOW)
-        # Raised above zero, so that one victim more is never better than one less.
+        # Raised above zero, so that more victims never make a smaller sum.
         total = sum(priority + 2**31 for priority in priorities)
         return self.violations, highest, total, len(priorities), -_at(earliest)
 
 
 def victims_on(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:
-    """Who must go from a node so that a pod fits there; or why it doesn't even if all do that might.
+    """The victims with which a pod fits on a node; or why it doesn't fit even without all possible victims.
 
-    All pods of lower priority are taken away first; then as many as possible are given back, first those
-    that a disruption budget protects, in each case the most important first.
+    First all pods of lower priority are removed. Then as many as possible are put back: first those that a
+    disruption budget protects, in each case the most important first.
     """
     potential = sorted(less_important(pod, node_name, cache), key=_least_important_last)
     with cache.without(potential) as away:
@@ -66,18 +66,18 @@ def victims_on(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victi
 
 
 def less_important(pod: Pod, node_name: str, cache: Cache) -> list[Pod]:
-    """The pods of a node whose priority is lower, and that may be told to leave."""
+    """The pods of a node that have a lower priority and may be evicted."""
     on_node = cache.nodes[node_name].pods
     return [each for each in on_node if each.spec.priority < pod.spec.priority and cache.may_evict(each)]
 
 
 def pick_one(candidates: Iterable[Victims]) -> Victims:
-    """The node where preemption does least harm (preemption.go, pickOneNodeForPreemption)."""
+    """The node where preemption does the least harm (preemption.go, pickOneNodeForPreemption)."""
     return min(candidates, key=lambda victims: victims.harm)
 
 
 def _least_important_last(pod: Pod) -> tuple[int, float]:
-    """Higher priority is more important, and so is having run longer (util/utils.go, MoreImportantPod)."""
+    """A sort key: by priority, then by the time since the start (util/utils.go, MoreImportantPod)."""
     return -pod.spec.priority, _at(_started(pod))
 
 
@@ -90,7 +90,7 @@ def _at(moment: datetime) -> float:
 
 
 def _by_budget(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
-    """The pods whose going would violate a budget, and the others; pods that go before use budgets up."""
+    """The pods whose eviction would violate a budget, and the others. Each eviction uses budgets up."""
     left = [budget.status.disruptions_allowed for budget in budgets]
     protected: list[Pod] = []
     for pod in pods:
@@ -105,7 +105,7 @@ def _by_budget(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> t
 
 
 def covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether a budget counts a pod; one that has been disrupted already is counted no more."""
+    """Whether a budget protects a pod; a pod that has been disrupted already isn't counted again."""
     return (
         budget.metadata.namespace == pod.metadata.namespace
         and budget.spec.selector not in (None, LabelSelector())

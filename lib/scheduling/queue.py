@@ -1,4 +1,4 @@
-"""The pods without a node: which is tried first, and when one is tried again.
+"""The scheduling queue: which pod is tried first, and when a pod is tried again.
 
 A pod is active (tried in the next tick), backs off (tried when its backoff ends), is unschedulable (tried
 when something changes that could help it, or after five minutes), or a Permit plugin holds it.
@@ -39,16 +39,16 @@ class Where(Enum):
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
     PERMIT_WAIT = "waiting"
-    """It has a node, and waits until the Permit plugins agree."""
+    """A node is reserved for it; it waits until the Permit plugins agree."""
 
 
 @dataclass
 class QueuedPod:
     """A pod in the queue. Times are in seconds.
 
-    attempts: how often it was tried without success. since: when it was queued. tried: when it was tried
-    last. rejected_by: the plugins that rejected it; their hints say what could help. reason: why it has no
-    node. victims: the uids of pods that still are to leave a node for it.
+    attempts: the number of attempts without success. since: when it was queued. tried: the time of the last
+    attempt. rejected_by: the plugins that rejected it; their hints say what could help. reason: why it has no
+    node. victims: the uids of the pods that have not yet left a node for it.
     """
 
     pod: Pod
@@ -65,8 +65,8 @@ class QueuedPod:
 class BackoffSettings:
     """In seconds.
 
-    A pod backs off for `initial_backoff`, twice as long after each attempt, but never over `max_backoff`; an
-    unschedulable one is tried again after `unschedulable`, whatever happened.
+    A pod backs off for `initial_backoff`, twice as long after each attempt, but `max_backoff` at most. An
+    unschedulable pod is tried again after `unschedulable`, even without any change.
     """
 
     initial_backoff: float = 1.0
@@ -78,11 +78,11 @@ EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
 """The last part of an event's name; the first is the kind of object (framework/events.go)."""
 
 POD_GROUP_SECONDS = 30.0
-"""A pod that waits for others of its PodGroup is tried again after so long: nobody tells of it when the
-PodGroup's `minMember` changes."""
+"""A pod that waits for others of its PodGroup is tried again after so many seconds: poller doesn't see
+changes of the PodGroup's `minMember`."""
 
 Incoming = Callable[[str, str], None]
-"""Called with the part of the queue that a pod comes to, and the event; in kube-scheduler's words."""
+"""Called with the part of the queue that a pod enters, and the event, with kube-scheduler's names."""
 
 
 class SchedulingQueue:
@@ -97,9 +97,9 @@ class SchedulingQueue:
         self._times = times or BackoffSettings()
         self._incoming = incoming
         self._pods: dict[str, QueuedPod] = {}
-        self._gated: dict[str, tuple[str, Pod]] = {}  # by uid; and the plugin that gates the pod
-        self._preemptors: dict[str, str] = {}  # by the uid of a victim, that of the pod that it leaves for
-        first = next(iter(profiles.values()))  # all have the same order
+        self._gated: dict[str, tuple[str, Pod]] = {}  # by uid, with the plugin that gates the pod
+        self._preemptors: dict[str, str] = {}  # by a victim's uid: the preemptor's uid
+        first = next(iter(profiles.values()))  # all profiles have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._pre_enqueuers = {
             name: profile.with_point(PreEnqueuePlugin) for name, profile in profiles.items()
@@ -112,14 +112,14 @@ class SchedulingQueue:
     def __len__(self) -> int:
         return len(self._pods)
 
-    # --- what happens to pods ---------------------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------------------------------
 
     def skip_reason(self, pod: Pod) -> str | None:
-        """Why a pod is not to be queued; None when it is. PreEnqueue plugins are asked."""
+        """Why a pod must not be queued; None if it may. Runs the PreEnqueue plugins."""
         return self._skip(pod)[1]
 
     def _skip(self, pod: Pod) -> tuple[str, str | None]:
-        """Why a pod is not to be queued, and the plugin that says so, if it is one."""
+        """Why a pod must not be queued, and the plugin that rejects it, if one does."""
         if pod.metadata.deletion_timestamp:
             return "", "is being deleted"
         if pod.status.phase in ("Succeeded", "Failed"):
@@ -139,9 +139,9 @@ class SchedulingQueue:
         it is, or if the change isn't about such a pod. PreEnqueue plugins run once.
         """
         if pod := unassigned_pod(change):
-            return self._apply_to_unassigned(pod, change.kind, now)  # no other pod's node depends on it
+            return self._apply_to_unassigned(pod, change.kind, now)  # other pods don't depend on it
         if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
-            self.drop(change.object.metadata.uid)  # it has a node, whoever bound it
+            self.drop(change.object.metadata.uid)  # it has a node now
         self._wake(change, now)
         if isinstance(change.object, Pod) and change.kind == Kind.DELETED:
             self._victim_left(change.object.metadata.uid)
@@ -185,10 +185,10 @@ class SchedulingQueue:
                 self._move(queued, now, what + EVENTS[change.kind])
 
     def await_victims(self, uid: str, victims: Iterable[Pod]) -> None:
-        """A pod that was tried without success has pods leave a node: it is tried again when all have left.
+        """A pod preempts others: it is tried again when all its victims have left.
 
-        It doesn't back off then. Neither does it in kube-scheduler, which takes pods from its backoff queue
-        when no other is active.
+        It doesn't back off then, as in kube-scheduler, which takes pods from its backoff queue when no other
+        pod is active.
         """
         if queued := self._pods.get(uid):
             self._forget_victims(queued)
@@ -210,20 +210,20 @@ class SchedulingQueue:
                 del self._preemptors[victim]
 
     def _wake_group(self, gone: Pod, now: float, event: str) -> None:
-        """Move the unschedulable pods of the group of a pod that has gone: it may have been in their way."""
+        """Move the unschedulable pods of a deleted pod's group: it may have been in their way."""
         if group := group_of(gone):
             for queued in self._pods.values():
                 if queued.where == Where.UNSCHEDULABLE and group_of(queued.pod) == group:
                     self._move(queued, now, event)
 
     def _may_help(self, change: AnyChange, queued: QueuedPod) -> bool:
-        """Ask the plugins that rejected a pod. For a plugin without hints, every change may help."""
+        """Whether a change could help a pod, by its plugins' hints. Without hints, every change could."""
         hints = self._hints[queued.pod.spec.scheduler_name]
         for name in queued.rejected_by:
             try:
                 if name == TOO_COMPLEX:
                     continue
-                if name == REJECTING:  # more of its group may be there now; what rejected those wakes all
+                if name == REJECTING:  # does the change add a pod to its group?
                     pod = placed_pod(change)
                     if pod and group_of(pod) == group_of(queued.pod):
                         return True
@@ -244,7 +244,7 @@ class SchedulingQueue:
     # --- what is tried ----------------------------------------------------------------------------------
 
     def ready(self, now: float) -> list[Pod]:
-        """The pods to try now, the most important first. They stay active until `drop` or `requeue`."""
+        """The pods to try now, highest priority first. They stay active until `drop` or `requeue`."""
         for queued in self._pods.values():
             overdue = now - queued.tried >= self._retried_after(queued)
             if queued.where == Where.UNSCHEDULABLE and overdue:
@@ -257,14 +257,14 @@ class SchedulingQueue:
         return sorted(active, key=self._sort.queue_sort)
 
     def _retried_after(self, queued: QueuedPod) -> float:
-        """The seconds after which an unschedulable pod is tried again, whatever happened."""
+        """The seconds after which an unschedulable pod is tried again, even without any change."""
         group = group_of(queued.pod)
         if group and group.label == POD_GROUP and REJECTING in queued.rejected_by:
             return min(self._times.unschedulable, POD_GROUP_SECONDS)
         return self._times.unschedulable
 
     def _gather_groups(self) -> None:
-        """If a pod of a group is to be tried, try all of the group: all of it is placed, or none."""
+        """If one pod of a group is to be tried, try all of them: all are scheduled, or none."""
         groups = {group_of(queued.pod) for queued in self._pods.values() if queued.where == Where.ACTIVE}
         for queued in self._pods.values():
             group = group_of(queued.pod)
@@ -278,7 +278,7 @@ class SchedulingQueue:
         return max(0.0, min(map(self._backs_off_until, backing_off), default=inf) - now)
 
     def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
-        """A pod was tried without success. rejected_by: by which plugins; if by none it backs off."""
+        """A pod was tried without success. rejected_by: the plugins that did it; if empty, it backs off."""
         if queued := self._pods.get(uid):
             queued.attempts += 1
             queued.tried = now
@@ -287,18 +287,18 @@ class SchedulingQueue:
             self._incoming(queued.where.value, "ScheduleAttemptFailure")
 
     def retry_all(self, now: float) -> None:
-        """Try all unschedulable pods again: something is otherwise now that no change tells of."""
+        """Try all unschedulable pods again: something has changed that no `apply` shows."""
         for queued in self._pods.values():
             if queued.where == Where.UNSCHEDULABLE:
                 self._move(queued, now, "ForceActivate")
 
     def hold_for_permit(self, uid: str, reason: str) -> None:
-        """A Permit plugin holds a pod: it isn't tried."""
+        """A pod waits for Permit: it isn't tried."""
         if queued := self._pods.get(uid):
             queued.where, queued.reason = Where.PERMIT_WAIT, reason
 
     def activate(self, uid: str) -> None:
-        """A pod was not tried after all: it is active, though a Permit plugin may have held it."""
+        """A pod was not tried after all: make it active, even if it was waiting for Permit."""
         if queued := self._pods.get(uid):
             queued.where = Where.ACTIVE
 
@@ -307,7 +307,7 @@ class SchedulingQueue:
         return self._pods.keys()
 
     def _move(self, queued: QueuedPod, now: float, event: str) -> None:
-        """Try a pod again, as soon as its backoff has ended."""
+        """Try a pod again as soon as its backoff has ended."""
         queued.where = Where.BACKOFF if now < self._backs_off_until(queued) else Where.ACTIVE
         self._incoming(queued.where.value, event)
 
@@ -318,23 +318,23 @@ class SchedulingQueue:
         doubled = self._times.initial_backoff * 2.0 ** min(queued.attempts - 1, 100)
         return queued.tried + min(doubled, self._times.max_backoff)
 
-    # --- what is shown ----------------------------------------------------------------------------------
+    # --- for reports and metrics ------------------------------------------------------------------------
 
     def attempt(self, uid: str) -> tuple[int, float]:
-        """Which attempt at a pod this is, and when the pod was queued."""
+        """The number of this attempt at a pod, and when the pod was queued."""
         queued = self._pods[uid]
         return queued.attempts + 1, queued.since
 
     def counts(self) -> dict[str, int]:
-        """How many pods are where."""
+        """The number of pods in each part of the queue."""
         return {where.value: sum(queued.where == where for queued in self._pods.values()) for where in Where}
 
     def gated(self) -> int:
-        """How many pods a PreEnqueue plugin keeps out of the queue."""
+        """The number of pods that a PreEnqueue plugin keeps out of the queue."""
         return len(self._gated)
 
     def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
-        """How many pods each plugin rejected, by plugin and scheduler name."""
+        """The number of unschedulable pods, by plugin and scheduler name."""
         rejections = (
             (plugin, queued.pod.spec.scheduler_name)
             for queued in self._pods.values()
@@ -357,5 +357,5 @@ class SchedulingQueue:
 
 
 def _asks_for(pod: Pod) -> object:
-    """What a pod's node depends on. A change of anything else is no reason to try the pod again."""
+    """The fields that scheduling depends on. A change of other fields is no reason to try the pod again."""
     return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.metadata.deletion_timestamp

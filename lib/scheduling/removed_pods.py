@@ -1,4 +1,4 @@
-"""Pods that are removed from the cache for a while, to try how it would be without them.
+"""Pods that are removed from the cache for a try.
 
 Counterpart in kube-scheduler: the NodeInfo that preemption copies (framework/preemption/preemption.go)
 """
@@ -14,7 +14,7 @@ from lib.scheduling.nominator import pod_key
 class RemovedPods:
     """Pods that are removed from the cache for a while.
 
-    nodes, node_of: the cache's own, by name and by pod. removed: where the removed pods stand, by uid.
+    nodes, node_of: the cache's, by name and by pod. removed: the cache's dict of removed pods, by uid.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class RemovedPods:
         del self._removed[pod_key(pod)]
 
     def give_all_back(self) -> None:
-        """Put all pods back, and have their nodes be as they were."""
+        """Put all pods back, and restore their nodes' state."""
         with self._trials:
             for pod in [*self._pods.values()]:
                 self.give_back(pod)

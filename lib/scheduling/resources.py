@@ -1,4 +1,4 @@
-"""What a pod asks of a node, by resource name: cpu in thousandths of a core, the rest in whole units."""
+"""A pod's requests by resource name: cpu in thousandths of a core, the rest in whole units."""
 
 from collections.abc import Mapping
 from functools import lru_cache
@@ -9,15 +9,15 @@ from lib.kube.quantity import Quantity
 Resources = dict[str, int]
 
 AT_LEAST: Mapping[str, Quantity] = {"cpu": Quantity.parse("100m"), "memory": Quantity.parse("200Mi")}
-"""What a container that requests nothing is taken to use, where nodes are scored (util/pod_resources.go)."""
+"""For scoring, a container without a request counts as requesting this (util/pod_resources.go)."""
 
 
 def amounts(quantities: Mapping[str, int]) -> Resources:
-    """Exact quantities (billionths) as the scheduler counts them, rounded up."""
+    """Convert exact quantities (billionths) to the scheduler's units, rounded up."""
     return dict(_amounts(tuple(quantities.items())))
 
 
-@lru_cache(maxsize=4096)  # most nodes, and most containers, say the same as others
+@lru_cache(maxsize=4096)  # most nodes, and most containers, have the same amounts
 def _amounts(quantities: tuple[tuple[str, int], ...]) -> Resources:
     return {
         name: Quantity(quantity).milli if name == "cpu" else Quantity(quantity).value
@@ -33,15 +33,15 @@ def pod_requests(pod: Pod) -> Mapping[str, int]:
 
 @lru_cache(maxsize=1024)
 def requests_at_least(pod: Pod) -> Mapping[str, int]:
-    """What a pod requests, with AT_LEAST for each container that doesn't say."""
+    """What a pod requests, with AT_LEAST for each container without a request."""
     return pod_requests(pod) if _all_say(pod) else _requests(pod, AT_LEAST)
 
 
 @lru_cache(maxsize=1024)
 def non_zero_requests(pod: Pod) -> Mapping[str, int]:
-    """What a pod is taken to use of cpu and memory where nodes are scored (NodeInfo.NonZeroRequested).
+    """A pod's requests of cpu and memory for scoring (NodeInfo.NonZeroRequested).
 
-    A pod that requests for itself as a whole is taken at its word.
+    With pod-level requests, only resources that the pod requests nowhere get defaults.
     """
     of_pod = pod.spec.resources.requests
     if not of_pod or not any(is_pod_level(name) for name in of_pod):
@@ -53,17 +53,17 @@ def non_zero_requests(pod: Pod) -> Mapping[str, int]:
 def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
     """What a pod requests of its node (component-helpers/resource/helpers.go, PodRequests).
 
-    Containers run side by side, so theirs add up. Init containers run one after the other before them,
-    each beside the sidecars (init containers that restart always) started so far: the largest counts,
-    where it is larger than the sum. What is requested for the pod as a whole goes before what its
-    containers request. The overhead of the pod's sandbox comes on top.
+    Containers run at the same time, so their requests add up. Init containers run one after the other
+    before them, each with the sidecars (init containers that restart always) started so far: the largest
+    counts, if it is larger than the sum. Pod-level requests take precedence over those of containers. The
+    overhead of the pod's sandbox is added.
 
-    missing: what counts for a container that doesn't say.
+    missing: the requests of a container without any.
     """
     spec = pod.spec
     in_effect = _resizing(pod)
     if len(spec.containers) == 1 and not (in_effect or spec.init_containers or spec.resources.requests):
-        (only,) = spec.containers  # so are most pods
+        (only,) = spec.containers  # most pods have one container
         return amounts(_sum({**missing, **only.resources.requests}, spec.overhead))
 
     def wanted(container: Container) -> dict[str, int]:
@@ -91,7 +91,7 @@ def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
 
 
 def _all_say(pod: Pod) -> bool:
-    """Whether each container requests what AT_LEAST names, and none may be in the middle of a resize."""
+    """Whether each container requests all that AT_LEAST names, and none may be in a resize."""
     if pod.status.container_statuses or pod.status.init_container_statuses:
         return False
     containers = (*pod.spec.containers, *pod.spec.init_containers)
@@ -99,9 +99,9 @@ def _all_say(pod: Pod) -> bool:
 
 
 def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
-    """What counts of containers that are resized in place: the largest of what is asked, allotted and given.
+    """The requests of containers in an in-place resize: the largest of requested, allocated and actual.
 
-    What was asked in vain, being more than the node can ever give, doesn't count.
+    A requested resize that the node can never give doesn't count.
     """
     statuses = [*pod.status.container_statuses, *pod.status.init_container_statuses]
     if not statuses or not any(status.resources for status in statuses):
@@ -122,7 +122,7 @@ def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
 
 
 def _pod_level(pod: Pod) -> dict[str, int]:
-    """What is requested for a pod as a whole. While it is resized, the largest of what counts, as above.
+    """Pod-level requests. In a resize, the largest, as above.
 
     Only resources that the spec names count.
     """
@@ -143,7 +143,7 @@ def _resize_is_infeasible(pod: Pod) -> bool:
 
 
 def is_pod_level(name: str) -> bool:
-    """Whether a resource can be requested for a pod as a whole."""
+    """Whether a resource can be requested at pod level."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")
 
 

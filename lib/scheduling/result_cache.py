@@ -1,8 +1,8 @@
-"""Keeps what plugins said about nodes, for pods that are alike.
+"""Keeps the plugins' results for nodes, for pods that are alike.
 
-Most pods of a burst are alike. What a plugin says about a node and one of them holds for all of them until
-the node changes, so after each placement only one node is evaluated again. Plugins that read other nodes'
-pods (topology spread, pod affinity) have no results that could be kept; they run for each pod.
+Most pods of a burst are alike. A plugin's result for a node and one of them is valid for all of them until
+the node changes. So after each placement only one node is evaluated again. Results of plugins that read other
+nodes' pods (topology spread, pod affinity) can't be kept: these plugins run for each pod.
 
 Counterpart in kube-scheduler: pkg/scheduler/framework/runtime/batch.go, which reuses the order of nodes;
 here, the results of each plugin are kept.
@@ -42,10 +42,10 @@ NOT_EVALUATED, NOT_SCORED = Rejection("", SKIP), -1
 """The result for a node that no plugin has been asked about yet."""
 
 FEW = 8
-"""For at most this many nodes, `filter_nodes` and `score_nodes` are slower than a call for each node."""
+"""Up to this many nodes, `filter_nodes` and `score_nodes` are slower than a call for each node."""
 
 MAX_SIGNATURES = 32
-"""Results are kept for this many kinds of pods; those not used for longest are dropped."""
+"""Results are kept for this many kinds of pods; the least recently used are dropped."""
 
 PreFilterAnswer = Set[str] | Status | None
 """What a PreFilter plugin returns."""
@@ -54,8 +54,8 @@ PreFilterAnswer = Set[str] | Status | None
 class PluginGroup:
     """The plugins of a profile whose kept results are invalidated by the same changes.
 
-    depends_on: which changes these are; None for plugins whose results aren't kept. filters: each with its
-    index among all filters of the profile.
+    depends_on: these changes; None for plugins whose results aren't kept. filters: each with its index among
+    all filters of the profile.
     """
 
     def __init__(self, framework: Framework, depends_on: DependsOn | None) -> None:
@@ -73,7 +73,7 @@ class PluginGroup:
         self._filter_index = {each.name: i for i, each in indexed}
 
     def sign(self, pod: Pod) -> Hashable:
-        """A value that is equal for all pods that these plugins can't tell apart."""
+        """The signature of a pod: equal for pods that these plugins can't tell apart."""
         framework, signatures = self._framework, []
         for plugin in self.signers:
             framework.running = plugin
@@ -86,7 +86,7 @@ class PluginGroup:
         """Run PreFilter. BadAnswerError when it returns something else."""
         self._framework.running = plugin
         answer = plugin.pre_filter(state, pod, cache)
-        if answer is None or answer is SKIP:  # most; isinstance of an abstract class takes long
+        if answer is None or answer is SKIP:  # the usual case; isinstance of an abstract class is slow
             return answer
         return answer if isinstance(answer, Set) else checked(answer)
 
@@ -111,10 +111,10 @@ class PluginGroup:
         pod: Pod,
         nodes: NodeSlice,
     ) -> list[Rejection | None]:
-        """For each node the rejection of the first filter that rejects it. One filter after the other runs.
+        """For each node, the rejection by the first filter that rejects it. Runs one filter after the other.
 
-        filters: those to run, each with its index among all. known: rejections by other filters; one stands
-        unless a filter with a lower index rejects the node.
+        filters: those to run, each with its index among all. known: rejections by other filters; one is
+        replaced only if a filter with a lower index rejects the node.
         """
         found = list(known)
         index = self._filter_index
@@ -122,7 +122,7 @@ class PluginGroup:
             self._framework.running = plugin
             asked = [i for i, before in enumerate(found) if not before or index[before.plugin] >= own_index]
             statuses = _filter(plugin, state, pod, nodes.some(asked))
-            rejections: dict[int, Rejection] = {}  # one for each status, which many nodes may have alike
+            rejections: dict[int, Rejection] = {}  # one for each status object, which many nodes may share
             for i, status in zip(asked, statuses, strict=True):
                 if status is not None:
                     rejection = rejections.get(id(status))
@@ -142,7 +142,7 @@ class PluginGroup:
 
 
 def _filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-    if len(nodes) > FEW and hasattr(plugin, "filter_nodes"):  # isinstance of a protocol takes long
+    if len(nodes) > FEW and hasattr(plugin, "filter_nodes"):  # isinstance of a protocol is slow
         return cast(FilterNodesPlugin, plugin).filter_nodes(state, pod, nodes)
     run = plugin.filter
     return [run(state, pod, node) for node in nodes]
@@ -162,7 +162,7 @@ def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
 
 
 class PluginResults:
-    """What the plugins of a group say about each node for one kind of pods, with the results of `base`.
+    """The results of a group's plugins for each node and one kind of pods, together with those of `base`.
 
     base: the results of another group for the same pods; they are part of these. Nodes go by their index in
     `Cache.node_list`. state: what the plugins keep in the CycleState. pre_filtered: the answers of PreFilter
@@ -189,12 +189,12 @@ class PluginResults:
         self.scores: dict[str, list[int]] = {}
         self.seen_scores: dict[str, set[int]] = {}
         self._scorers: list[ScorePlugin] | None = None
-        # What depends on nodes alone stands whatever becomes of their pods.
+        # Results that depend on nodes only stay valid when their pods change.
         of_nodes = group.depends_on == DependsOn.NODES
         self._changed = DescribedNodes(cache) if of_nodes else ChangedNodes(cache)
 
     def find_rejections(self, indexes: Sequence[int]) -> None:
-        """Run the filters for these nodes, where the result isn't known."""
+        """Run the filters for those of these nodes whose result isn't known."""
         new = [i for i in indexes if self.rejections[i] is NOT_EVALUATED]
         if not new:
             return
@@ -222,7 +222,7 @@ class PluginResults:
                 self.state = {**self._base.state, **self.state}
 
     def find_totals(self, indexes: Sequence[int]) -> None:
-        """Score these nodes, where that isn't done."""
+        """Score those of these nodes that aren't scored yet."""
         new = [i for i in indexes if self.totals[i] == NOT_SCORED]
         if not new:
             return
@@ -246,7 +246,7 @@ class PluginResults:
             self.totals[i] = total
 
     def catch_up(self) -> None:
-        """Evaluate the nodes again that have changed since the last time."""
+        """Evaluate again the nodes that have changed since the last call."""
         if self._base:
             self._base.catch_up()
         indexes = self._changed.indexes()
@@ -261,7 +261,7 @@ class PluginResults:
 
 
 class ResultCache:
-    """The results of a profile's plugins, by the signature of the pods that they hold for."""
+    """The results of a profile's plugins, by the pods' signature."""
 
     def __init__(self, framework: Framework) -> None:
         self._of_nodes = PluginGroup(framework, DependsOn.NODES)
@@ -276,7 +276,7 @@ class ResultCache:
         return sorted(filters, key=lambda indexed: indexed[0])
 
     def results_for(self, pod: Pod, cache: Cache) -> PluginResults:
-        """What is known for pods like this one. Call its `catch_up` before you use it."""
+        """The results for pods like this one. Call `catch_up` before you use them."""
         if self._valid_for != (cache, cache.version):
             self._valid_for = cache, cache.version
             self._results.clear()
@@ -288,7 +288,7 @@ class ResultCache:
         self, signature: Hashable, group: PluginGroup, pod: Pod, cache: Cache, base: PluginResults | None
     ) -> PluginResults:
         results = self._results.pop(signature, None) or PluginResults(group, pod, cache, base)
-        self._results[signature] = results  # as the one that was used last
+        self._results[signature] = results  # now the most recently used
         if len(self._results) > MAX_SIGNATURES:
             self._results.popitem(last=False)
         return results

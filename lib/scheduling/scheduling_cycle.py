@@ -27,7 +27,7 @@ PREEMPTED = Rejection(DefaultPreemption.name, unschedulable("preempted"))
 class Scheduler:
     """Schedules the pods of one profile.
 
-    random: decides between nodes of equal score. extenders: are asked besides the profile's plugins.
+    random: picks one of the nodes with the same score. extenders: called besides the profile's plugins.
     in_full: a decision holds the scores of all feasible nodes, not only those of the best two.
     clock: returns the time in seconds. record: called with the time of each extension point.
     """
@@ -54,11 +54,11 @@ class Scheduler:
     # --- the scheduling cycle ---------------------------------------------------------------------------
 
     def schedule_one(self, pod: Pod, cache: Cache) -> Decision:
-        """Decide where a pod goes, and assume it there: the next decision must not use the same room.
+        """Pick a node for a pod, and assume the pod there: the next decision must not use the same room.
 
-        A plugin that raises an error fails this cycle only. The decision's outcome is `error` then, and its
-        reason says where in the plugin's source that was. So does something that the pod needs and that
-        can't be looked up. A pod with more conditions than a decision may look at is unschedulable.
+        A plugin that raises an error fails this cycle only: the decision's outcome is `error`, and its reason
+        names the place in the plugin's source. A failed lookup of something that the pod needs is an `error`,
+        too. A pod with too many conditions is unschedulable.
         """
         decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(cache.nodes))
         try:
@@ -70,7 +70,7 @@ class Scheduler:
                     decision.reason, decision.rejecting_plugin = why_not, TOO_COMPLEX
                 else:
                     self._try_to_schedule(decision, cache)
-        except Exception:  # of whoever records the time
+        except Exception:  # of the function that records the time
             self.undo(decision, cache)
             raise
         decision.ended = self._framework.clock()
@@ -83,7 +83,7 @@ class Scheduler:
             self._fail(decision, cache, error)
 
     def _schedule(self, decision: Decision, cache: Cache) -> None:
-        """All extension points up to Permit, in order."""
+        """Run all extension points up to Permit, in order."""
         feasible, results = self._feasibility.find(decision, cache)  # PreFilter, Filter
         if not feasible:
             self._post_filter(decision, cache)
@@ -100,10 +100,10 @@ class Scheduler:
             self._permit(decision, cache, waited=0)
 
     def _post_filter(self, decision: Decision, cache: Cache) -> None:
-        """No node fits: ask the plugins that can change that. Preemption is one of them.
+        """No node fits: run PostFilter, such as preemption, which can make a node fit.
 
-        They can't help a pod that a PreFilter plugin has rejected for good: kube-scheduler 1.36 doesn't run
-        them then either.
+        It doesn't run if a PreFilter plugin has rejected the pod as unresolvable: nor does it in
+        kube-scheduler 1.36.
         """
         if _is_rejected_for_good(decision):
             return
@@ -117,10 +117,10 @@ class Scheduler:
             self._nominate(decision, cache, result)
 
     def _nominate(self, decision: Decision, cache: Cache, result: PostFilterResult) -> None:
-        """Keep the room that victims leave for the pod (preemption.go, prepareCandidate).
+        """Nominate the pod to the node that its victims leave (preemption.go, prepareCandidate).
 
-        A victim that a Permit plugin holds isn't evicted: it isn't bound, so it is rejected. Less important
-        pods that are nominated to the node lose their nomination.
+        A victim that waits for Permit isn't bound, so it is rejected, not evicted. Pods of lower priority
+        lose their nomination to the node.
         """
         victims, held = result.victims, cache.held
         decision.nominated = result.node_name
@@ -133,7 +133,7 @@ class Scheduler:
         cache.leaving.update(victim.metadata.uid for victim in victims)
 
     def undo_preemption(self, decision: Decision, cache: Cache) -> None:
-        """Evict nobody for a decision that nominated its pod to a node: not all of its group has room."""
+        """Undo a decision's nomination, and evict no pods for it: not all pods of its group have room."""
         if decision.nominated:
             cache.nominator.delete(decision.pod)
             cache.leaving.difference_update(
@@ -145,7 +145,7 @@ class Scheduler:
         decision.preempted_held, decision.lost_nomination = (), ()
 
     def filter_node(self, pod: Pod, cache: Cache, node_name: str) -> Rejection | None:
-        """The first rejection of one node by the filters, as the cache is now; None if the node fits."""
+        """The filters' first rejection of one node, with the cache as it is now; None if the node fits."""
         return self._feasibility.filter_with_nominated_pods(pod, cache, cache.nodes[node_name])
 
     def _pick(self, totals: Sequence[int]) -> int:
@@ -166,9 +166,9 @@ class Scheduler:
             self._reject(decision, cache, rejection)
 
     def recheck_permit(self, decision: Decision, cache: Cache, waited: float) -> None:
-        """Ask Permit again about a pod that it holds. waited: for how many seconds it has been held.
+        """Run Permit again for a pod that waits for it. waited: for how many seconds.
 
-        A pod that has been preempted meanwhile is rejected.
+        A pod that was preempted meanwhile is rejected.
         """
         try:
             if decision.pod.metadata.uid in cache.leaving:
@@ -194,10 +194,10 @@ class Scheduler:
     # --- the binding cycle ------------------------------------------------------------------------------
 
     def bind(self, decision: Decision, cache: Cache) -> bool:
-        """Run PreBind, the extenders and Bind; whether one of them bound the pod.
+        """Run PreBind, the extenders and Bind; returns whether one of them bound the pod.
 
-        If none did, and the decision's outcome still is `scheduled`, poller is to POST the binding. If it
-        is `waiting`, a PreBind plugin waits; the decision's `writes` are to be written first.
+        If none did, and the decision's outcome still is `scheduled`, poller must POST the binding. If it is
+        `waiting`, a PreBind plugin waits, and the decision's `writes` must be written first.
         """
         assert decision.node_name
         try:
@@ -218,10 +218,10 @@ class Scheduler:
         return bound
 
     def post_bind(self, decision: Decision) -> None:
-        """Tell the plugins that a pod is bound. Nothing that they do can change that."""
+        """Run PostBind. Its failures don't change the result."""
         self._framework.run_post_bind(decision)
 
-    # --- what comes of it -------------------------------------------------------------------------------
+    # --- undo and failures ------------------------------------------------------------------------------
 
     def unreserve_and_forget(self, decision: Decision, cache: Cache) -> None:
         """Undo a decision: run Unreserve, and remove the assumed pod from the cache."""
@@ -229,7 +229,7 @@ class Scheduler:
         cache.forget(decision.pod)
 
     def undo(self, decision: Decision, cache: Cache) -> None:
-        """Undo whatever a decision did: the room that it took, and the room that it was to be given."""
+        """Undo all of a decision: the reservation, and the preemption."""
         if decision.pod.metadata.uid in cache.assumed:
             self.unreserve_and_forget(decision, cache)
         self.undo_preemption(decision, cache)
@@ -255,13 +255,13 @@ class Scheduler:
 
 
 def _is_rejected_for_good(decision: Decision) -> bool:
-    """Whether a PreFilter plugin says that a pod can't be placed, whoever else leaves."""
+    """Whether a PreFilter plugin rejected the pod as unresolvable."""
     why = next(iter(decision.rejected.values())).status if decision.rejecting_plugin else None
     return why is not None and why.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 def _runner_up(totals: list[int], pick: int) -> list[int]:
-    """The index of the best but the pick, if there is another. `totals` ends as it was."""
+    """The index of the best node after the pick; None if there is no other. `totals` stays as it was."""
     if len(totals) < 2:
         return []
     picked, totals[pick] = totals[pick], -sys.maxsize

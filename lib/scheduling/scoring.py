@@ -1,4 +1,4 @@
-"""Which of the nodes that fit a pod is best: PreScore, Score, NormalizeScore, and extenders.
+"""Scores the nodes that fit a pod: PreScore, Score, NormalizeScore, and extenders.
 
 Counterpart in kube-scheduler: prioritizeNodes in pkg/scheduler/schedule_one.go
 """
@@ -21,7 +21,7 @@ from lib.scheduling.result_cache import NOT_SCORED, PluginGroup, PluginResults, 
 class Scores:
     """The scores of feasible nodes, by their index among these.
 
-    totals: to compare nodes by; a score that all nodes have alike may be missing. by_plugin: functions that
+    totals: to compare nodes; a score that is equal for all nodes may be missing. by_plugin: functions that
     return a node's weighted score.
     """
 
@@ -34,11 +34,11 @@ class Scores:
         self.by_plugin[name] = lambda i: scores[i] * weight
 
     def add_alike(self, name: str, score: int) -> None:
-        """Note a weighted score that all nodes have."""
+        """Add a weighted score that is equal for all nodes."""
         self.by_plugin[name] = lambda _: score
 
     def note(self, name: str, feasible: FeasibleNodes, scores: list[int], weight: int) -> None:
-        """Note scores that are part of the totals already. scores: one for each node of the cluster."""
+        """Add scores that are part of the totals already. scores: one for each node of the cluster."""
         self.by_plugin[name] = lambda i: feasible.one_of(scores, i) * weight
 
     def of(self, i: int) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""What the functions of a policy are given: a pod and a node, easy to read and to count with.
+"""The arguments of a policy's functions: a pod and a node, easy to read and to calculate with.
 
-Amounts of resources are everywhere in the units in which kube-scheduler counts: cpu in thousandths of a core
-("100m" is 100), the rest in whole units ("1Gi" of memory is 1073741824). What isn't there is 0.
+All amounts of resources are in kube-scheduler's units: cpu in thousandths of a core ("100m" is 100), the rest
+in whole units ("1Gi" of memory is 1073741824). A missing amount is 0.
 """
 
 import re
@@ -20,11 +20,11 @@ RESOURCES = ("requests", "allocatable", "overhead", "allocated_resources")
 """The fields of API objects that hold amounts."""
 
 PARTS = ("metadata", "spec", "status")
-"""Where a field is looked for if it isn't where it was asked for."""
+"""The parts of an object where a missing field is looked for."""
 
 
 class Amounts(Mapping[str, int]):
-    """Amounts by resource name, to read. A resource that isn't there has the amount 0."""
+    """Amounts by resource name, read-only. A missing resource has the amount 0."""
 
     __slots__ = ("_amounts",)
 
@@ -51,7 +51,7 @@ class Amounts(Mapping[str, int]):
         return self._amounts.get(resource, default)
 
     def fits_into(self, room: Mapping[str, int]) -> bool:
-        """Whether there is room for all of it: no amount is larger than that of `room`."""
+        """Whether no amount is larger than that of `room`."""
         return all(amount <= room.get(resource, 0) for resource, amount in self._amounts.items())
 
 
@@ -84,7 +84,7 @@ class View:
         return self._names()
 
     def _fields(self) -> tuple[str, ...]:
-        """The fields of the API's object."""
+        """The fields of the API object."""
         return tuple(self._object.__struct_fields__)
 
     def _shown(self) -> tuple[str, ...]:
@@ -92,12 +92,12 @@ class View:
         return self._fields()
 
     def _names(self) -> list[str]:
-        """All that can be asked for."""
+        """All names of fields and properties."""
         own = [name for name in vars(type(self)) if not name.startswith("_")]
         return sorted({*own, *self._fields()})
 
     def _unknown(self, name: str) -> str:
-        """What is said when there is no such field."""
+        """The error's text for an unknown field."""
         text = f"{(self._kind or type(self._object).__name__).lower()} has no {name}"
         places = {each: each for each in self._names()}
         for part in PARTS:
@@ -108,7 +108,7 @@ class View:
 
 
 class PodView(View):
-    """A pod. What isn't here stands in its `metadata`, `spec` and `status`."""
+    """A pod. Other fields are in its `metadata`, `spec` and `status`."""
 
     __slots__ = ()
     _kind = "Pod"
@@ -136,17 +136,17 @@ class PodView(View):
 
     @property
     def priority(self) -> int:
-        """How important it is: the higher, the more."""
+        """Its priority: higher is more important."""
         return self._object.spec.priority
 
     @property
     def node_name(self) -> str:
-        """The node it is on; "" if it has none yet."""
+        """The name of its node; "" if it has none yet."""
         return self._object.spec.node_name
 
     @property
     def requests(self) -> Amounts:
-        """What all of it requests of its node: containers, init containers, overhead; as `pod_requests`."""
+        """All that it requests, as in `pod_requests`: containers, init containers, overhead."""
         return Amounts(pod_requests(self._object))
 
     def _shown(self) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class PodView(View):
 
 
 class NodeView(View):
-    """A node, and what the pods on it leave free. What isn't here stands in `metadata`, `spec`, `status`."""
+    """A node, and what its pods leave free. Other fields are in its `metadata`, `spec` and `status`."""
 
     __slots__ = ()
     _kind = "Node"
@@ -192,12 +192,12 @@ class NodeView(View):
 
     @property
     def allocatable(self) -> Amounts:
-        """What it has for pods."""
+        """Its allocatable amounts."""
         return Amounts(self._object.allocatable)
 
     @property
     def requested(self) -> Amounts:
-        """What its pods request of that, and how many `pods` they are."""
+        """The requests of its pods; `pods` is their number."""
         return Amounts({**self._object.requested, "pods": len(self._object.pods)})
 
     @property
@@ -234,7 +234,7 @@ class NodeView(View):
 
 
 def _view(name: str, value: Any) -> Any:
-    """The value of a field: what it holds, as views; amounts in the scheduler's units."""
+    """A field's value: objects as views, amounts in the scheduler's units."""
     if name in RESOURCES:
         return Amounts(amounts(value))
     if isinstance(value, Quantity):
@@ -247,6 +247,6 @@ def _view(name: str, value: Any) -> Any:
 
 
 def _nearest(name: str, names: list[str]) -> str:
-    """The name that was meant: the same in snake case, or one spelled alike; "" if there is none."""
+    """The name that was probably meant: the same in snake case, or a similar one; "" if there is none."""
     near = get_close_matches(re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower(), names, 1)
     return near[0] if near else ""

@@ -1,4 +1,4 @@
-"""Which pods belong together: those of one service, or of one ReplicaSet, StatefulSet or such.
+"""Which pods belong together: those of one service, ReplicaSet, StatefulSet or such.
 
 Source: pkg/scheduler/framework/plugins/helper/spread.go, DefaultSelector
 """
@@ -11,13 +11,13 @@ from lib.kube.objects import ControllerRef, LabelSelector, Pod, Service
 
 @dataclass
 class Workloads:
-    """What is known of services, and of the selectors of pods' controllers."""
+    """The known services, and the selectors of pods' controllers."""
 
     services: Iterable[Service] = ()
     selectors: Mapping[ControllerRef, LabelSelector] = field(default_factory=dict)
 
     def selector_for(self, pod: Pod) -> LabelSelector | None:
-        """What selects the pods that a pod belongs with; None when it belongs with none."""
+        """The selector of the pods that a pod belongs to; None if there is none."""
         labels: dict[str, str] = {}
         for service in self.services:
             chosen = service.spec.selector
@@ -36,7 +36,7 @@ class Workloads:
 
 
 def controller_of(pod: Pod) -> ControllerRef | None:
-    """The object that made a pod and looks after it."""
+    """The controller of a pod; None if it has none."""
     for owner in pod.metadata.owner_references:
         if owner.controller:
             namespace = pod.metadata.namespace

@@ -1,7 +1,7 @@
-"""Extension points: what a plugin may have, under the names of the scheduling framework.
+"""The extension points of plugins, with the names of Kubernetes' scheduling framework.
 
-A plugin is a class with a `name` and the methods it needs, no others. What it works out once for a pod it
-keeps in the CycleState, and reads there for each node.
+A plugin is a class with a `name` and the methods that it needs, no others. Results for a pod that it needs
+at each node go into the CycleState.
 
 Source: k8s.io/kube-scheduler/framework/interface.go; in words,
 https://kubernetes.io/docs/concepts/scheduling-eviction/scheduling-framework/
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from lib.scheduling.node_slice import NodeSlice
 
 CycleState = dict[str, Any]
-"""What is known of the pod whose cycle it is. Plugins choose keys that begin with their name."""
+"""The plugins' data in one pod's cycle. Plugins use keys that begin with their name."""
 
 ALIKE = "alike"
-"""The key in a CycleState of what is equal for pods alike: no filter tells them apart on any node.
+"""A key in the CycleState. Its value is equal for pods that no filter can tell apart, on any node.
 
-It isn't there if a filter reads more than the pod, the node, and the pods of that node. When a node is added,
-changed or deleted, pods that come later have another value.
+The key is missing if a filter reads more than the pod, the node, and the pods of that node. After a node is
+added, changed or deleted, pods get other values.
 """
 
 MAX_NODE_SCORE = 100
-"""The best a plugin can give a node; the worst is 0."""
+"""The highest score of a node; the lowest is 0."""
 
 
 class Code(Enum):
-    """How a plugin answers when it doesn't just agree; in kube-scheduler's words."""
+    """The codes of a plugin's status other than success, with kube-scheduler's names."""
 
     UNSCHEDULABLE = "Unschedulable"
-    """Not now: something in the cluster may change, or be made to."""
+    """Not now: a change in the cluster, or preemption, may help."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
-    """Not here, and removing other pods would not help."""
+    """Not here; to remove other pods would not help."""
     WAIT = "Wait"
-    """Permit and PreBind: not yet, ask again at the next tick."""
+    """For Permit and PreBind: not yet, call again at the next tick."""
     SKIP = "Skip"
-    """Nothing to do for this pod: don't ask again in this cycle. Of Bind: another plugin shall."""
+    """Nothing to do for this pod: don't call the plugin again in this cycle. For Bind: ask the next one."""
     DEFAULT_BIND = "post"
-    """Of Bind: poller shall, by a POST of the binding."""
+    """For Bind: poller POSTs the binding."""
 
 
 @dataclass(frozen=True)
 class Status:
-    """An answer with its reasons, in words for people. None stands for success.
+    """A plugin's answer: a code, and reasons for people to read. None stands for success.
 
-    limit: of WAIT, after how many seconds the pod is rejected. writes: of PreBind's WAIT, claims and volumes
-    that poller is to write first.
+    limit: with WAIT, after how many seconds the pod is rejected. writes: with PreBind's WAIT, the claims and
+    volumes that poller writes first.
     """
 
     code: Code
@@ -68,12 +68,12 @@ class Status:
 
 
 def unschedulable(*reasons: str) -> Status:
-    """Not now."""
+    """A rejection that a change in the cluster, or preemption, may resolve."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """Not here, whoever else leaves."""
+    """A rejection that preemption can't resolve."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 
@@ -82,7 +82,7 @@ def wait(
     limit: float = 900.0,
     writes: Sequence[PersistentVolume | PersistentVolumeClaim] = (),
 ) -> Status:
-    """Not yet; and if not within `limit` seconds, not at all. writes: what poller is to write first."""
+    """Not yet; after `limit` seconds the pod is rejected. writes: what poller writes first."""
     return Status(Code.WAIT, reasons, limit, tuple(writes))
 
 
@@ -91,15 +91,15 @@ DEFAULT_BIND = Status(Code.DEFAULT_BIND)
 
 
 class BadAnswerError(Exception):
-    """A plugin answered what its extension point doesn't allow. The text says what, and of which function."""
+    """A plugin returned something that its extension point doesn't allow. The text says what, and where."""
 
 
 class PluginError(Exception):
-    """A plugin can't find out what it is asked. The text says who, where and why."""
+    """A plugin failed. The text says which plugin, where, and why."""
 
 
 def checked(answer: Status | None) -> Status | None:
-    """The answer of a plugin. BadAnswerError if it is neither None nor a Status with a code and reasons."""
+    """Check a plugin's answer: BadAnswerError if it is neither None nor a Status with a code and reasons."""
     if answer is None or answer is SKIP:
         return answer
     if not isinstance(answer, Status):
@@ -113,7 +113,7 @@ def checked(answer: Status | None) -> Status | None:
 
 
 def _is_text(reason: str) -> bool:
-    """Whether UTF-8 can encode a string: a string of Python may hold half of a surrogate pair."""
+    """Whether UTF-8 can encode a string: a Python string may hold half of a surrogate pair."""
     try:
         reason.encode()
     except UnicodeEncodeError:
@@ -123,36 +123,36 @@ def _is_text(reason: str) -> bool:
 
 @runtime_checkable
 class Plugin(Protocol):
-    """What all plugins have."""
+    """The base of all plugins."""
 
     @property
     def name(self) -> str:
-        """What it is called, in weights and in decisions."""
+        """The plugin's name, in weights and in decisions."""
 
 
 class DependsOn(Enum):
-    """What a plugin's answer about a node depends on, besides the pod: it stands until that changes."""
+    """What a plugin's result for a node depends on, besides the pod: it is kept until that changes."""
 
     NODES = "nodes"
-    """The node as it is described: labels, taints, allocatable; images, also those of other nodes."""
+    """The node's own fields: labels, taints, allocatable; images, also those of other nodes."""
     PODS = "pods"
-    """The node itself, and the pods that are on it."""
+    """The node's own fields, and the pods on it."""
 
 
 @runtime_checkable
 class SignPlugin(Plugin, Protocol):
-    """Gives the same answers for pods that it can't tell apart, so that they need be found only once.
+    """Gives the same results for pods with the same signature, so that results can be kept.
 
-    A plugin without this is asked about every pod anew, and so must one be that looks at other nodes' pods.
-    Scores of one that has this are normalized alike where they are alike.
+    A plugin that reads other nodes' pods must not implement it. A plugin without it is called for every pod.
+    Its `normalize_score` must give equal nodes' scores equal results.
     """
 
     @property
     def reads(self) -> DependsOn:
-        """What else its answers depend on."""
+        """What its results depend on besides the pod."""
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """All that it reads of a pod; equal for pods that are alike to it."""
+        """The pod's signature: all that the plugin reads of a pod. Equal signatures mean equal results."""
 
 
 @runtime_checkable
@@ -176,7 +176,7 @@ class QueueingHintPlugin(Plugin, Protocol):
     """Says what could help a pod that it rejected; without this, any change could."""
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """Whether it is worth trying the pod again."""
+        """Whether to try the pod again after this change."""
 
 
 @runtime_checkable
@@ -184,7 +184,7 @@ class PreFilterPlugin(Plugin, Protocol):
     """Looks at a pod once, before any node is looked at."""
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> set[str] | Status | None:
-        """Keep what `filter` needs. A set of names: no other node is worth it. SKIP: don't ask `filter`."""
+        """Keep what `filter` needs. A set of names: only these nodes can fit. SKIP: don't call `filter`."""
 
 
 @runtime_checkable
@@ -192,15 +192,15 @@ class FilterPlugin(Plugin, Protocol):
     """Rules nodes out."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """A rejection rules the node out."""
+        """A rejection means that the pod doesn't fit on the node."""
 
 
 @runtime_checkable
 class FilterNodesPlugin(FilterPlugin, Protocol):
-    """Can be asked about many nodes at once, too, which is faster. Who overrides one overrides both."""
+    """Filters many nodes in one call, which is faster. If you override `filter`, override this, too."""
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """What `filter` says of each."""
+        """For each node, the result of `filter`."""
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ class PostFilterPlugin(Plugin, Protocol):
         rejected: Mapping[str, Status],
         why_not: Callable[[str], Status | None],
     ) -> PostFilterResult | Status | None:
-        """A rejection's reasons end the message. `why_not` asks all filters about a node."""
+        """A rejection's reasons are added to the message. why_not: runs all filters for a node."""
 
 
 @runtime_checkable
@@ -233,7 +233,7 @@ class PreScorePlugin(Plugin, Protocol):
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """Keep what `score` needs; SKIP leaves `score` out."""
+        """Keep what `score` needs. SKIP: don't call `score`."""
 
 
 @runtime_checkable
@@ -241,15 +241,15 @@ class ScorePlugin(Plugin, Protocol):
     """Says how good a node is."""
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """0 to MAX_NODE_SCORE; any number, if the plugin has `normalize_score`."""
+        """From 0 to MAX_NODE_SCORE; any whole number if the plugin has `normalize_score`."""
 
 
 @runtime_checkable
 class ScoreNodesPlugin(ScorePlugin, Protocol):
-    """Can be asked about many nodes at once, too, which is faster. Who overrides one overrides both."""
+    """Scores many nodes in one call, which is faster. If you override `score`, override this, too."""
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """What `score` says of each."""
+        """For each node, the result of `score`."""
 
 
 @runtime_checkable
@@ -273,7 +273,7 @@ class UnreservePlugin(Plugin, Protocol):
     """Is told when that came to nothing."""
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Undo `reserve`, also one that was never done or that failed. May not fail itself."""
+        """Undo `reserve`, even if it wasn't called or failed. It must not fail."""
 
 
 @runtime_checkable
@@ -281,7 +281,7 @@ class PermitPlugin(Plugin, Protocol):
     """Has the last word before the binding."""
 
     def permit(self, state: CycleState, pod: Pod, node_name: str, waited: float) -> Status | None:
-        """WAIT holds the node for the pod and asks again at the next tick; `waited` is in seconds."""
+        """WAIT keeps the node reserved; it is called again at the next tick. waited: in seconds."""
 
 
 @runtime_checkable
@@ -289,7 +289,7 @@ class PreBindPlugin(Plugin, Protocol):
     """Does what must be done before a pod is bound."""
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """A rejection means that the pod is not bound. WAIT: the plugin is asked again at the next tick."""
+        """A rejection means that the pod is not bound. WAIT: it is called again at the next tick."""
 
 
 @runtime_checkable
@@ -297,7 +297,7 @@ class BindPlugin(Plugin, Protocol):
     """Binds a pod, or leaves that to poller."""
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """SKIP leaves it to the next one, POST to poller."""
+        """SKIP leaves it to the next plugin, DEFAULT_BIND to poller."""
 
 
 @runtime_checkable
@@ -305,7 +305,7 @@ class PostBindPlugin(Plugin, Protocol):
     """Is told of a pod that was bound."""
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Tidy up."""
+        """Clean up."""
 
 
 P = TypeVar("P", bound=Plugin)
@@ -324,21 +324,21 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
     "bind": (BindPlugin,),
     "postBind": (PostBindPlugin,),
 }
-"""What is asked in each part of a pod's way, under the name that a configuration has for it.
+"""The kinds of plugins at each extension point, by its name in a configuration.
 
-SignPlugin and QueueingHintPlugin are in none: they speak for a plugin wherever else it is asked. Nor are
-FilterNodesPlugin and ScoreNodesPlugin: who has them is asked at "filter" and "score" as any other.
+Four kinds have no extension point of their own: SignPlugin and QueueingHintPlugin, which describe a plugin,
+and FilterNodesPlugin and ScoreNodesPlugin, which are called at "filter" and "score".
 """
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A scheduler name, and how pods that name it are placed.
+    """A scheduler name, and how pods that name it are scheduled.
 
-    plugins: in the order in which they are asked. weights: what scores are multiplied by, by plugin name; a
-    plugin without a weight isn't asked to score. percentage_of_nodes_to_score: how many feasible nodes are
-    enough; 0 lets the size of the cluster decide. points: who is asked at an extension point, and in which
-    order, where that isn't everyone who has it, in the order of `plugins`.
+    plugins: in the order in which they are called. weights: by plugin name, they multiply scores; a plugin
+    without a weight doesn't score. percentage_of_nodes_to_score: how many feasible nodes are enough; 0 makes
+    it depend on the size of the cluster. points: by extension point, the plugins that are called there, in
+    order; at other points all that implement it are called, in the order of `plugins`.
     """
 
     scheduler_name: str
@@ -348,11 +348,11 @@ class Profile:
     points: Mapping[str, tuple[Plugin, ...]] = field(default_factory=dict)
 
     def with_point(self, kind: type[P]) -> list[P]:
-        """The plugins that are asked at an extension point, such as FilterPlugin, in order."""
+        """The plugins that are called at an extension point, such as FilterPlugin, in order."""
         names = [name for name, kinds in EXTENSION_POINTS.items() if kind in kinds]
         asked = self.points.get(names[0], self.plugins) if names else self.plugins
         return [plugin for plugin in asked if isinstance(plugin, kind)]
 
     def scoring(self, kind: type[P]) -> list[P]:
-        """The plugins with an extension point that serves scoring."""
+        """The plugins with a weight that are called at an extension point of scoring."""
         return [plugin for plugin in self.with_point(kind) if plugin.name in self.weights]

@@ -1,4 +1,4 @@
-"""Where a plugin's own code is, or failed: the function and line of its file, and for which pod and node."""
+"""Finds where a plugin's own code is running or failed: function, line, pod and node."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from lib.scheduling.views import NodeView, PodView
 
 @dataclass(frozen=True)
 class Position:
-    """A line of a plugin's file, the function that poller called there, and what it was called for.
+    """A line in a plugin's file, the function that poller called, and for which pod and node.
 
-    pod, node: their names, as messages have them; "" where the function was given none.
+    pod, node: their names, as in messages; "" if the function has no such argument.
     """
 
     file: str
@@ -32,9 +32,9 @@ class Position:
 
 
 def position_in(files: Collection[str], frames: Iterable[tuple[FrameType, int]]) -> Position | None:
-    """Where the code of these files is; None if it isn't running.
+    """Where code of these files is running; None if none is.
 
-    frames: with their lines, the caller before the called, as `traceback.walk_tb` yields them.
+    frames: with their lines, callers first, as `traceback.walk_tb` yields them.
     """
     own = [(frame, line) for frame, line in frames if frame.f_code.co_filename in files]
     if not own:
@@ -48,13 +48,13 @@ def position_in(files: Collection[str], frames: Iterable[tuple[FrameType, int]])
 
 
 def _arguments(frame: FrameType) -> list[Any]:
-    """What a function was called with, unless it has put something else in its place."""
+    """A function's arguments, unless it has assigned others."""
     code, values = frame.f_code, frame.f_locals
     return [values[name] for name in code.co_varnames[: code.co_argcount] if name in values]
 
 
 def _name(value: Any) -> tuple[str, str]:
-    """What an argument is, and how messages call it."""
+    """An argument's kind, and its name in messages."""
     match value:
         case Pod():
             return "pod", str(value)

@@ -1,4 +1,4 @@
-"""Runs the plugins of a profile at their extension points: in order, timed, and each answer checked.
+"""Runs the plugins of a profile at their extension points: in order, timed, with each answer checked.
 
 It always knows which plugin is running, so an error names the plugin that caused it.
 
@@ -41,10 +41,10 @@ from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
 log = logging.getLogger(__name__)
 
 FAILURES = (Exception, SystemExit)
-"""What a plugin may raise without ending poller: also the SystemExit of a policy that calls sys.exit()."""
+"""Exceptions of a plugin that don't end poller; SystemExit comes from a policy that calls sys.exit()."""
 
 SUCCESS, ERROR = "Success", "Error"
-"""How an extension point ended, besides the values of Code."""
+"""The status of an extension point that ended with none of Code's values."""
 
 SCHEDULING_CYCLE = ""
 """The name under which the time of a whole scheduling cycle is recorded."""
@@ -57,14 +57,14 @@ Clock = Callable[[], float]
 """The time in seconds. Scheduling has no clock of its own."""
 
 Record = Callable[[str, str, float], None]
-"""Called with an extension point's name, how it ended, and the seconds that it took."""
+"""Called with an extension point's name, its status, and the seconds that it took."""
 
 
 class Point:
-    """An extension point. As a context manager it takes the time of one run and records it.
+    """An extension point. As a context manager it times one run and records it.
 
-    status: how it ends: SUCCESS, the value of a Code, or ERROR, which any exception sets. recorded: set it
-    to False if somebody else records this run.
+    status: SUCCESS, the value of a Code, or ERROR, which any exception sets. recorded: set it to False if
+    this run is recorded elsewhere.
     """
 
     __slots__ = ("_clock", "_name", "_record", "began", "recorded", "status")
@@ -87,7 +87,7 @@ class Point:
 class Framework:
     """Runs one profile's plugins.
 
-    running: the plugin that is running, or that ran last at this extension point; None between points.
+    running: the plugin that runs, or ran last at this extension point; None between extension points.
     clock: returns the time in seconds. record: called after each extension point.
     """
 
@@ -109,7 +109,7 @@ class Framework:
         self._post_bind = profile.with_point(PostBindPlugin)
 
     def point(self, name: str) -> Point:
-        """A context that takes the time of an extension point, such as "Filter"; one at a time of a name."""
+        """A block that is timed as an extension point, such as "Filter". Two of one name can't overlap."""
         self.running = None
         point = self._points.get(name)
         if point is None:
@@ -117,12 +117,12 @@ class Framework:
         return point
 
     def each(self, plugins: Iterable[P]) -> Iterator[P]:
-        """The plugins in order. The one that was yielded last counts as running."""
+        """The plugins in order. The one yielded last counts as running."""
         for plugin in plugins:
             self.running = plugin
             yield plugin
 
-    # --- extension points that run once a cycle ---------------------------------------------------------
+    # --- extension points run once per cycle ------------------------------------------------------------
 
     def run_post_filter(
         self,
@@ -130,10 +130,10 @@ class Framework:
         cache: Cache,
         filter_node: Callable[[str], Status | None],
     ) -> PostFilterResult | None:
-        """Ask the plugins that can make a node fit. The result of the first that can; None if none can.
+        """Run PostFilter. Returns the result of the first plugin that can make a node fit; None if none can.
 
-        filter_node: runs all filters for one node, as the cache is at that moment. What the plugins
-        that can't help say is added to the decision's `post_filter_message`.
+        filter_node: runs all filters for one node, with the cache as it is then. The messages of plugins
+        that can't help are added to the decision's `post_filter_message`.
         """
         if not self._post_filter or not cache.nodes:
             return None
@@ -152,7 +152,7 @@ class Framework:
         return None
 
     def run_reserve(self, decision: Decision) -> Rejection | None:
-        """Tell the plugins that keep accounts of their own; the first rejection."""
+        """Run Reserve; returns the first rejection."""
         assert decision.node_name
         with self.point("Reserve") as point:
             for plugin in self.each(self._reserve):
@@ -172,9 +172,9 @@ class Framework:
                     _log_failure("plugin %s failed to unreserve %s", plugin, decision)
 
     def run_permit(self, decision: Decision, waited: float) -> Rejection | None:
-        """Ask for the last word. A rejection, or one with Code.WAIT; None if all plugins agree.
+        """Run Permit. Returns a rejection, or one with Code.WAIT; None if all plugins agree.
 
-        waited: for how many seconds the pod has been held. The point is recorded once a cycle.
+        waited: for how many seconds the pod has waited here. The time is recorded once per cycle.
         """
         assert decision.node_name
         wait: Rejection | None = None
@@ -192,10 +192,10 @@ class Framework:
         return wait
 
     def run_pre_bind(self, decision: Decision, waited: float = 0.0) -> Rejection | None:
-        """Run what must be done before a pod is bound; the first rejection, or one with Code.WAIT.
+        """Run PreBind; returns the first rejection, or one with Code.WAIT.
 
-        waited: for how many seconds the pod has been held since the first run. Plugins that have agreed
-        are not run again. PluginError when one isn't done within its time.
+        waited: for how many seconds the pod has waited since the first run. Plugins that have succeeded are
+        not run again. PluginError when one isn't done within its time limit.
         """
         assert decision.node_name
         with self.point("PreBind") as point:
@@ -213,7 +213,7 @@ class Framework:
         return None
 
     def run_bind(self, decision: Decision) -> bool | Rejection:
-        """Whether a plugin bound the pod. False: poller is to POST the binding, and to take its time."""
+        """Run Bind; returns whether a plugin bound the pod. If not, poller POSTs the binding and times it."""
         assert decision.node_name
         for plugin in self._bind:
             with self.point("Bind") as point:
@@ -230,7 +230,7 @@ class Framework:
         return Rejection(self.running.name if self.running else "", NOT_BOUND)
 
     def run_post_bind(self, decision: Decision) -> None:
-        """Tell the plugins that a pod is bound. A plugin that fails is logged, and the others are run."""
+        """Run PostBind. A plugin that fails is logged, and the others are run."""
         assert decision.node_name
         with self.point("PostBind"):
             for plugin in self.each(self._post_bind):
@@ -242,9 +242,9 @@ class Framework:
     # --- errors -----------------------------------------------------------------------------------------
 
     def blame(self, error: BaseException) -> str:
-        """Which plugin failed, where in its source, for which node, and why; in one line.
+        """One line: which plugin failed, where in its source, for which node, and why.
 
-        The plugin's part of the traceback is logged for those who want to see more.
+        The plugin's part of the traceback is logged at debug level.
         """
         if isinstance(error, ExtenderError | PluginError):
             return str(error)
@@ -253,7 +253,7 @@ class Framework:
             return f"{who} failed: {error}"
         source = _source_of(self.running) if self.running else ""
         position = position_in({source}, traceback.walk_tb(error.__traceback__))
-        if not position:  # it failed before its own code was reached, or isn't written in Python
+        if not position:  # it failed before its own code ran, or isn't written in Python
             last = traceback.extract_tb(error.__traceback__)[-1]
             return f"{who} failed at {Path(last.filename).name}:{last.lineno}: {describe(error)}"
         log.debug("%s failed:\n%s", who, _frames_from(source, error), extra={"pod": position.pod})
@@ -270,7 +270,7 @@ def _frames_from(source: str, error: BaseException) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An error's type and text, as text that UTF-8 can encode."""
+    """An error's type and message, as text that UTF-8 can encode."""
     try:
         text = str(error).encode(errors="backslashreplace").decode()
     except FAILURES:  # a plugin's own exception may fail to describe itself

@@ -1,1 +1,1 @@
-"""The rules, one file a plugin, each named as in kube-scheduler."""
+"""The plugins: one file each, with kube-scheduler's names."""

@@ -1,4 +1,4 @@
-"""DefaultBinder: the pod gets its node by a Binding.
+"""DefaultBinder: a Binding assigns the pod to its node.
 
 Source: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go
 """
@@ -8,10 +8,10 @@ from lib.scheduling.framework.interface import DEFAULT_BIND, CycleState, Status
 
 
 class DefaultBinder:
-    """Leaves it to poller, which POSTs the bindings of all pods that it decides on, several at a time."""
+    """Leaves the binding to poller, which POSTs many bindings at the same time."""
 
     name = "DefaultBinder"
 
     def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Have the binding POSTed."""
+        """Let poller POST the binding."""
         return DEFAULT_BIND

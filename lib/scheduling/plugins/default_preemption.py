@@ -1,4 +1,4 @@
-"""DefaultPreemption: a pod that fits nowhere may have less important pods leave a node.
+"""DefaultPreemption: pods of lower priority are evicted from a node for a pod that fits nowhere.
 
 Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go and framework/preemption
 """
@@ -28,18 +28,18 @@ NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 ON_THEIR_WAY = "preemption: not eligible due to a terminating pod on the nominated node."
 
 NO_CANDIDATE = "no candidate node for preemption"
-"""Extenders agreed to none."""
+"""Extenders left no candidate."""
 
 UNSEEN = "preemption: not possible as disruption budgets can't be seen."
 
 
 @dataclass(frozen=True)
 class DefaultPreemption:
-    """Finds the node where the fewest and least important victims make room, of those extenders agree to.
+    """Finds the node with the fewest and least important victims, among those that extenders agree to.
 
-    min_candidate_nodes_percentage, min_candidate_nodes_absolute: of so many nodes where victims would make
-    room the best is taken; the larger of both counts. More are tried only as long as each of them would
-    violate a disruption budget.
+    min_candidate_nodes_percentage, min_candidate_nodes_absolute: the best of so many candidate nodes is
+    picked; the larger of both counts. More are tried only while every candidate would violate a disruption
+    budget.
     """
 
     extenders: Extenders = field(default_factory=Extenders)
@@ -53,7 +53,7 @@ class DefaultPreemption:
     def post_filter(
         self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Status], why_not: WhyNot
     ) -> PostFilterResult | Status:
-        """Try nodes in the picture; the victims of the best, or why none is any good."""
+        """Try nodes in the cache; returns the victims of the best, or why there is none."""
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
         if cache.budgets is None:
@@ -92,19 +92,19 @@ class DefaultPreemption:
 
 
 def _try(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:
-    """Who must go from a node so that the pod fits there, or why that doesn't help."""
+    """The victims on a node with which the pod would fit there, or why it would not fit."""
     if not less_important(pod, node_name, cache):
         return unschedulable(NO_VICTIMS)
     return victims_on(pod, node_name, cache, why_not)
 
 
 def _might_help(status: Status | None) -> bool:
-    """Whether a node was rejected for something that others leaving could change."""
+    """Whether evictions could help: the node's rejection isn't unresolvable."""
     return status is not None and status.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 def _victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Status]) -> bool:
-    """Whether room is being made for the pod already, on a node that will do."""
+    """Whether victims for the pod are leaving already, on a node where it may fit."""
     name = cache.nominator.node_of(pod) or ""
     if name not in cache.nodes or (name in rejected and not _might_help(rejected[name])):
         return False

@@ -1,4 +1,4 @@
-"""DynamicResources: a pod with resource claims is held, for poller can't allocate devices.
+"""DynamicResources: a pod with resource claims isn't scheduled, because poller can't allocate devices.
 
 kube-scheduler's plugin of this name allocates them (pkg/scheduler/framework/plugins/dynamicresources).
 Without it, a pod that is bound would wait on its node for devices that nobody allocates.
@@ -24,11 +24,11 @@ class DynamicResources:
     reads: ClassVar = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """Whether it has claims."""
+        """Whether the pod has resource claims."""
         return bool(pod.spec.resource_claims)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """Nothing helps."""
+        """Nothing helps such a pod."""
         return False
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status:

@@ -1,6 +1,6 @@
 """ImageLocality: a node that has a pod's images already starts it sooner.
 
-An image counts by its size, and the less the fewer nodes have it, so that pods don't all go to the one node
+An image counts by its size. It counts less if few nodes have it: otherwise all pods would go to the one node
 that has it.
 
 Source: pkg/scheduler/framework/plugins/imagelocality/image_locality.go
@@ -15,9 +15,9 @@ from lib.scheduling.node_info import NodeInfo
 
 MEGABYTE = 1024 * 1024
 SMALLEST = 23 * MEGABYTE
-"""Images of less than this in sum don't count."""
+"""Images with a total size under this don't count."""
 LARGEST = 1000 * MEGABYTE
-"""More than this for each container doesn't count."""
+"""For each container, only sizes up to this count."""
 
 
 class ImageLocality:
@@ -27,16 +27,16 @@ class ImageLocality:
     reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """Its images."""
+        """The pod's images."""
         return tuple(_images(pod)), _containers(pod)
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
-        """Find the pod's images, and how widely each is spread."""
+        """Find the pod's images, and how many nodes have each."""
         spread = [(image, cache.image_spread[image] / len(cache.nodes)) for image in _images(pod)]
         state[self.name] = spread, LARGEST * _containers(pod)
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The sizes of the images that are here, between the smallest and the largest that count."""
+        """The total size of the pod's images on this node, in proportion between SMALLEST and the largest."""
         spread, largest = state[self.name]
         size = sum(int(node.images[image] * share) for image, share in spread if image in node.images)
         size = min(max(size, SMALLEST), largest)
@@ -54,5 +54,5 @@ def _containers(pod: Pod) -> int:
 
 
 def normalized(image: str) -> str:
-    """An image's name as nodes report it: with the tag that is meant where none is given."""
+    """An image's name as nodes report it: without a tag, ":latest" is added."""
     return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -1,8 +1,8 @@
 """InterPodAffinity: pods that want to be near others, or far from them.
 
-Near and far are told by a topology key: nodes with the same value of that label are one place. What is
-required filters; what is preferred scores. Pods that run already have a say, too: their anti-affinity keeps
-a pod away, and their wishes count as the pod's own do.
+A topology key says what is near: nodes with the same value of that label are one topology domain. Required
+terms filter, preferred terms score. The terms of assigned pods count, too: their required anti-affinity keeps
+a pod away, and their preferred terms score as the pod's own do.
 
 Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go, scoring.go
 """
@@ -32,17 +32,18 @@ TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")
 UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
 Topology = tuple[str, Counts]
-"""A topology key, and something counted by its values."""
+"""A topology key, and counts by its values."""
 
 _Worth = tuple[str, Counts, int]
-"""A topology key, pods counted by its values, and what each of them is worth."""
+"""A topology key, counts of pods by its values, and the score of each pod."""
 
 
 @dataclass(frozen=True)
 class _Filtering:
-    """What is known when nodes are filtered. near, far: pods that the pod's own terms mean.
+    """PreFilter's result. near, far: counts of pods that match the pod's own terms.
 
-    unwelcome: running pods whose anti-affinity means the pod. first: its affinity means no pod but itself.
+    unwelcome: counts of assigned pods whose anti-affinity matches the pod. first: no pod matches its affinity
+    but the pod itself.
     """
 
     near: Sequence[Topology]
@@ -53,10 +54,10 @@ class _Filtering:
 
 @dataclass(frozen=True)
 class InterPodAffinity:
-    """Filters and scores by the pods that are near.
+    """Filters and scores by pod affinity and anti-affinity.
 
-    hard_pod_affinity_weight: what a running pod's required affinity to this one is worth, 0 to 100.
-    ignore_preferred_terms_of_existing_pods: ask only what the pod itself prefers, if it does.
+    hard_pod_affinity_weight: the score of an assigned pod's required affinity to this pod, 0 to 100.
+    ignore_preferred_terms_of_existing_pods: score only by the pod's own preferred terms, if it has any.
     """
 
     hard_pod_affinity_weight: int = 1
@@ -64,7 +65,7 @@ class InterPodAffinity:
     name: str = "InterPodAffinity"
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A pod that came or went or has other labels; a node that came or has another place."""
+        """A pod that came, went or has new labels; a node that came or has new labels."""
         placed = placed_pod(change)
         if placed is not None:
             if change.kind == Kind.MODIFIED and isinstance(change.before, Pod):
@@ -74,7 +75,7 @@ class InterPodAffinity:
         return node is not None and (before is None or before.labels != node.labels)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
-        """Find the places that the pod must be in, and those it must not."""
+        """Count the pods that must be near, and those that must not be."""
         terms = terms_of(pod)
         unwelcome = [(term.topology_key, held) for term, held in held_terms(cache).required_anti(pod)]
         if not unwelcome and not terms.affinity and not terms.anti_affinity:
@@ -87,7 +88,7 @@ class InterPodAffinity:
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that isn't near what it must be near to, or is near what it mustn't be."""
+        """Reject a node that violates the pod's terms, or an assigned pod's anti-affinity."""
         known: _Filtering = state[f"{self.name}/filter"]
         values = node.labels
         for key, counts in known.near:
@@ -119,7 +120,7 @@ class InterPodAffinity:
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """Find what each place is worth, to the pod and to the pods that run there."""
+        """Find the score of each topology domain, by the terms of the pod and of assigned pods."""
         own = terms_of(pod)
         has_wishes = bool(own.preferred or own.preferred_anti)
         if self.ignore_preferred_terms_of_existing_pods and not has_wishes:
@@ -140,7 +141,7 @@ class InterPodAffinity:
         return None if worth else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """What the places that a node is in are worth; less than nothing, too."""
+        """The sum of the scores of the node's topology domains; it may be negative."""
         worth: list[_Worth] = state[f"{self.name}/score"]
         return sum(
             counts.get(node.labels[key], 0) * weight for key, counts, weight in worth if key in node.labels
@@ -166,7 +167,7 @@ class InterPodAffinity:
 
 
 def _all_select(terms: Sequence[Term], pod: Pod, namespaces: Namespaces) -> bool:
-    """Whether there are terms, and all of them mean the pod."""
+    """Whether there are terms, and all of them match the pod."""
     return bool(terms) and all(term.selects(pod, namespaces) for term in terms)
 
 
@@ -177,7 +178,7 @@ def _by_key(terms: Iterable[Term], counts: Iterable[Counts]) -> list[Topology]:
 def _rejected(
     found: Sequence[Status | None], rejection: Status, which: Sequence[bool]
 ) -> list[Status | None]:
-    """What was found before, and this rejection where it applies and nothing was found."""
+    """The rejections found before; this one where it applies and none was found."""
     return [before or (rejection if each else None) for before, each in zip(found, which, strict=True)]
 
 

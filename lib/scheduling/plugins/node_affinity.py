@@ -26,9 +26,9 @@ CONFLICT = unresolvable("pod affinity terms conflict")
 
 @dataclass(frozen=True)
 class NodeAffinity:
-    """Filters out nodes that the pod doesn't want, and prefers those it likes.
+    """Filters out nodes that the pod's required terms don't match, and scores by its preferred terms.
 
-    added_affinity: what every pod requires and prefers, besides what it says itself.
+    added_affinity: required and preferred terms for every pod, besides its own.
     """
 
     added_affinity: objects.NodeAffinity | None = None
@@ -36,12 +36,12 @@ class NodeAffinity:
     reads: ClassVar = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """Its nodeSelector, and its node affinity."""
+        """The pod's nodeSelector and node affinity."""
         affinity = pod.spec.affinity.node_affinity
         return frozenset(pod.spec.node_selector.items()), _required(affinity), tuple(_preferred(affinity))
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A node that will do, and that came or was another before."""
+        """A node that matches now, and that is new or didn't match before."""
         node, before = new_node(change), old_node(change)
         return (
             node is not None
@@ -50,7 +50,7 @@ class NodeAffinity:
         )
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> set[str] | Status | None:
-        """If every required term names its nodes, only those are worth a look."""
+        """If every required term names its nodes, only those can fit."""
         required = _required(pod.spec.affinity.node_affinity)
         if not required:
             return None if pod.spec.node_selector or self._enforced else SKIP
@@ -66,17 +66,17 @@ class NodeAffinity:
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """Nothing to score for a pod that prefers nothing, if nothing is added."""
+        """SKIP if neither the pod nor the added affinity has preferred terms."""
         preferred = [*_preferred(self.added_affinity), *_preferred(pod.spec.affinity.node_affinity)]
         state[self.name] = preferred
         return None if preferred else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The weights of the preferred terms that match."""
+        """The sum of the weights of the preferred terms that match."""
         return sum(term.weight for term in state[self.name] if matches_term(term.preference, node.node))
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
-        """The more, the better."""
+        """The highest sum becomes 100."""
         normalize_to_largest(scores)
 
     @property
@@ -106,7 +106,7 @@ def _preferred(affinity: objects.NodeAffinity | None) -> Sequence[PreferredSched
 
 
 def _named_nodes(term: NodeSelectorTerm) -> set[str] | None:
-    """The nodes that a term names; None when it names none, and so may mean any."""
+    """The nodes that a term names; None when it names none, and so may match any node."""
     names = [
         set(field.values)
         for field in term.match_fields

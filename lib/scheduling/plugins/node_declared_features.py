@@ -29,11 +29,11 @@ class NodeDeclaredFeatures:
     reads: ClassVar = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """The features that it needs."""
+        """The features that the pod needs."""
         return required_features(pod)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A new node, or one that declares other features than before."""
+        """A new node, or one whose declared features have changed."""
         node, before = new_node(change), old_node(change)
         if node is None:
             return False

@@ -1,4 +1,4 @@
-"""NodeName: a pod that names its node goes nowhere else.
+"""NodeName: a pod with spec.nodeName goes only to that node.
 
 Source: pkg/scheduler/framework/plugins/nodename/node_name.go
 """
@@ -21,7 +21,7 @@ class NodeName:
     reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """The node it names."""
+        """The pod's spec.nodeName."""
         return pod.spec.node_name
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:

@@ -1,6 +1,6 @@
-"""NodeNumber: a pod likes the node that ends in its digit, and waits as many seconds before it goes there.
+"""NodeNumber: a pod prefers a node whose name ends in the same digit, and waits that many seconds in Permit.
 
-It shows a student how scoring is prepared, and what Permit is for.
+It is an example for students: how PreScore prepares Score, and what Permit is for.
 """
 
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class NodeNumber:
         return SAME if last_digit(node.name) == state[self.name] else 0
 
     def permit(self, state: CycleState, pod: Pod, node_name: str, waited: float) -> Status | None:
-        """Hold the pod until its node's seconds are over."""
+        """Let the pod wait for as many seconds as its node's digit says."""
         seconds = last_digit(node_name) or 0
         return wait(f"waits {seconds} s for {node_name}") if waited < seconds else None
 

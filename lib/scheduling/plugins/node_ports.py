@@ -22,11 +22,11 @@ class NodePorts:
     reads = DependsOn.PODS
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """Its host ports."""
+        """The pod's host ports."""
         return tuple(host_ports(pod))
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A new node, or a pod gone that had one of the ports."""
+        """A new node, or a deleted pod that had one of the ports."""
         gone = deleted_pod(change)
         if gone is None:
             return new_node(change) is not None and change.before is None
@@ -45,6 +45,6 @@ class NodePorts:
 
 
 def _clash(one: HostPort, other: HostPort) -> bool:
-    """Same protocol and port, and an address in common."""
+    """Whether protocol and port are the same, and the addresses overlap."""
     same_address = one[0] == other[0] or ANY_ADDRESS in (one[0], other[0])
     return one[1:] == other[1:] and same_address

@@ -1,4 +1,4 @@
-"""NodeResourcesBalancedAllocation: a node's resources should run out together, not one long before another.
+"""NodeResourcesBalancedAllocation: a node's resources should be used evenly, none much more than another.
 
 The more evenly a node's resources are used with the pod than without it, the better: 75 says that nothing
 changes, 100 that the pod balances the node, 50 that it unbalances it.
@@ -29,19 +29,19 @@ class NodeResourcesBalancedAllocation:
     reads: ClassVar = DependsOn.PODS
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """What it requests."""
+        """The pod's requests."""
         return tuple(pod_requests(pod).items())
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """A pod that requests nothing changes no balance; scoring it would heap such pods on one node."""
+        """SKIP if the pod requests nothing: else the most balanced node would get all such pods."""
         wanted = pod_requests(pod)
         state[self.name] = [(name, wanted.get(name, 0)) for name in self.resources if counts(name, wanted)]
         return None if any(wanted.get(name) for name in self.resources) else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """Half of what the balance gains, on top of 75 or so."""
+        """About 75, plus half of what the balance gains."""
         wanted = state[self.name]
         return _score(_balance_now(node, *(name for name, _ in wanted)), _balance_with(node, wanted))
 
@@ -73,7 +73,7 @@ def _balance_now(node: NodeInfo, *names: str) -> int:
 
 
 def _balance_with(node: NodeInfo, wanted: Iterable[tuple[str, int]]) -> int:
-    """How evenly they would be if so much more of each were; what the node hasn't doesn't count."""
+    """How evenly they would be used with the pod; a resource that the node lacks doesn't count."""
     return _balance(
         [
             _share(requested(node, name) + amount, room)

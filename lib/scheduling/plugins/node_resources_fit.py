@@ -1,7 +1,7 @@
-"""NodeResourcesFit: what a pod requests must still be free on its node.
+"""NodeResourcesFit: a node must have enough free resources for the pod's requests.
 
-Requests count, not use: a node is full when its pods' requests reach what it can allocate, idle or not.
-Scores compare what would be requested with what there is, by one of three strategies.
+Requests count, not use: a node is full when its pods' requests reach its allocatable, even if it is idle.
+Scores compare the requests, including the pod's, with the allocatable, by one of three strategies.
 
 Source: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_allocation.go, least_allocated.go,
 most_allocated.go, requested_to_capacity_ratio.go
@@ -32,15 +32,15 @@ TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
 
 COUNTED_WITHOUT_REQUEST = ("cpu", "memory", "ephemeral-storage")
-"""What is named first, and scored even if a pod doesn't ask for it; others are scored only if it does."""
+"""Named first in reasons, and scored even if a pod doesn't request them; others only if it does."""
 
 TO_SCORE = "NodeResourcesFit/score"
-"""Where the resources are kept that a pod's nodes are scored by: name, what the pod wants, weight."""
+"""A key in the CycleState: the resources to score by, each with name, the pod's amount, weight."""
 
 BY_SHAPE = "RequestedToCapacityRatio"
 
 Shape = Sequence[tuple[int, int]]
-"""Points of a line: how much is used (0 to 100), and the score (0 to 10) for that."""
+"""Points of a line: utilization (0 to 100), and the score (0 to 10) for it."""
 
 
 def least_allocated(requested: int, capacity: int) -> int:
@@ -54,7 +54,7 @@ def most_allocated(requested: int, capacity: int) -> int:
 
 
 def requested_to_capacity_ratio(shape: Shape) -> Callable[[int, int], int]:
-    """A line of one's own."""
+    """The score on the line that `shape` gives."""
 
     def score(requested: int, capacity: int) -> int:
         used = 100 if requested > capacity else requested * 100 // capacity
@@ -70,18 +70,18 @@ def _on_line(at: int, points: Shape) -> int:
             if point is points[0]:
                 return point[1]
             rise, run = point[1] - before[1], point[0] - before[0]
-            return before[1] + int(rise * (at - before[0]) / run)  # cut off towards zero, as Go divides
+            return before[1] + int(rise * (at - before[0]) / run)  # rounded towards zero, as in Go
         before = point
     return points[-1][1]
 
 
 @dataclass(frozen=True)
 class NodeResourcesFit:
-    """Filters out nodes without room for the pod's requests, or for one more pod; scores the rest.
+    """Filters out nodes without room for the pod's requests or for one more pod; scores the others.
 
-    strategy: "LeastAllocated", "MostAllocated" or "RequestedToCapacityRatio", which goes by `shape`.
-    resources: what is scored, with weights. ignored_resources, ignored_resource_groups: extended resources,
-    by name or by what stands before their slash, that others look after.
+    strategy: "LeastAllocated", "MostAllocated" or "RequestedToCapacityRatio", which uses `shape`. resources:
+    those that are scored, with weights. ignored_resources, ignored_resource_groups: extended resources that
+    are not filtered, by name, or by the part before the slash.
     """
 
     strategy: str = "LeastAllocated"
@@ -97,11 +97,11 @@ class NodeResourcesFit:
             raise ValueError(f"NodeResourcesFit has no strategy {self.strategy!r}")
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """What it requests, and what it is taken to."""
+        """The pod's requests, and the amounts that it is scored with."""
         return tuple(pod_requests(pod).items()), tuple(requests_at_least(pod).items())
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A node that came or grew and that could take the pod if empty; a pod that went or needs less."""
+        """A node that came or grew, and could take the pod if empty; a pod that went or requests less."""
         if node := new_node(change):
             before, wanted = old_node(change), pod_requests(pod)
             if before and before.allocatable == node.allocatable:
@@ -116,7 +116,7 @@ class NodeResourcesFit:
         return any(new.get(name, 0) < amount for name, amount in old.items())
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> None:
-        """Add up what the pod requests."""
+        """Sum up the pod's requests."""
         requests = pod_requests(pod)
         first = [name for name in COUNTED_WITHOUT_REQUEST if name in requests]
         in_order = [*first, *(name for name in requests if name not in COUNTED_WITHOUT_REQUEST)]
@@ -125,13 +125,13 @@ class NodeResourcesFit:
         }
 
     def _ignores(self, name: str) -> bool:
-        """Whether others look after a resource; never one of Kubernetes' own."""
+        """Whether an extended resource is ignored; Kubernetes' own resources never are."""
         if "/" not in name or "kubernetes.io/" in name:
             return False
         return name in self.ignored_resources or name.split("/")[0] in self.ignored_resource_groups
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that lacks something; a reason for each thing it lacks."""
+        """Reject a node that lacks a resource; one reason for each."""
         reasons, never = [], False
         if pods_left(node) <= 0:
             reasons.append(TOO_MANY_PODS)
@@ -144,7 +144,7 @@ class NodeResourcesFit:
         return unresolvable(*reasons) if never else unschedulable(*reasons)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """Most nodes have room, as a look at what is left there shows; the others are asked for reasons."""
+        """Compare the requests with what is left on each node; call `filter` only for nodes without room."""
         lacking = [room <= 0 for room in nodes.values(pods_left)]
         for name, amount in state[self.name].items():
             left = nodes.values(amount_left, name)
@@ -155,7 +155,7 @@ class NodeResourcesFit:
         return [self.filter(state, pod, node) if lacks else None for node, lacks in asked]
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
-        """Add up what the pod is taken to use, with a little for containers that request nothing."""
+        """Sum up the pod's requests for scoring, with defaults for containers that request nothing."""
         wanted = requests_at_least(pod)
         state[TO_SCORE] = [
             (name, wanted.get(name, 0), weight)
@@ -179,7 +179,7 @@ class NodeResourcesFit:
         return int(total / weights + 0.5) if by_shape else total // weights
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """The same, resource by resource: where all nodes have all of them, their weights are alike."""
+        """The same, resource by resource: if all nodes have all of them, the weights are the same for all."""
         totals, weights, score_one = [0] * len(nodes), 0, self._score_one
         for name, wanted, weight in state[TO_SCORE]:
             capacities = nodes.values(capacity, name)
@@ -199,7 +199,7 @@ class NodeResourcesFit:
 
 
 def counts(name: str, wanted: Mapping[str, int]) -> bool:
-    """Whether nodes are scored by a resource for a pod that wants so much."""
+    """Whether a resource is scored for a pod that requests this amount."""
     return bool(wanted.get(name)) or name in COUNTED_WITHOUT_REQUEST
 
 
@@ -207,25 +207,25 @@ def counts(name: str, wanted: Mapping[str, int]) -> bool:
 
 
 def capacity(node: NodeInfo, name: str) -> int:
-    """What a node has of a resource for its pods."""
+    """A node's allocatable amount of a resource."""
     return node.allocatable.get(name, 0)
 
 
 def requested(node: NodeInfo, name: str) -> int:
-    """What its pods request of that."""
+    """The requests of its pods."""
     return node.requested.get(name, 0)
 
 
 def taken(node: NodeInfo, name: str) -> int:
-    """What its pods are taken to use, of cpu or memory."""
+    """The requests of its pods for scoring, of cpu or memory."""
     return node.non_zero_requested.get(name, 0)
 
 
 def amount_left(node: NodeInfo, name: str) -> int:
-    """What no pod of its has requested."""
+    """Its allocatable less its pods' requests."""
     return capacity(node, name) - requested(node, name)
 
 
 def pods_left(node: NodeInfo) -> int:
-    """How many more pods it may have."""
+    """How many more pods it can take."""
     return capacity(node, "pods") - len(node.pods)

@@ -1,4 +1,4 @@
-"""NodeUnschedulable: no new pods on a node that was cordoned.
+"""NodeUnschedulable: a cordoned node gets no new pods.
 
 Source: pkg/scheduler/framework/plugins/nodeunschedulable/node_unschedulable.go
 """
@@ -15,7 +15,7 @@ from lib.scheduling.node_info import NodeInfo
 CORDONED = unresolvable("node(s) were unschedulable")
 
 AS_A_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""`kubectl cordon` sets spec.unschedulable, which counts as this taint: a DaemonSet's pods tolerate it."""
+"""`kubectl cordon` sets spec.unschedulable, which counts as this taint. A DaemonSet's pods tolerate it."""
 
 
 class NodeUnschedulable:
@@ -25,11 +25,11 @@ class NodeUnschedulable:
     reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """Its tolerations."""
+        """The pod's tolerations."""
         return tuple(pod.spec.tolerations)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A node that can be scheduled on, and came or was cordoned before."""
+        """A schedulable node that is new or was cordoned before."""
         node, before = new_node(change), old_node(change)
         return (
             node is not None

@@ -43,12 +43,12 @@ TOO_MANY = unschedulable("node(s) exceed max volume count")
 
 @dataclass(frozen=True)
 class NodeVolumeLimits:
-    """Filters out nodes whose CSINode says that they can take no more volumes."""
+    """Filters out nodes that can't attach the pod's volumes, by the limits of their CSINode."""
 
     name: str = "NodeVolumeLimits"
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A volume that is in use no longer, a driver that takes more, or a claim of the pod's that came."""
+        """A volume that is no longer used, a driver with a higher limit, or a new claim of the pod."""
         now = change.object
         if gone := deleted_pod(change):
             return any(claim_name(gone, volume) or plugin_of(volume) for volume in gone.spec.volumes)
@@ -59,7 +59,7 @@ class NodeVolumeLimits:
         return change.kind == Kind.ADDED and is_about_claim_of(pod, change)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
-        """A pod without any such volumes fits everywhere, and so does one for which all nodes have room."""
+        """SKIP if the pod has no such volumes, or if all nodes have room for them."""
         volumes = pod.spec.volumes
         if not volumes or not any(claim_name(pod, volume) or plugin_of(volume) for volume in volumes):
             return SKIP
@@ -72,7 +72,7 @@ class NodeVolumeLimits:
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that can't take as many volumes as the pod brings."""
+        """Reject a node that can't attach all of the pod's volumes."""
         new: NewVolumes = state[self.name]
         try:
             brought = new.to(node)
@@ -87,7 +87,7 @@ class NodeVolumeLimits:
         return TOO_MANY if any(attached.room(driver) < count for driver, count in more.items()) else None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """Most nodes have room for all that the pod brings; the others may have some of it already."""
+        """Call `filter` only for nodes without room for all of them: some may be attached there already."""
         new: NewVolumes = state[self.name]
         if not new.are_usable:
             return [self.filter(state, pod, node) for node in nodes]
@@ -100,16 +100,16 @@ class NodeVolumeLimits:
 
 
 def _takes_more(before: CSINode, now: CSINode) -> bool:
-    """Whether a driver has a higher limit than before, or none any more."""
+    """Whether a driver's limit was raised or removed."""
     limits = limits_of(now)
     return any(limits.get(driver, NO_LIMIT) > old for driver, old in limits_of(before).items())
 
 
 class NewVolumes:
-    """What the pod to be placed brings; it depends on a node only in whether that has a CSINode.
+    """The new pod's volumes. They depend on a node only by whether it has a CSINode.
 
-    are_usable: whether it can be found out; if not, `to` raises an error. by_driver: how many there are to be
-    attached where there is a CSINode. attached: what the nodes have already.
+    are_usable: whether they can be found out; if not, `to` raises an error. by_driver: how many must be
+    attached on a node with a CSINode. attached: the volumes attached to each node.
     """
 
     def __init__(self, pod: Pod, cache: Cache) -> None:
@@ -124,7 +124,7 @@ class NewVolumes:
             self.are_usable = False
 
     def to(self, node: NodeInfo) -> set[Attachable]:
-        """What it brings to a node. ClaimNotFoundError or NotOwnerError when a claim of its is no good."""
+        """The volumes for one node. ClaimNotFoundError or NotOwnerError when a claim can't be used."""
         return self._where(has_csi_node=node.name in self._storage.csi_nodes)
 
     @property

@@ -1,9 +1,9 @@
-"""PodTopologySpread: pods that belong together are spread over zones, nodes, or whatever a label tells apart.
+"""PodTopologySpread: pods that belong together are spread over zones, nodes, or other values of a node label.
 
 A domain is all nodes with the same value of the constraint's topology key. With `DoNotSchedule` a node is
-out if, with the pod, its domain would have over `maxSkew` more matching pods than the emptiest domain. With
-`ScheduleAnyway` emptier domains only score better. A pod without constraints of its own, which belongs to a
-service or a controller, is spread a little by default.
+rejected if its domain, with the pod, would have over `maxSkew` more matching pods than the domain with the
+fewest. With `ScheduleAnyway`, domains with fewer pods only score better. A pod without constraints of its
+own gets default ones of that kind, if it belongs to a service or a controller.
 
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go, scoring.go, plugin.go
 """
@@ -45,9 +45,9 @@ SYSTEM_DEFAULTS = (
 
 @dataclass
 class _Constraint:
-    """A constraint, with its selector made complete, and matching pods counted by domain.
+    """A constraint, with its complete selector, and counts of matching pods by domain.
 
-    emptiest: how many the emptiest domain has. itself: whether the pod matches, too.
+    emptiest: the number in the domain with the fewest. itself: whether the pod itself matches.
     """
 
     spec: TopologySpreadConstraint
@@ -58,17 +58,17 @@ class _Constraint:
 
     @property
     def has_no_room(self) -> int:
-        """From how many matching pods on a domain takes no more."""
+        """With this many matching pods, a domain takes no more."""
         return self.spec.max_skew + self.emptiest - self.itself + 1
 
     def matching(self, pod: Pod, cache: Cache, domains: Domains | None) -> Mapping[str, int]:
-        """How many pods match, by domain, or by node name where there are none."""
+        """The numbers of matching pods, by domain, or by node name if there are no domains."""
         if self.selector in (None, LabelSelector()):
             return dict.fromkeys(domains.values(), 0) if domains else {}
         return cache.matching(pod.metadata.namespace, self.selector, domains)
 
     def counts(self, pod: Pod, node: NodeInfo) -> bool:
-        """Whether the pods of a node count, which by default they do where the pod itself might go."""
+        """Whether the pods of a node count. By default they do if node affinity lets the pod go there."""
         if self.spec.node_affinity_policy == "Honor" and not wants(pod, node):
             return False
         if self.spec.node_taints_policy == "Honor":
@@ -79,7 +79,7 @@ class _Constraint:
 def _domains(pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, strict: bool) -> list[Domains]:
     """For each constraint, the domains of the nodes whose pods count.
 
-    strict: a node that misses a label of any of the constraints doesn't count.
+    strict: a node that lacks a label of any constraint doesn't count.
     """
 
     def find() -> list[Domains]:
@@ -102,7 +102,7 @@ def _domains(pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, stri
 
 
 def _lacking(cache: Cache, constraints: Sequence[_Constraint]) -> frozenset[str]:
-    """The names of the nodes that miss a label of any of the constraints."""
+    """The names of the nodes that lack a label of any constraint."""
     keys = tuple(each.spec.topology_key for each in constraints)
     return cache.remember(
         ("PodTopologySpread", "lacking", *keys),
@@ -112,7 +112,7 @@ def _lacking(cache: Cache, constraints: Sequence[_Constraint]) -> frozenset[str]
 
 @dataclass
 class _Worth:
-    """What the domains of a topology key are worth: pods counted by domain, each so much, and `base`."""
+    """The scores of the domains of a topology key: the number of pods, times a weight, plus `base`."""
 
     key: str
     pods: Mapping[str, int]
@@ -120,13 +120,13 @@ class _Worth:
     base: int
 
     def of(self, domain: str) -> float:
-        """What a domain is worth."""
+        """The score of a domain."""
         return self.pods.get(domain, 0) * self.weight + self.base
 
 
 @dataclass
 class _Scoring:
-    """What is known when nodes are scored. ignored: the names of nodes that miss a label."""
+    """PreScore's result. ignored: the names of nodes that lack a label."""
 
     worth: list[_Worth]
     ignored: set[str]
@@ -134,17 +134,17 @@ class _Scoring:
 
 @dataclass(frozen=True)
 class PodTopologySpread:
-    """Filters out nodes whose domain has too many pods alike, and prefers domains with few.
+    """Filters out nodes whose domain has too many matching pods, and prefers domains with few.
 
-    default_constraints: for pods without constraints of their own; without a selector, as the pod's service
-    or controller gives that. Those of the system ask less of a node than any others: it may miss a label.
+    default_constraints: for pods without constraints of their own. They have no selector: it comes from the
+    pod's service or controller. With the system defaults, a node may lack a label.
     """
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     name: str = "PodTopologySpread"
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A pod alike that came, went or has other labels; a node that came, went or has another place."""
+        """A matching pod that came, went or has new labels; a node that came, went or has new labels."""
         if placed := placed_pod(change):
             if placed.metadata.namespace != pod.metadata.namespace:
                 return False
@@ -158,7 +158,7 @@ class PodTopologySpread:
         return any(node.labels.get(key) != before.labels.get(key) for key in keys)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
-        """Count the matching pods of each domain, for the constraints that must hold."""
+        """Count the matching pods of each domain, for `DoNotSchedule`."""
         constraints = self._constraints(pod, cache, "DoNotSchedule")
         state[f"{self.name}/filter"] = constraints
         if not constraints:
@@ -166,12 +166,12 @@ class PodTopologySpread:
         for each, domains in zip(constraints, _domains(pod, cache, constraints, strict=True), strict=True):
             each.pods = each.matching(pod, cache, domains)
             each.itself = selects(each.selector, pod.metadata.labels)
-            if len(each.pods) >= (each.spec.min_domains or 1):  # else one isn't there yet, and so is empty
+            if len(each.pods) >= (each.spec.min_domains or 1):  # else one is missing, and has 0 pods
                 each.emptiest = min(each.pods.values(), default=0)
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node whose domain would get too far ahead of the emptiest."""
+        """Reject a node if the skew of its domain would be too large."""
         constraints: list[_Constraint] = state[f"{self.name}/filter"]
         for constraint in constraints:
             domain = node.labels.get(constraint.spec.topology_key)
@@ -199,11 +199,11 @@ class PodTopologySpread:
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """Count the matching pods of the feasible nodes' domains, for the constraints that are wishes."""
+        """Count the matching pods of the feasible nodes' domains, for `ScheduleAnyway`."""
         constraints = self._constraints(pod, cache, "ScheduleAnyway")
         if not constraints:
             return SKIP
-        # A default is no reason to leave out nodes without a zone; a constraint of the pod's own is.
+        # Nodes without a zone are ignored for the pod's own constraints, not for the defaults.
         strict = bool(pod.spec.topology_spread_constraints) or self.default_constraints is not SYSTEM_DEFAULTS
         lacking = _lacking(cache, constraints) if strict else frozenset()
         ignored = {node.name for node in nodes if node.name in lacking} if lacking else set()
@@ -212,18 +212,18 @@ class PodTopologySpread:
         counted = _domains(pod, cache, constraints, strict=strict)
         for each, domains in zip(constraints, counted, strict=True):
             key = each.spec.topology_key
-            if key == HOSTNAME:  # there every node is a domain of its own
+            if key == HOSTNAME:  # each node is its own domain
                 pods, size = each.matching(pod, cache, None), len(candidates)
             else:
                 pods = each.matching(pod, cache, domains)
                 size = len({node.labels.get(key, "") for node in candidates})
-            # Few large domains differ by more pods than many small ones do: their difference counts less.
+            # A few large domains differ by more pods than many small ones, so the difference counts less.
             worth.append(_Worth(key, pods, log(size + 2), each.spec.max_skew - 1))
         state[f"{self.name}/score"] = _Scoring(worth, ignored)
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The matching pods in the node's domains: the fewer, the better."""
+        """A sum of the matching pods in the node's domains: the fewer, the better."""
         scoring: _Scoring = state[f"{self.name}/score"]
         if node.name in scoring.ignored:
             return 0
@@ -250,7 +250,7 @@ class PodTopologySpread:
         ]
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
-        """The fewest become 100; nodes that miss a label 0."""
+        """The lowest sum becomes 100. Nodes that lack a label get 0."""
         ignored = state[f"{self.name}/score"].ignored
         counted = {score for node, score in scores.items() if node not in ignored}
         most, fewest = max(counted, default=0), min(counted, default=0)
@@ -262,7 +262,7 @@ class PodTopologySpread:
             scores[node] = 0 if node in ignored else normalized[score]
 
     def _constraints(self, pod: Pod, cache: Cache, action: str) -> list[_Constraint]:
-        """The pod's constraints, or the default ones, of one sort."""
+        """The pod's constraints, or else the defaults, with one `whenUnsatisfiable`."""
         own = pod.spec.topology_spread_constraints
         wanted = [each for each in own or self.default_constraints if each.when_unsatisfiable == action]
         if not wanted:

@@ -1,4 +1,4 @@
-"""PrioritySort: the highest priority goes first, among equals the pod that has waited longest.
+"""PrioritySort: the highest priority goes first; with equal priority, the pod that has waited longest.
 
 Source: pkg/scheduler/framework/plugins/queuesort/priority_sort.go
 """

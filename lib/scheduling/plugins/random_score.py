@@ -1,4 +1,4 @@
-"""Random and RandomFilter: chance in place of reasons, as in the schedulers that teach how to write one."""
+"""Random and RandomFilter: random scores and rejections, as in tutorials on how to write a scheduler."""
 
 from dataclasses import dataclass, field
 from random import Random as Generator
@@ -12,23 +12,23 @@ TAILS = unschedulable("node(s) lost the toss of a coin")
 
 @dataclass(frozen=True)
 class Random:
-    """Scores every node by chance."""
+    """Scores every node at random."""
 
     generator: Generator = field(default_factory=Generator)
     name: str = "Random"
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """Any score is as likely as any other."""
+        """A random score; all are equally likely."""
         return self.generator.randint(0, MAX_NODE_SCORE)
 
 
 @dataclass(frozen=True)
 class RandomFilter:
-    """Filters out a node in two."""
+    """Filters out each node with a probability of one half."""
 
     generator: Generator = field(default_factory=Generator)
     name: str = "RandomFilter"
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Heads, the node passes."""
+        """Toss a coin."""
         return None if self.generator.random() < 0.5 else TAILS

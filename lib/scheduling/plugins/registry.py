@@ -1,4 +1,4 @@
-"""Which plugins there are, how each is made, and the profiles made of them."""
+"""All plugins, how each is made, and the built-in profiles."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -59,14 +59,14 @@ WEIGHTS = {name: weight for name, weight in DEFAULT_PLUGINS.items() if weight}
 
 @dataclass(frozen=True)
 class Handle:
-    """What plugins are given from outside, besides arguments of their own."""
+    """What plugins get from poller, besides their own arguments."""
 
     random: Generator = field(default_factory=Generator)
     extenders: Extenders = field(default_factory=Extenders)
 
 
 Maker = Callable[[Handle, Mapping[str, Any]], Plugin]
-"""Makes a plugin; arguments are named as its constructor has them."""
+"""Makes a plugin from its constructor's arguments, by name."""
 
 
 def _by_itself(kind: Callable[..., Plugin]) -> Maker:
@@ -113,7 +113,7 @@ def default_profile(
     preemption: bool = True,
     extenders: Extenders | None = None,
 ) -> Profile:
-    """kube-scheduler's plugins, in its order and with its weights; then more, with theirs."""
+    """kube-scheduler's plugins, in its order and with its weights; then more plugins, with their weights."""
     plugins = _default_plugins(Handle(extenders=extenders or Extenders()), preemption, *more)
     return Profile(scheduler_name, plugins, {**WEIGHTS, **(weights or {})})
 
@@ -125,14 +125,14 @@ def random_profile(
     preemption: bool = True,
     extenders: Extenders | None = None,
 ) -> Profile:
-    """The default filters, and chance in place of scores."""
+    """The default filters, and random scores."""
     chance = Random(generator)
     plugins = _default_plugins(Handle(generator, extenders or Extenders()), preemption, chance)
     return Profile(scheduler_name, plugins, {chance.name: 1})
 
 
 def _default_plugins(handle: Handle, preemption: bool, *more: Plugin) -> tuple[Plugin, ...]:
-    """The default plugins, with more before the last, who binds what no one else has bound."""
+    """The default plugins, with more before the last one: DefaultBinder, which must be the last."""
     names = [name for name in DEFAULT_PLUGINS if preemption or name != DefaultPreemption.name]
     *most, binder = [PLUGINS[name](handle, {}) for name in names]
     return (*most, *more, binder)

@@ -1,7 +1,7 @@
 """TaintToleration: a tainted node takes only pods that tolerate its taints.
 
-NoSchedule and NoExecute keep a pod off; PreferNoSchedule advises against the node, so the fewer of these a
-pod doesn't tolerate, the better the score.
+NoSchedule and NoExecute filter. PreferNoSchedule scores: the fewer of these taints a pod doesn't tolerate,
+the better.
 
 Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 """
@@ -24,17 +24,17 @@ ADVISING = "PreferNoSchedule"
 
 
 class TaintToleration:
-    """Filters out nodes with a taint that the pod doesn't tolerate, and counts the merely advising ones."""
+    """Filters out nodes with a taint that the pod doesn't tolerate; scores by PreferNoSchedule taints."""
 
     name = "TaintToleration"
     reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """Its tolerations."""
+        """The pod's tolerations."""
         return tuple(pod.spec.tolerations)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A node whose taints the pod tolerates, and that came or had others before."""
+        """A node whose taints the pod tolerates, and that is new or had other taints before."""
         node, before = new_node(change), old_node(change)
         return node is not None and not _repels(node, pod) and (before is None or _repels(before, pod))
 
@@ -43,17 +43,17 @@ class TaintToleration:
         return TAINTED if _repels(node, pod) else None
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
-        """Find the pod's tolerations that may concern an advising taint."""
+        """Find the pod's tolerations of PreferNoSchedule taints."""
         state[self.name] = [each for each in pod.spec.tolerations if each.effect in ("", ADVISING)]
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The number of advising taints that the pod doesn't tolerate."""
+        """The number of PreferNoSchedule taints that the pod doesn't tolerate."""
         advising = [taint for taint in node.taints if taint.effect == ADVISING]
         tolerations: list[Toleration] = state[self.name]
         return sum(not any(tolerates(each, taint) for each in tolerations) for taint in advising)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
-        """The fewer, the better."""
+        """The fewest taints become 100."""
         normalize_to_largest(scores, reverse=True)
 
 

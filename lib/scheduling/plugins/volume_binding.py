@@ -1,4 +1,4 @@
-"""VolumeBinding: a pod goes where its volumes are, or can be.
+"""VolumeBinding: a pod goes to a node that its volumes can be reached from, or can be provisioned for.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 """
@@ -44,10 +44,10 @@ UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 @dataclass
 class VolumesState:
-    """What is kept in the cycle state.
+    """What the plugin keeps in the CycleState.
 
-    by_node: what the claims would get, of nodes that were looked at. assumed: what they are to get, as it is
-    to be written, once a node was picked. is_handed_out: poller has been told to write it.
+    by_node: by node name, which volumes the claims would get there. assumed: once a node was picked, the
+    volumes and claims as they are to be written. is_handed_out: whether poller got them for writing.
     """
 
     cache: Cache
@@ -58,7 +58,7 @@ class VolumesState:
 
     @property
     def storage(self) -> Storage:
-        """Claims, volumes and such."""
+        """The cache's claims and volumes."""
         return self.cache.storage
 
 
@@ -66,7 +66,7 @@ class VolumesState:
 class VolumeBinding:
     """Filters out nodes from which bound volumes can't be reached, or where claims can't be bound.
 
-    bind_timeout_seconds: after which a pod whose volumes are still not bound is given up.
+    bind_timeout_seconds: after that, a pod whose volumes are still not bound is rejected.
     """
 
     bind_timeout_seconds: int = 600
@@ -97,7 +97,7 @@ class VolumeBinding:
         return is_new_or_relabelled_node(change)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
-        """Reject a pod with a claim that can't be used, or that should have been bound at once."""
+        """Reject a pod with a claim that can't be used, or with an unbound claim of an Immediate class."""
         if not has_claims(pod):
             return SKIP
         storage = cache.storage
@@ -114,7 +114,7 @@ class VolumeBinding:
         return None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node where the pod can't have its volumes."""
+        """Reject a node where the pod can't get its volumes."""
         kept: VolumesState = state[self.name]
         try:
             found = find_pod_volumes(kept.claims, node.name, node.labels, kept.storage)
@@ -126,7 +126,7 @@ class VolumeBinding:
         return unresolvable(*found)
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """If all claims are bound, the nodes that reach their volumes are known together."""
+        """If all claims are bound, find the nodes that reach their volumes in one step."""
         kept: VolumesState = state[self.name]
         within = None if kept.claims.delayed else nodes_in_reach(kept.claims.bound, kept.cache)
         if within is None:
@@ -136,7 +136,7 @@ class VolumeBinding:
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """Nothing to score: kube-scheduler's feature StorageCapacityScoring is off, too, by default."""
+        """SKIP: kube-scheduler's feature StorageCapacityScoring is off by default, too."""
         return SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
@@ -144,14 +144,14 @@ class VolumeBinding:
         return 0
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Take the claims for bound to what they are to get on this node."""
+        """Assume that the claims are bound to the volumes that they get on this node."""
         kept: VolumesState | None = state.get(self.name)
         if kept and kept.claims.delayed:
             kept.assumed = assume_pod_volumes(kept.by_node[node_name], node_name, kept.storage)
         return None
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Have claims and volumes written as they were assumed to be, and wait until they are bound."""
+        """Let poller write the assumed claims and volumes, and wait until they are bound."""
         kept: VolumesState | None = state.get(self.name)
         if not kept or not kept.assumed:
             return None
@@ -169,7 +169,7 @@ class VolumeBinding:
             raise PluginError(f'running PreBind plugin "{self.name}": binding volumes: {error}') from error
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Take them for unbound again, but those that a pod with the same claim was given before."""
+        """Undo this pod's assumptions; those made before for another pod with the same claim stay."""
         kept: VolumesState | None = state.get(self.name)
         if kept and kept.assumed:
             for each in _changed(kept.by_node[node_name], kept.assumed):
@@ -178,7 +178,7 @@ class VolumeBinding:
 
 
 def _changed(before: PodVolumes, after: PodVolumes) -> list[PersistentVolume | PersistentVolumeClaim]:
-    """The volumes and claims that are assumed to be otherwise than they are."""
+    """The assumed volumes and claims that differ from the API server's."""
     volumes = [new for (_, old), (_, new) in zip(before.static, after.static, strict=True) if new is not old]
     claims = [new for old, new in zip(before.provisions, after.provisions, strict=True) if new is not old]
     return [*volumes, *claims]
@@ -189,5 +189,5 @@ def _migrated(csi_node: CSINode) -> str:
 
 
 def _largest(capacity: CSIStorageCapacity) -> int:
-    """Nothing, where it isn't known."""
+    """The largest volume's size; -1 if it isn't known."""
     return -1 if capacity.largest_volume is None else capacity.largest_volume

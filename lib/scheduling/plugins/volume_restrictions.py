@@ -1,4 +1,4 @@
-"""VolumeRestrictions: no pod gets a disk that another uses and won't share.
+"""VolumeRestrictions: pods can't share a disk, or a claim, that is for one pod only.
 
 Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go
 """
@@ -34,12 +34,12 @@ ONE_POD = "ReadWriteOncePod"
 
 @dataclass(frozen=True)
 class VolumeRestrictions:
-    """Filters out nodes where a disk is in use, and all if another pod has a claim that is for one alone."""
+    """Filters out nodes where a disk is in use, and all nodes if a ReadWriteOncePod claim is in use."""
 
     name: str = "VolumeRestrictions"
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A pod that left and used a disk or a claim of this one; a node or a claim of its that came."""
+        """A deleted pod that used the same disk or claim; a new node, or a new claim of the pod."""
         if gone := deleted_pod(change):
             return gone.metadata.namespace == pod.metadata.namespace and (
                 any(_conflict(one, other) for one in pod.spec.volumes for other in gone.spec.volumes)
@@ -50,7 +50,7 @@ class VolumeRestrictions:
         return isinstance(change.object, Node) or is_about_claim_of(pod, change)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
-        """Find out whether a claim that is for one pod alone is in use."""
+        """Find out whether a ReadWriteOncePod claim of the pod is in use."""
         if not pod.spec.volumes:
             return SKIP
         if cache.storage.unseen and has_claims(pod):
@@ -70,7 +70,7 @@ class VolumeRestrictions:
         return None if in_use or any(map(_is_disk, pod.spec.volumes)) else SKIP
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node where a disk of the pod's is in use, or any if a claim is."""
+        """Reject a node where a disk of the pod is in use, or every node if a claim is."""
         disks = [volume for volume in pod.spec.volumes if _is_disk(volume)]
         if any(_conflict(disk, other) for disk in disks for pod in node.pods for other in pod.spec.volumes):
             return DISK_CONFLICT
@@ -78,9 +78,9 @@ class VolumeRestrictions:
 
 
 def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:
-    """Whether a pod uses one of these claims. Only one should: if several do, one that is removed is enough.
+    """Whether a pod uses one of these claims. If several pods do, it is enough that one of them is removed.
 
-    So kube-scheduler counts, which tells by it whether preemption helps.
+    kube-scheduler counts in this way; preemption depends on it.
     """
     removed = (pod for pod in cache.removed.values() if pod.metadata.namespace == namespace)
     given_up = [name for pod in removed for name in _claims_by_name(pod) if name in claims]
@@ -90,7 +90,7 @@ def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:
 
 
 class ClaimUsers:
-    """How often the pods that have a node name a claim; kept as pods come and go.
+    """How many times assigned pods name each claim; updated as pods come and go.
 
     Counterpart in kube-scheduler: PVCRefCounts in pkg/scheduler/framework/types.go
     """
@@ -116,18 +116,18 @@ def _claims_with_namespace(pod: Pod) -> Iterable[tuple[str, str]]:
 
 
 def _claims_by_name(pod: Pod) -> Iterable[str]:
-    """The claims that a pod names; those of ephemeral volumes are its own anyway."""
+    """The claims that a pod names. Those of ephemeral volumes belong to one pod anyway."""
     volumes = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return (volume.claim_name for volume in volumes if volume)
 
 
 def _is_disk(volume: Volume) -> bool:
-    """Whether a volume is one that pods may have to share."""
+    """Whether a volume is an in-tree disk that this plugin checks."""
     return bool(volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.rbd or volume.iscsi)
 
 
 def _conflict(one: Volume, other: Volume) -> bool:
-    """Whether two volumes are of the same disk, and it can't be shared: most can if both only read."""
+    """Whether two volumes are the same disk and can't share it: most kinds can if both are read-only."""
     ebs, ebs2 = one.aws_elastic_block_store, other.aws_elastic_block_store
     if ebs and ebs2 and ebs.volume_id == ebs2.volume_id:
         return True

@@ -17,23 +17,23 @@ from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_rel
 CONFLICT = unresolvable("node(s) had no available volume zone")
 
 LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-"""What says where a volume is, and where a node is."""
+"""The labels for the zone and region of a volume or a node."""
 
 NEWER = {BETA_ZONE: ZONE, BETA_REGION: REGION}
-"""The label that a node may have in place of an older one."""
+"""For each old label, the new one that a node may have instead."""
 
 Topology = tuple[str, frozenset[str]]
-"""A label, and the values of it that will do."""
+"""A label, and the values that are allowed."""
 
 
 @dataclass(frozen=True)
 class VolumeZone:
-    """Filters out nodes of other zones; one that says nothing of where it is passes."""
+    """Filters out nodes of other zones; a node without zone and region labels passes."""
 
     name: str = "VolumeZone"
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A change of its claims; a node or volume that came or moved; a class that lets claims wait."""
+        """A change of its claims; a new or moved node or volume; a new WaitForFirstConsumer class."""
         now, before = change.object, change.before
         if change.kind == Kind.DELETED:
             return False
@@ -45,7 +45,7 @@ class VolumeZone:
         return is_about_claim_of(pod, change) or is_new_or_relabelled_node(change)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
-        """Find out where the volumes of the pod are that it names through claims."""
+        """Find the zones of the volumes of the pod's claims."""
         if not pod.spec.volumes:
             return SKIP
         topologies: list[Topology] = []
@@ -60,7 +60,7 @@ class VolumeZone:
         return None if topologies else SKIP
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that is elsewhere."""
+        """Reject a node in another zone or region."""
         if not any(label in node.labels for label in LABELS):
             return None
         for label, values in state[self.name]:
@@ -71,7 +71,7 @@ class VolumeZone:
 
 
 def _topologies(pod: Pod, name: str, cache: Cache) -> list[Topology] | Status:
-    """Where the volume of a claim is, if it has one; or why the pod can't be placed."""
+    """The topologies of a claim's volume, if it has one; or why the pod can't be scheduled."""
     if not name:
         return unresolvable("PersistentVolumeClaim had no name")
     storage = cache.storage
@@ -94,7 +94,7 @@ def _topologies(pod: Pod, name: str, cache: Cache) -> list[Topology] | Status:
 
 
 def topologies_of(volume: PersistentVolume) -> list[Topology]:
-    """Where a volume is, as its labels say; a label with an empty zone in it says nothing."""
+    """A volume's topologies, by its labels; a label with an empty zone is ignored."""
     found = []
     for label in LABELS:
         values = volume.metadata.labels.get(label)

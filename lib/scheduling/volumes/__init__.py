@@ -1,1 +1,1 @@
-"""Where pods with volumes can run: which volumes their claims have, or could have, on a node."""
+"""Where pods with volumes can run: which volumes their claims have, or could get, on a node."""

@@ -1,4 +1,4 @@
-"""What is known of volumes: claims, volumes and what they depend on, with what was assumed of them.
+"""The cache of claims, volumes and what they depend on, with assumed changes.
 
 Source: pkg/scheduler/util/assumecache/assume_cache.go
 """
@@ -25,10 +25,10 @@ Kept = TypeVar("Kept")
 
 
 class AssumeCache(Generic[T]):
-    """Objects as the API server has them, by `key_of` their metadata; some are assumed to be otherwise.
+    """Objects by `key_of` their metadata, as the API server has them or as they are assumed to be.
 
-    What is assumed holds until the API server's object is another one, or until it is restored. journal: the
-    keys of those that have come, changed or gone, or of which something was assumed.
+    An assumed object is valid until the API server's object changes, or until `restore`. journal: the keys of
+    objects that were added, updated, deleted or assumed.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class AssumeCache(Generic[T]):
         self._assumed: dict[str, T] = {}
 
     def get(self, key: str) -> T | None:
-        """An object, with what was assumed of it."""
+        """An object, as it is assumed to be."""
         return self._assumed.get(key) or self._stored.get(key)
 
     def get_stored(self, key: str) -> T | None:
@@ -48,7 +48,7 @@ class AssumeCache(Generic[T]):
         return (self._assumed.get(key, stored) for key, stored in self._stored.items())
 
     def put(self, thing: T) -> None:
-        """Take over what the API server has; what was assumed of an earlier version doesn't hold any more."""
+        """Store the API server's object; an assumed object of an earlier version is dropped."""
         key = key_of(thing.metadata)
         before, assumed = self._stored.get(key), self._assumed.get(key)
         self._stored[key] = thing
@@ -58,31 +58,31 @@ class AssumeCache(Generic[T]):
             self._assumed.pop(key, None)
 
     def delete(self, key: str) -> None:
-        """The API server has it no longer."""
+        """Remove an object that the API server has deleted."""
         self._stored.pop(key, None)
         self._assumed.pop(key, None)
         self.journal.add(key)
 
     def is_assumed(self, key: str) -> bool:
-        """Whether something is assumed of an object that the API server hasn't shown yet."""
+        """Whether an object is assumed, and the API server's object isn't like that yet."""
         return key in self._assumed
 
     def assume(self, thing: T) -> None:
-        """Take an object for what it is about to become."""
+        """Assume an object as it is going to be written."""
         key = key_of(thing.metadata)
         self._assumed[key] = thing
         self.journal.add(key)
 
     def restore(self, key: str) -> None:
-        """Assume nothing any more of an object."""
+        """Drop what is assumed of an object."""
         self._assumed.pop(key, None)
         self.journal.add(key)
 
 
 class Storage:
-    """All objects that the place of a pod with volumes depends on.
+    """All objects that the scheduling of pods with volumes depends on.
 
-    journal: those that have come, changed or gone. unseen: why they can't be seen, if they can't.
+    journal: those that were added, updated or deleted. unseen: why they can't be listed; "" if they can.
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
@@ -100,7 +100,7 @@ class Storage:
             self.put(each)
 
     def put(self, thing: StorageObject) -> None:
-        """Take over an object as the API server has it."""
+        """Store an object as the API server has it."""
         self.journal.add(thing)
         name = thing.metadata.name
         match thing:
@@ -120,19 +120,19 @@ class Storage:
                 self._attachments.setdefault(thing.spec.node_name, {})[name] = thing
 
     def assume(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
-        """Take a volume or a claim for what it is about to become."""
+        """Assume a volume or a claim as it is going to be written."""
         if isinstance(thing, PersistentVolume):
             self.volumes.assume(thing)
         else:
             self.claims.assume(thing)
 
     def restore(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
-        """Assume nothing any more of a volume or a claim."""
+        """Drop what is assumed of a volume or a claim."""
         cache = self.volumes if isinstance(thing, PersistentVolume) else self.claims
         cache.restore(key_of(thing.metadata))
 
     def delete(self, thing: StorageObject) -> None:
-        """Forget an object that the API server has no longer."""
+        """Remove an object that the API server has deleted."""
         self.journal.add(thing)
         name = thing.metadata.name
         match thing:
@@ -152,26 +152,26 @@ class Storage:
                 self._attachments.get(thing.spec.node_name, {}).pop(name, None)
 
     def remember(self, key: Hashable, find: Callable[[], Kept]) -> Kept:
-        """What `find` returns. It is called once; what it returns is to find out itself what has changed."""
+        """The result of `find`. It is called once; its result must track changes by itself."""
         if key not in self._remembered:
             self._remembered[key] = find()
         found: Kept = self._remembered[key]
         return found
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """A claim, with what was assumed of it."""
+        """A claim, as it is assumed to be."""
         return self.claims.get(f"{namespace}/{name}")
 
     def capacities(self) -> Iterable[CSIStorageCapacity]:
-        """What drivers say that they can provision."""
+        """The CSIStorageCapacity objects: how much drivers can provision."""
         return self._capacities.values()
 
     def attachments(self, node_name: str) -> Iterable[VolumeAttachment]:
-        """What is attached to a node, or is going to be."""
+        """The VolumeAttachments of a node."""
         return self._attachments.get(node_name, {}).values()
 
     def objects(self) -> Iterator[StorageObject]:
-        """All of them, as the API server has them or as was assumed."""
+        """All objects, as the API server has them or as they are assumed to be."""
         attachments = (each.values() for each in self._attachments.values())
         return chain(
             self.claims,
@@ -191,5 +191,5 @@ def _is_older(one: ObjectMeta, other: ObjectMeta) -> bool:
 
 
 def key_of(metadata: ObjectMeta) -> str:
-    """What an object is known by among those of its kind: `namespace/name`, or its name if it has none."""
+    """An object's key in its kind: `namespace/name`, or its name if it has no namespace."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name

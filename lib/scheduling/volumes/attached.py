@@ -1,6 +1,6 @@
-"""Which volumes drivers attach to each node, found once and kept.
+"""Which volumes CSI drivers attach to each node; the results are kept.
 
-A node is looked at again when its pods have changed, or a claim, a volume or such that they depend on.
+A node's result is computed again when its pods change, or a claim, volume or class that they depend on.
 
 Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 """
@@ -20,30 +20,30 @@ from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
 from lib.scheduling.volumes.journal import JournalReader
 
 NO_LIMIT = 1 << 62
-"""How many volumes can be attached where nobody says how many."""
+"""The number of volumes that can be attached if there is no limit."""
 
 Attachable = tuple[str, str]
-"""A driver, and what tells a volume of it from others."""
+"""A driver, and the key of one of its volumes."""
 
 
 class ClaimNotFoundError(Exception):
-    """A claim that the pod to be placed names isn't there."""
+    """A claim of the pod to be scheduled doesn't exist."""
 
 
 class NotOwnerError(Exception):
-    """A claim was not made for the ephemeral volume that is to have it."""
+    """A claim wasn't created for the ephemeral volume that has its name."""
 
 
-# --- what a pod has attached ------------------------------------------------------------------------------
+# --- volumes of a pod ------------------------------------------------------------------------------------
 
 
 def volumes_of(
     pod: Pod, storage: Storage, *, has_csi_node: bool, is_new: bool = False, needs: set[str] | None = None
 ) -> set[Attachable]:
-    """The volumes of a pod that drivers attach to its node. NotOwnerError where a claim isn't the pod's.
+    """The volumes of a pod that drivers attach to its node. NotOwnerError if a claim isn't the pod's.
 
-    is_new: it is the pod to be placed; ClaimNotFoundError when a claim of its isn't there. needs: gets the
-    keys of the claims, volumes and classes that this depends on.
+    is_new: it is the pod to be scheduled; ClaimNotFoundError when one of its claims doesn't exist. needs:
+    gets the keys of the claims, volumes and classes that the result depends on.
     """
     found = set()
     for volume in pod.spec.volumes:
@@ -71,7 +71,7 @@ def volumes_of(
 
 
 def _of_claim(claim: PersistentVolumeClaim, storage: Storage, *, has_csi_node: bool) -> Attachable | None:
-    """What a claim's volume counts as; one that isn't there yet is told from others by the claim."""
+    """The key of a claim's volume; a volume that doesn't exist yet is known by its claim."""
     volume = storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
     if volume is None:
         kind = storage.classes.get(claim.storage_class)
@@ -90,11 +90,11 @@ def _of_claim(claim: PersistentVolumeClaim, storage: Storage, *, has_csi_node: b
     )
 
 
-# --- what a node has attached -----------------------------------------------------------------------------
+# --- volumes of a node ------------------------------------------------------------------------------------
 
 
 def limits_of(csi_node: CSINode | None) -> dict[str, int]:
-    """How many volumes can be attached, by driver; one that isn't named has no limit."""
+    """By driver, how many volumes can be attached; a driver that isn't in it has no limit."""
     drivers = (csi_node.spec.drivers if csi_node else None) or ()
     return {
         each.name: each.allocatable.count
@@ -105,10 +105,10 @@ def limits_of(csi_node: CSINode | None) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Attached:
-    """What drivers attach to a node, as long as it has these pods, and what they need is the same.
+    """The volumes that drivers attach to a node. Valid while its pods and what they need stay the same.
 
-    limits: how many, by driver. by_pods: volumes that pods use. counts: of these and of VolumeAttachments.
-    needs: the keys of the claims, volumes and classes that this depends on.
+    limits: by driver. by_pods: volumes that pods use. counts: by driver, the number of these and of
+    VolumeAttachments. needs: the keys of the claims, volumes and classes that this depends on.
     """
 
     pods: list[Pod]
@@ -124,7 +124,7 @@ class Attached:
 
 
 class AttachedVolumes:
-    """What is attached to each node. generation: grows when something else than pods has changed it."""
+    """The volumes attached to each node. generation: grows with changes other than of pods."""
 
     def __init__(self, storage: Storage) -> None:
         self.generation = 0
@@ -133,7 +133,7 @@ class AttachedVolumes:
         self._by_node: dict[str, Attached] = {}
 
     def catch_up(self) -> None:
-        """Forget the nodes that depend on a claim, a volume or such that has changed."""
+        """Drop the results of nodes that depend on a changed claim, volume or class."""
         changed = self._changes.new()
         if changed is None:
             self.generation += 1
@@ -153,7 +153,7 @@ class AttachedVolumes:
             self.generation += bool(nodes)
 
     def on(self, node: NodeInfo) -> Attached:
-        """What is attached to a node; one without limits isn't looked into. NotOwnerError as `volumes_of`."""
+        """The volumes attached to a node; empty if it has no limits. NotOwnerError as in `volumes_of`."""
         kept = self._by_node.get(node.name)
         # Pods are added to a node's list; when one is removed, it has another list.
         if kept and kept.pods is node.pods and kept.pod_count == len(node.pods):
@@ -169,7 +169,7 @@ class AttachedVolumes:
         return found
 
     def _volume_attachments(self, node_name: str, needs: set[str]) -> set[Attachable]:
-        """What is attached to a node, whether a pod there still uses it or not."""
+        """The volumes with a VolumeAttachment to a node, even if no pod there uses them any more."""
         found = set()
         for each in self._storage.attachments(node_name):
             name = each.spec.source.persistent_volume_name or ""
@@ -181,7 +181,7 @@ class AttachedVolumes:
 
 
 def attached_volumes(storage: Storage) -> AttachedVolumes:
-    """What is attached to each node, as it is now."""
+    """The volumes attached to each node, up to date."""
     found = storage.remember("attached volumes", lambda: AttachedVolumes(storage))
     found.catch_up()
     return found
@@ -191,7 +191,7 @@ def attached_volumes(storage: Storage) -> AttachedVolumes:
 
 
 class Room:
-    """How many more volumes of a driver each node can have, by its index in `Cache.node_list`."""
+    """How many more volumes of a driver each node can attach, by its index in `Cache.node_list`."""
 
     def __init__(self, cache: Cache, driver: str) -> None:
         self._cache, self._driver = cache, driver
@@ -201,14 +201,14 @@ class Room:
         self._least = 0  # no node has less
 
     def everywhere(self, amount: int) -> bool:
-        """Whether every node has room for so many more."""
+        """Whether every node can attach so many more."""
         values = self.of_nodes()
         if self._least < amount:
             self._least = min(values, default=NO_LIMIT)
         return self._least >= amount
 
     def of_nodes(self) -> Sequence[int]:
-        """Of each node; none is said to be left where it can't be found out. Don't keep it: it changes."""
+        """For each node; 0 if it can't be found out. Don't keep the result: it changes."""
         attached, nodes = attached_volumes(self._cache.storage), self._cache.node_list
         changed: Sequence[int] = self._changed.indexes()
         if self._generation != attached.generation:
@@ -227,5 +227,5 @@ class Room:
 
 
 def room_for(driver: str, cache: Cache) -> Room:
-    """How many more volumes of a driver each node can have."""
+    """How many more volumes of a driver each node can attach."""
     return cache.remember(("room for volumes", driver), lambda: Room(cache, driver))

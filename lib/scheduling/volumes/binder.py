@@ -1,4 +1,4 @@
-"""Which volumes a pod has, or could have, on a node.
+"""Which volumes a pod has, or could get, on a node.
 
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go
 """
@@ -31,14 +31,14 @@ NO_SUCH_VOLUMES = "node(s) unavailable due to one or more pvc(s) bound to non-ex
 
 
 class BinderError(Exception):
-    """What is to be known of a volume can't be found out; the text says why."""
+    """A volume's binding failed, or can't be checked. The text says why."""
 
 
 @dataclass
 class PodVolumes:
     """What a pod's unbound claims would get on a node.
 
-    static: a volume that there is, for each of these claims. provisions: claims whose volumes are to be made.
+    static: existing volumes, each with its claim. provisions: claims whose volumes are to be provisioned.
     """
 
     static: list[tuple[PersistentVolumeClaim, PersistentVolume]] = field(default_factory=list)
@@ -47,9 +47,9 @@ class PodVolumes:
 
 @dataclass
 class PodClaims:
-    """A pod's claims: bound ones, those to be bound where the pod will run, and those that should be bound.
+    """A pod's claims: bound, to be bound when the pod is scheduled, or not bound but `Immediate`.
 
-    candidates: of each in `delayed` for which no node is selected yet, the volumes that it could have.
+    candidates: for each in `delayed` without a selected node, the volumes that it could get.
     """
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -59,7 +59,7 @@ class PodClaims:
 
 
 def claims_of(pod: Pod, storage: Storage) -> PodClaims:
-    """Sort out a pod's claims; all must be there."""
+    """Sort a pod's claims into the three kinds; all must exist."""
     found = PodClaims()
     for each in claim_names(pod):
         claim = storage.claim(pod.metadata.namespace, each.name)
@@ -85,9 +85,9 @@ def _is_delayed(claim: PersistentVolumeClaim, storage: Storage) -> bool:
 def find_pod_volumes(
     claims: PodClaims, node_name: str, labels: Mapping[str, str], storage: Storage
 ) -> PodVolumes | list[str]:
-    """What a pod's unbound claims would get on a node; or why it can't run there.
+    """The volumes that a pod's unbound claims would get on a node; or why it can't run there.
 
-    TranslationError when a bound volume can't be understood.
+    TranslationError when a bound volume can't be translated to a CSI volume.
     """
     reasons = _why_not_bound(claims.bound, node_name, labels, storage)
     found = PodVolumes()
@@ -112,11 +112,11 @@ def find_pod_volumes(
 
 
 ORDER = (AFFINITY, NO_VOLUMES, NO_SPACE, NO_SUCH_VOLUMES)
-"""In which order reasons are given."""
+"""The order of the reasons."""
 
 
 def can_be_used_everywhere(bound: list[PersistentVolumeClaim], storage: Storage) -> bool:
-    """Whether the volumes of bound claims are there, and none says from which nodes it can be reached."""
+    """Whether the volumes of bound claims exist, and none has a node affinity."""
     volumes = (storage.volumes.get(claim.spec.volume_name) for claim in bound)
     return all(
         volume and volume.required_nodes is None and plugin_of(volume.spec) is None for volume in volumes
@@ -126,7 +126,7 @@ def can_be_used_everywhere(bound: list[PersistentVolumeClaim], storage: Storage)
 def _why_not_bound(
     bound: list[PersistentVolumeClaim], node_name: str, labels: Mapping[str, str], storage: Storage
 ) -> list[str]:
-    """Why volumes that the pod has can't be used on a node."""
+    """Why volumes of bound claims can't be used on a node."""
     for claim in bound:
         volume = storage.volumes.get(claim.spec.volume_name)
         if volume is None:
@@ -139,7 +139,7 @@ def _why_not_bound(
 def _why_not_provisioned(
     claim: PersistentVolumeClaim, labels: Mapping[str, str], storage: Storage
 ) -> str | None:
-    """Why a claim's volume can't be made for a node with these labels."""
+    """Why a claim's volume can't be provisioned for a node with these labels."""
     kind = storage.classes.get(claim.storage_class)
     if kind is None:
         raise BinderError(f'failed to find storage class "{claim.storage_class}"')
@@ -151,7 +151,7 @@ def _why_not_provisioned(
 def _has_capacity(
     claim: PersistentVolumeClaim, kind: StorageClass, labels: Mapping[str, str], storage: Storage
 ) -> bool:
-    """Whether there is space for a claim, as far as the driver says how much there is."""
+    """Whether there is enough capacity for a claim; True if the driver doesn't publish its capacity."""
     driver = storage.csi_drivers.get(kind.provisioner)
     if not claim.size or driver is None or not driver.spec.storage_capacity:
         return True
@@ -165,7 +165,7 @@ def _has_capacity(
 
 
 def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) -> PodVolumes:
-    """Take claims and volumes for bound, so that no other pod is given them; as they are to be written."""
+    """Assume that claims and volumes are bound: no other pod gets them. Returns them as to be written."""
     assumed = PodVolumes()
     for claim, volume in volumes.static:
         bound = bound_to(volume, claim)
@@ -185,9 +185,9 @@ def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) ->
 
 
 def check_bindings(assumed: PodVolumes, node_name: str, labels: Mapping[str, str], storage: Storage) -> bool:
-    """Whether a pod's claims are bound to what they were to get. BinderError when they will not be.
+    """Whether a pod's claims are bound to the volumes that they should get. BinderError when they never will.
 
-    It is looked at as the API server has it; what was written and isn't seen there yet is waited for.
+    Checks the API server's objects; False while it doesn't show what was written.
     """
     for claim, volume in assumed.static:
         name, key = volume.metadata.name, key_of(claim.metadata)
@@ -231,7 +231,7 @@ def _check_reaches(
 
 
 def _as_on(volume: PersistentVolume, node_name: str, storage: Storage) -> PersistentVolume:
-    """A volume as it is on a node: one of a CSI driver, if that stands for its plugin there."""
+    """A volume as on a node: translated to a CSI volume if the in-tree plugin is migrated there."""
     plugin = plugin_of(volume.spec)
     if not plugin or not is_migrated(plugin, storage.csi_nodes.get(node_name)):
         return volume

@@ -1,4 +1,4 @@
-"""The claims of a pod: those that it names, and those that are made for its ephemeral volumes.
+"""The claims of a pod: those that it names, and those that are created for its ephemeral volumes.
 
 Source: component-helpers/storage/ephemeral/ephemeral.go and
 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go, podHasPVCs
@@ -20,14 +20,14 @@ NOT_OWNER = "PVC {} was not created for pod {} (pod is not owner)"
 
 @dataclass(frozen=True)
 class ClaimName:
-    """A claim of a pod, by its name; ephemeral: it is to be made for the pod."""
+    """A claim of a pod, by its name. ephemeral: it is created for the pod."""
 
     name: str
     ephemeral: bool
 
 
 def claim_name(pod: Pod, volume: Volume) -> ClaimName | None:
-    """The claim that a volume of a pod stands for; None if it is of another kind."""
+    """The claim of a pod's volume; None if the volume has none."""
     if volume.persistent_volume_claim:
         return ClaimName(volume.persistent_volume_claim.claim_name, ephemeral=False)
     if volume.ephemeral:
@@ -41,13 +41,13 @@ def claim_names(pod: Pod) -> Iterator[ClaimName]:
 
 
 def has_claims(pod: Pod) -> bool:
-    """Whether a volume of a pod is a claim."""
+    """Whether one of a pod's volumes has a claim."""
     volumes = pod.spec.volumes
     return bool(volumes) and any(each.persistent_volume_claim or each.ephemeral for each in volumes)
 
 
 def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
-    """Why a claim isn't the one that was made for an ephemeral volume of a pod; None if it is."""
+    """Why a claim isn't the one that was created for a pod's ephemeral volume; None if it is."""
     controllers = (each.uid for each in claim.metadata.owner_references if each.controller)
     if claim.metadata.namespace == pod.metadata.namespace and pod.metadata.uid in controllers:
         return None
@@ -55,7 +55,7 @@ def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
 
 
 def why_not_usable(pod: Pod, storage: Storage) -> str | None:
-    """Why a claim of a pod can't be used at all, wherever the pod is to run; None if all can be."""
+    """Why a claim of a pod can't be used on any node; None if all can be used."""
     for each in claim_names(pod):
         claim = storage.claim(pod.metadata.namespace, each.name)
         if claim is None:

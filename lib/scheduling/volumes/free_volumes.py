@@ -1,6 +1,6 @@
-"""The volumes that claims could have, by StorageClass and by the node that alone can reach them.
+"""The volumes that claims could get, by StorageClass and by the only node that can reach them.
 
-A claim of a class with a local volume on each of thousands of nodes is so matched with the few of one node.
+With a local volume on each of thousands of nodes, a claim is compared only with the few of one node.
 
 Source: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume
 """
@@ -17,28 +17,28 @@ from lib.scheduling.volumes.journal import JournalReader
 HOSTNAME = "kubernetes.io/hostname"
 
 ANYWHERE = ""
-"""Stands for the hostname where a volume can be reached from more than some nodes that it names."""
+"""Used instead of a hostname if a volume can be reached from other nodes than those that it names."""
 
 Place = tuple[str, str]
 """A StorageClass, "" for none, and the hostname of a node."""
 
 
 class FreeVolumes:
-    """Volumes that no claim has, and those that are kept for one; with what is assumed of them."""
+    """Volumes that no claim has, and those that are reserved for one; as they are assumed to be."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._changes = JournalReader(storage.volumes.journal)
         self._free: defaultdict[Place, dict[str, PersistentVolume]] = defaultdict(dict)  # by name
         self._kept: defaultdict[str, dict[str, PersistentVolume]] = defaultdict(dict)  # by claim, by name
-        self._where: dict[str, list[dict[str, PersistentVolume]]] = {}  # by name: all that it is in
-        self._order: dict[str, int] = {}  # by name: of volumes alike, the one that came first is taken
+        self._where: dict[str, list[dict[str, PersistentVolume]]] = {}  # by name: all dicts that it is in
+        self._order: dict[str, int] = {}  # by name: of equal volumes, the first is taken
         self._numbers = count()
         for volume in storage.volumes:
             self._file(volume.metadata.name)
 
     def catch_up(self) -> None:
-        """File those again that have changed."""
+        """Update the entries of volumes that have changed."""
         changed = self._changes.new()
         if changed is None:
             changed = [*self._where, *(volume.metadata.name for volume in self._storage.volumes)]
@@ -66,21 +66,21 @@ class FreeVolumes:
         self._where[name] = places
 
     def kept_for(self, claim: str) -> Iterator[PersistentVolume]:
-        """Those that name a claim, by its namespace/name; the smallest first."""
+        """The volumes that name a claim, by its namespace/name; the smallest first."""
         return iter(sorted(self._kept[claim].values(), key=self.order) if claim in self._kept else ())
 
     def free(self, storage_class: str, hostname: str) -> Iterable[PersistentVolume]:
-        """Those that only this node can reach, and perhaps some others that they name; or ANYWHERE."""
+        """The volumes that only this node, or a few that they name, can reach; or those with ANYWHERE."""
         place = storage_class, hostname
         return self._free[place].values() if place in self._free else ()
 
     def order(self, volume: PersistentVolume) -> tuple[int, int]:
-        """A key to sort by: the smallest is first; of those of one size, the one that came first."""
+        """A sort key: the smallest first; with equal sizes, the one that came first."""
         return volume.size, self._order[volume.metadata.name]
 
 
 def _hostnames(volume: PersistentVolume) -> set[str]:
-    """The only nodes that can reach a volume, by their label; ANYWHERE if it doesn't go by that label."""
+    """The hostnames of the only nodes that can reach a volume; ANYWHERE if it doesn't use that label."""
     terms = volume.required_nodes.node_selector_terms if volume.required_nodes else ()
     found: set[str] = set()
     for term in terms:
@@ -99,7 +99,7 @@ def _hostnames_of(term: NodeSelectorTerm) -> tuple[str, ...] | None:
 
 
 def free_volumes(storage: Storage) -> FreeVolumes:
-    """The volumes that claims could have, as they are now."""
+    """The volumes that claims could get, up to date."""
     found = storage.remember("free volumes", lambda: FreeVolumes(storage))
     found.catch_up()
     return found

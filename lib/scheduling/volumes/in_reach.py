@@ -1,4 +1,4 @@
-"""Which nodes can reach the volumes of bound claims, found once for all volumes with one node affinity."""
+"""Which nodes can reach the volumes of bound claims; kept for all volumes with the same node affinity."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
 
@@ -12,8 +12,8 @@ from lib.scheduling.volumes.matching import matches_labels
 def nodes_in_reach(bound: Iterable[PersistentVolumeClaim], cache: Cache) -> Set[int] | None:
     """The indexes in `Cache.node_list` of the nodes that can reach the volumes of all these claims.
 
-    None where that has to be asked for each node: a volume isn't there, or is one of an in-tree plugin for
-    which a CSI driver stands on some nodes.
+    None if each node must be checked: a volume doesn't exist, or is one of an in-tree plugin that a CSI
+    driver replaces on some nodes.
     """
     found: Set[int] | None = None
     for claim in bound:
@@ -34,7 +34,7 @@ def _matching(selector: NodeSelector, cache: Cache) -> Set[int]:
 
 
 def _matching_term(term: NodeSelectorTerm, cache: Cache) -> Iterable[int]:
-    """Those that a term holds for. If a label is to be one of some values, no other nodes are walked."""
+    """The nodes that a term matches. If it lists values of a label, nodes with other values aren't visited."""
     nodes = cache.node_list
     indexes: Iterable[int] = range(len(nodes))
     for each in term.match_expressions:

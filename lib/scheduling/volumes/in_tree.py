@@ -1,4 +1,4 @@
-"""Disks of clouds that a volume or a pod names itself, as volumes of the CSI drivers that stand for them.
+"""Translates in-tree volumes, such as cloud disks, to volumes of the CSI drivers that replace their plugins.
 
 Source: k8s.io/csi-translation-lib, and pkg/scheduler/framework/plugins/nodevolumelimits/utils.go
 """
@@ -21,12 +21,12 @@ BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 
 SEVERAL_ZONES = "__"
-"""Stands between zones where a label names several."""
+"""Separates the zones of a label that names several."""
 
 
 @dataclass(frozen=True)
 class InTreePlugin:
-    """A plugin that Kubernetes had, the CSI driver in its place, and that driver's label for zones."""
+    """An in-tree plugin, the CSI driver that replaces it, and that driver's label for zones."""
 
     name: str
     driver: str
@@ -44,11 +44,11 @@ PLUGINS = {each.name: each for each in (GCE_PD, AWS_EBS, AZURE_DISK, CINDER)}
 
 
 class TranslationError(Exception):
-    """A volume can't be taken for one of a CSI driver; the text says why."""
+    """A volume can't be translated to a CSI volume. The text says why."""
 
 
 def plugin_of(source: InTreeSources) -> InTreePlugin | None:
-    """The plugin that a volume needs; None if it isn't an in-tree one."""
+    """The in-tree plugin of a volume; None if it has none."""
     if source.gce_persistent_disk:
         return GCE_PD
     if source.aws_elastic_block_store:
@@ -59,7 +59,7 @@ def plugin_of(source: InTreeSources) -> InTreePlugin | None:
 
 
 def volume_handle(source: InTreeSources, zones: str = "") -> str:
-    """What the CSI driver calls the disk; `zones` is a label's value. TranslationError if that is no good."""
+    """The CSI driver's name for the disk. zones: the label's value; TranslationError if it is invalid."""
     if source.gce_persistent_disk:
         where = "zones/UNSPECIFIED"
         if zones:
@@ -74,7 +74,7 @@ def volume_handle(source: InTreeSources, zones: str = "") -> str:
 
 
 def _region(zones: list[str]) -> str:
-    """The one region that all zones are of."""
+    """The common region of all zones."""
     for zone in zones:
         if len(zone.split("-")) != 3:
             expected = "zone in unexpected format, expected: {locale}-{region}-{zone}, got: " + zone
@@ -88,15 +88,15 @@ def _region(zones: list[str]) -> str:
 
 
 def is_migrated(plugin: InTreePlugin, csi_node: CSINode | None) -> bool:
-    """Whether a node says that a CSI driver stands for a plugin there."""
+    """Whether a node says that a CSI driver replaces a plugin there."""
     said = csi_node.metadata.annotations.get(MIGRATED_PLUGINS, "") if csi_node else ""
     return plugin.name in said.split(",")
 
 
 def as_csi(volume: PersistentVolume) -> PersistentVolume:
-    """A volume as one of the CSI driver that stands for its plugin. TranslationError when it can't be.
+    """A volume as one of the CSI driver that replaces its plugin. TranslationError when that is impossible.
 
-    Zones in its node affinity, or else in its labels, become the driver's.
+    Zones in its node affinity, or else in its labels, get the driver's label.
     """
     plugin = plugin_of(volume.spec)
     if plugin is None:
@@ -136,7 +136,7 @@ def _translated(volume: PersistentVolume, zone_key: str) -> VolumeNodeAffinity |
 
 
 def _renamed(term: NodeSelectorTerm, old: str, new: str) -> NodeSelectorTerm:
-    """A term with another key in place of one."""
+    """A term in which one key is replaced by another."""
     expressions = tuple(
         msgspec.structs.replace(each, key=new) if each.key == old else each for each in term.match_expressions
     )

@@ -1,4 +1,4 @@
-"""What has changed, one entry after the other: who keeps something of it reads on from where it was."""
+"""A journal of changes. Each reader continues where it stopped."""
 
 from collections.abc import Sequence
 from typing import Generic, TypeVar
@@ -10,14 +10,14 @@ Entry = TypeVar("Entry")
 
 
 class Journal(Generic[Entry]):
-    """Entries in order. emptied: how often it has been emptied, so that it doesn't grow for ever."""
+    """Entries in order. emptied: how often it was emptied, which limits its memory."""
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.emptied = 0
 
     def add(self, entry: Entry) -> None:
-        """Note what has changed."""
+        """Add an entry."""
         self.entries.append(entry)
         if len(self.entries) > MAX_ENTRIES:
             self.entries = []
@@ -32,7 +32,7 @@ class JournalReader(Generic[Entry]):
         self._emptied, self._read = journal.emptied, len(journal.entries)
 
     def new(self) -> Sequence[Entry] | None:
-        """The entries since this was read last; None if they aren't all there any more."""
+        """The entries since the last call; None if the journal was emptied since."""
         journal, missed = self._journal, self._emptied != self._journal.emptied
         entries = None if missed else journal.entries[self._read :]
         self._emptied, self._read = journal.emptied, len(journal.entries)

@@ -1,4 +1,4 @@
-"""Which volume a claim can have on a node, and what binds them to each other.
+"""Which volume a claim can get on a node, and how they are bound to each other.
 
 Source: component-helpers/storage/volume/pv_helpers.go
 """
@@ -22,20 +22,20 @@ from lib.scheduling.volumes.free_volumes import ANYWHERE, HOSTNAME, FreeVolumes
 def reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:
     """Whether a volume with this node affinity can be reached from a node with these labels.
 
-    Only labels are looked at: what a term says of fields holds for every node, here.
+    Only labels are checked: here, a term's expressions on fields match every node.
     """
     return selector is None or any(matches_labels(term, labels) for term in selector.node_selector_terms)
 
 
 def matches_labels(term: NodeSelectorTerm, labels: Mapping[str, str]) -> bool:
-    """Whether labels satisfy a term; an empty one holds for no node."""
+    """Whether labels match a term; an empty term matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     return all(matches(each, labels) for each in term.match_expressions)
 
 
 def allows(topologies: Iterable[TopologySelectorTerm], labels: Mapping[str, str]) -> bool:
-    """Whether a class lets volumes be provisioned for a node; without any terms it does for all."""
+    """Whether a class allows volumes for a node; without terms, for all nodes."""
     terms = list(topologies)
     return not terms or any(
         term.match_label_expressions
@@ -45,7 +45,7 @@ def allows(topologies: Iterable[TopologySelectorTerm], labels: Mapping[str, str]
 
 
 def is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is bound to a claim, or kept for it."""
+    """Whether a volume is bound to a claim, or reserved for it."""
     kept_for = volume.spec.claim_ref
     return (
         kept_for is not None
@@ -55,7 +55,7 @@ def is_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """A volume as it is when it is bound to a claim; if nothing of it changes, the same one."""
+    """The volume, bound to a claim; the same object if nothing changes."""
     mine = ClaimReference(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
     metadata = volume.metadata
     if not is_for(volume, claim) and BOUND_BY_CONTROLLER not in metadata.annotations:
@@ -68,20 +68,20 @@ def bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persiste
 
 
 class Candidates:
-    """The volumes that a claim could have, as long as nothing is assumed of any of them."""
+    """The volumes that a claim could get, while none of them is assumed to change."""
 
     def __init__(self, claim: PersistentVolumeClaim, volumes: FreeVolumes) -> None:
         self._claim, self._volumes = claim, volumes
         kept = volumes.kept_for(str(claim))
-        # Volumes that are kept for a claim must fit it, too.
+        # Volumes that are reserved for a claim must fit it, too.
         self._kept = [each for each in kept if is_for(each, claim) and self._fits(each)]
         self._anywhere = self._sorted(volumes.free(claim.storage_class, ANYWHERE))
 
     def best_on(self, labels: Mapping[str, str], taken: Collection[str]) -> PersistentVolume | None:
-        """The volume that a claim gets on a node with these labels; taken: names of those it can't have.
+        """The volume that a claim gets on a node with these labels. taken: names of volumes that it can't get.
 
-        If a volume is kept for the claim, it is this one or, where it can't be reached, none; else it is the
-        smallest.
+        If a volume is reserved for the claim, it gets this one, or none if the node can't reach it. Else it
+        gets the smallest.
         """
         for volume in self._kept:
             if volume.metadata.name not in taken:
@@ -104,7 +104,7 @@ class Candidates:
         return best
 
     def _sorted(self, volumes: Iterable[PersistentVolume]) -> Sequence[PersistentVolume]:
-        """Those that it could have, the smallest first."""
+        """The volumes that the claim could get, the smallest first."""
         fitting = [each for each in volumes if self._fits(each) and self._may_have(each)]
         return sorted(fitting, key=self._volumes.order) if len(fitting) > 1 else fitting
 
@@ -120,7 +120,7 @@ class Candidates:
         )
 
     def _may_have(self, volume: PersistentVolume) -> bool:
-        """What must hold of a volume that isn't kept for it, besides."""
+        """The further conditions for a volume that isn't reserved for the claim."""
         spec = self._claim.spec
         return (spec.selector is None or selects(spec.selector, volume.metadata.labels)) and set(
             spec.access_modes

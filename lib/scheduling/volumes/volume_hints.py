@@ -1,4 +1,4 @@
-"""What a change is about, for the plugins that place pods with volumes."""
+"""What a change is about, for the queueing hints of the volume plugins."""
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
@@ -7,7 +7,7 @@ from lib.scheduling.volumes.claims import claim_names
 
 
 def is_new_or_relabelled_node(change: AnyChange) -> bool:
-    """Whether a node came, or has other labels than before."""
+    """Whether a node was added, or its labels changed."""
     if not isinstance(change.object, Node) or change.kind == Kind.DELETED:
         return False
     before = change.before
@@ -15,7 +15,7 @@ def is_new_or_relabelled_node(change: AnyChange) -> bool:
 
 
 def is_about_claim_of(pod: Pod, change: AnyChange) -> bool:
-    """Whether a claim of a pod came or changed."""
+    """Whether a pod's claim was added or changed."""
     claim = change.object
     return (
         isinstance(claim, PersistentVolumeClaim)

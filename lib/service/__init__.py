@@ -1,1 +1,1 @@
-"""What makes poller a program that lives: options, an orderly end, words for people."""
+"""poller as a running program: options, the steps of the loop, writes, shutdown, and reports."""

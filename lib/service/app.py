@@ -1,4 +1,4 @@
-"""What is around the loop: its parts are made and connected, and its end becomes an exit status."""
+"""Runs the loop: makes and connects its parts, and turns its end into an exit status."""
 
 import gc
 import os
@@ -42,22 +42,22 @@ from lib.service.unconfirmed import UnconfirmedBindings
 from lib.service.write_gate import WriteGate
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
-"""Exit statuses of --once; NO_START also of others, when the address to listen at is taken, say."""
+"""Exit statuses of --once. NO_START also without --once, for example when the listen address is in use."""
 
 LEASE_LOST = 1
-"""Exit status of a leader that is one no longer: whoever started it may start it again."""
+"""Exit status when leadership is lost: a supervisor can start poller again."""
 
 PAGE = Path(__file__).resolve().parents[2] / "scripts/ui"
-"""The folder of the page that --ui has served to the browser."""
+"""The folder of the web page of --ui."""
 
 OBJECTS_BEFORE_COLLECTION = 100_000
-"""Python looks for garbage when there are so many more objects than the last time. A list of pods is many
-objects, and none of them is garbage."""
+"""Python's garbage collector runs after so many new objects. A list of pods has many objects, and none is
+garbage."""
 
 
 @contextmanager
 def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[Poller]:
-    """What the options ask for, connected for as long as the block takes. ApiError when it can't be."""
+    """The parts that the options ask for, connected while the block runs. ApiError when that fails."""
     random, namespaces = Random(options.seed), options.namespaces
     with ExitStack() as stack:
         report.observer = observer = _observer(options.listen)
@@ -143,7 +143,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
 
 
 def _observer(listen: Address | None) -> Observer:
-    """Who is told what happens: with an address, metrics and health, which are served there."""
+    """The observer: with an address, metrics and health, which are served there."""
     if listen is None:
         return Observer()
     from lib.service.telemetry.listen import answering  # here, as few runs need Prometheus' client
@@ -152,11 +152,11 @@ def _observer(listen: Address | None) -> Observer:
 
 
 def main(loop: Callable[[Poller], None], options: Options) -> int:
-    """Run the loop, and say in the end what was done; the exit status."""
+    """Run the loop, and log a summary at the end; returns the exit status."""
     gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
     printed = set_up_logging(options.log_format, verbose=options.verbose)
     report = Report(dry_run=options.dry_run, explain=options.explain)
-    # Standard output is for decisions; what a policy prints goes where the log goes.
+    # Standard output is for decisions. What a policy prints goes to the log.
     with Shutdown() as shutdown, redirect_stdout(printed):
         try:
             for each in options.config.ignored():
@@ -179,7 +179,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
                 status = LEASE_LOST
         finally:
             report.summarize(shutdown.signal)
-    if shutdown.impatient:  # Python would wait for a write that hangs
+    if shutdown.impatient:  # else Python would wait for a write that hangs
         sys.stdout.flush()
         os._exit(status)
     return status

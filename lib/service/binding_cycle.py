@@ -1,4 +1,4 @@
-"""A pod's binding cycle: ask the PreBind and Bind plugins, POST the binding, tell the PostBind plugins.
+"""A pod's binding cycle: run PreBind and Bind, POST the binding, run PostBind.
 
 Source: pkg/scheduler/schedule_one.go, bindingCycle
 """
@@ -26,20 +26,20 @@ from lib.service.write_gate import MAX_THREADS, WriteGate
 log = logging.getLogger(__name__)
 
 ANNOTATION = "poller/decision"
-"""Where a pod says why it is on its node."""
+"""The annotation that says why a pod is on its node."""
 
 MAX_BATCH_SECONDS = 0.005
-"""Decisions are collected for so long before they are sent. Made one after the other they take less time:
-what they need is in the processor's caches."""
+"""Decisions are collected for so long before they are sent: decisions in a row are faster, because their data
+stays in the processor's caches."""
 
 
 class Result(Enum):
-    """What came of a decision. `finish` in poller.py says what follows from each."""
+    """The result of a decision. `finish` in poller.py shows what follows from each."""
 
     BOUND = auto()
-    """The API server, a Bind plugin or an extender says so."""
+    """Bound, as the API server, a Bind plugin or an extender says."""
     NOT_WRITTEN = auto()
-    """It would be bound, but nothing is written: a dry run."""
+    """A dry run: it would be bound, but nothing is written."""
     WAITING = auto()
     """A Permit or PreBind plugin says: not yet."""
     UNSCHEDULABLE = auto()
@@ -47,20 +47,20 @@ class Result(Enum):
     REJECTED = auto()
     """A PreBind or Bind plugin rejected the node, or failed."""
     TAKEN = auto()
-    """Someone else bound or changed the pod, or deleted it."""
+    """Another program bound, changed or deleted the pod."""
     FAILED = auto()
     """The binding was not written."""
     UNSETTLED = auto()
-    """Nobody can say whether the binding was written."""
+    """It isn't known whether the binding was written."""
     NOT_SENT = auto()
-    """There was nobody to send the binding to, or poller is about to end."""
+    """The API server could not be reached, or poller is shutting down."""
     NOT_RECORDED = auto()
-    """The pod was not placed, and there was nobody to write that to (`Recorder.flush`)."""
+    """The pod was not scheduled, and that could not be written: no API server (`Recorder.flush`)."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A decision with what came of it. why: what happened to a pod that is TAKEN. error: why it FAILED."""
+    """A decision with its result. why: what happened to a pod that is TAKEN. error: why it FAILED."""
 
     decision: Decision
     result: Result
@@ -73,15 +73,15 @@ RESULTS = {
     Outcome.ERROR: Result.UNSCHEDULABLE,
     Outcome.WAITING: Result.WAITING,
 }
-"""Of decisions that there is nothing to bind for."""
+"""Results of decisions without a binding."""
 
 
 class BindingCycle:
-    """Binds pods, many at a time. Decisions go in by `submit`; what came of them comes out of `completed`.
+    """Binds pods, many at the same time. `submit` takes decisions; `completed` returns their results.
 
-    schedulers: by scheduler name, whose plugins are asked. workers: how many bindings are in flight at most.
-    annotate: say on each pod why it is on its node; annotate_in_full: and why on no other, in a small
-    cluster. dry_run: write nothing.
+    schedulers: by scheduler name; their plugins are run. workers: the most bindings in flight. annotate:
+    write on each pod why it is on its node; annotate_in_full: also why on no other, in a small cluster.
+    dry_run: write nothing.
     """
 
     def __init__(
@@ -124,9 +124,9 @@ class BindingCycle:
             self._unsent.append(decision)
 
     def completed(self) -> list[Completed]:
-        """What came of decisions since the last call. Waits only while too many bindings are in flight.
+        """The results since the last call. Waits only while too many bindings are in flight.
 
-        A binding whose first try failed is not among them: `drain` has it. Until then the pod keeps its room.
+        A binding whose first try failed is not in it: `drain` returns it. Until then the pod stays assumed.
         """
         if len(self._unsent) >= self._workers or time.monotonic() > self._send_at:
             self._in_flight.poll(until=0)
@@ -135,7 +135,7 @@ class BindingCycle:
         return self._take()
 
     def drain(self) -> Iterator[Completed]:
-        """What came of all other decisions. Waits for it, unless poller was told twice to end."""
+        """The results of all other decisions. Waits for them, unless poller was told twice to stop."""
         if self._gate.impatient:
             return
         self._send()
@@ -168,7 +168,7 @@ class BindingCycle:
                     self._completed.append(_broke(decision, error))
 
     def _run_bind_plugins(self, decision: Decision) -> Result | None:
-        """Ask the PreBind and Bind plugins and the extenders; None if the binding is left to poller."""
+        """Run the PreBind and Bind plugins and the extenders; None if poller must POST the binding."""
         bound = self._scheduler_of(decision).bind(decision, self._cache)
         decision.ended = time.monotonic()
         if bound:
@@ -182,7 +182,7 @@ class BindingCycle:
         return self._writer.begin_binding(decision.pod, decision.node_name, self._annotations(decision))
 
     def _answered(self, decision: Decision, error: ApiError | None) -> None:
-        """A first try was answered. If it failed, a thread goes on: there are waits between tries."""
+        """Handle the answer to a first try. If it failed, a thread goes on, because retries must wait."""
         if error:
             self._retried.append(self._pool.submit(self._retry, decision, error))
             return
@@ -210,7 +210,7 @@ class BindingCycle:
         return Completed(decision, Result.TAKEN, why=result.value)
 
     def _write_storage(self, decision: Decision) -> Completed:
-        """Write what a PreBind plugin will wait for; before that, on the pod, on which node it is to run."""
+        """Write what a PreBind plugin waits for; before that, the pod's nominated node."""
         assert decision.node_name
         try:
             self._nominate(decision, decision.node_name)
@@ -225,7 +225,7 @@ class BindingCycle:
         return Completed(decision, Result.WAITING)
 
     def _nominate(self, decision: Decision, node_name: str) -> None:
-        """Note on a pod where it is to run. Its volumes are bound without that, too, as by kube-scheduler."""
+        """Write the pod's nominated node. Its volumes are bound even if that fails, as in kube-scheduler."""
         if decision.pod.status.nominated_node_name == node_name:
             return
         try:
@@ -236,7 +236,7 @@ class BindingCycle:
             log.warning("%s is not nominated to %s: %s", decision.pod, node_name, error)
 
     def _concluded(self, completed: Completed) -> Completed:
-        """The same, once the PostBind plugins, or the cache of what was written, have been told."""
+        """Run the PostBind plugins, or update the cache of claims and volumes; returns its argument."""
         for written in completed.decision.writes if completed.result == Result.WAITING else ():
             self._cache.storage.assume(written)
         if completed.result == Result.BOUND:
@@ -244,7 +244,7 @@ class BindingCycle:
         return completed
 
     def _annotations(self, decision: Decision) -> Mapping[str, str]:
-        """What is noted on a pod with its binding."""
+        """The annotations to write with a pod's binding."""
         if not self._annotate:
             return {}
         return {ANNOTATION: decision.as_annotation(in_full=self._annotate_in_full)}
@@ -262,18 +262,18 @@ def _failed(decision: Decision, error: ApiError) -> Completed:
 
 
 def _not_sent(decision: Decision, error: ApiError) -> Completed:
-    """What came of a binding that is not tried again now."""
+    """The result of a binding that isn't retried now."""
     return _failed(decision, error) if error.unsettled else Completed(decision, Result.NOT_SENT)
 
 
 def _broke(decision: Decision, error: Exception) -> Completed:
-    """What came of a binding that failed in an unforeseen way: it costs this pod alone."""
+    """The result of a binding that failed with an unexpected error: only this pod is affected."""
     log.debug("%s: binding failed", decision.pod, exc_info=error)
     return _failed(decision, as_api_error(error))
 
 
 def _take_time(decision: Decision) -> None:
-    """Note that a binding was written now."""
+    """Record that a binding was written now."""
     now = time.monotonic()
     decision.binding += now - decision.ended
     decision.ended = now

@@ -1,4 +1,4 @@
-"""Shows what would be served: for each profile, which plugins are asked at each extension point."""
+"""--check-config: shows for each profile which plugins run at each extension point."""
 
 import shutil
 import textwrap
@@ -38,7 +38,7 @@ def show(
 
 
 def _of(profile: Profile, width: int) -> Iterator[str]:
-    """What holds for pods that name one profile."""
+    """The lines about one profile."""
     enough = profile.percentage_of_nodes_to_score
     yield f"{profile.scheduler_name}: for pods with this spec.schedulerName"
     for point, kinds in EXTENSION_POINTS.items():
@@ -58,7 +58,7 @@ def _indented(text: str, width: int) -> str:
 
 
 def _told(profile: Profile) -> Iterator[str]:
-    """The arguments that are other than usual, by plugin."""
+    """The arguments that differ from the defaults, by plugin."""
     for plugin in profile.plugins:
         if plugin.name in ARGS and is_dataclass(plugin):
             own, usual = (
@@ -71,7 +71,7 @@ def _told(profile: Profile) -> Iterator[str]:
 
 
 def _names(profile: Profile, point: str) -> list[str]:
-    """The plugins of a point, scores with their weights; a policy's functions have one name."""
+    """The plugins at an extension point, scores with weights; a policy's functions share one name."""
     asked = [each for kind in EXTENSION_POINTS[point] for each in profile.with_point(kind)]
     names = dict.fromkeys(each.name for each in asked)
     if point not in ("preScore", "score"):

@@ -1,6 +1,6 @@
-"""The command line as it is given: each option stands here, and nowhere else.
+"""The options of the command line; all are defined here.
 
-Each may also come from the environment: `--bind-workers` from POLLER_BIND_WORKERS.
+Each can also be set by the environment: `--bind-workers` by POLLER_BIND_WORKERS.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class ExplainName(StrEnum):
 
 
 def _option(part: str, what: str, *names: str, **more: Any) -> Any:
-    """An option. `show_default` is for those whose default is found elsewhere, in a file for example."""
+    """An option. show_default: for defaults that come from elsewhere, such as a file."""
     return typer.Option(*names, help=what, rich_help_panel=part, show_envvar=False, **more)
 
 
@@ -55,7 +55,7 @@ def _show_version(asked: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
-    """What was given. None where the configuration file, or a default, decides."""
+    """The options as given. None: the configuration file, or a default, decides."""
 
     proxy: Annotated[
         str | None,

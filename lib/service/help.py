@@ -1,4 +1,4 @@
-"""--help as plain text: it can be read in a pipe and at 80 columns, and no option's name is ever cut."""
+"""--help as plain text: readable in a pipe and at 80 columns; no option's name is ever cut."""
 
 import re
 from typing import Any
@@ -6,11 +6,11 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 OTHER = "Other"
-"""The part of --help for what belongs to no other, such as --help itself."""
+"""The part of --help for other options, such as --help itself."""
 
 
 def format_options(command: Any, context: Any, formatter: Any) -> None:
-    """Write the options in parts, each with its heading; a name that is too long has a line of its own."""
+    """Write the options in parts, each with a heading. A name that is too long gets its own line."""
     parts: dict[str, list[tuple[str, str]]] = {}
     for parameter in command.get_params(context):
         if record := parameter.get_help_record(context):
@@ -33,9 +33,9 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The same for a command that has others."""
+    """The same for a command with subcommands."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write them, and then the commands."""
+        """Write the options, then the subcommands."""
         format_options(self, ctx, formatter)
         self.format_commands(ctx, formatter)

@@ -1,4 +1,4 @@
-"""Extenders over HTTP: how those of a configuration are reached, and the whole objects they are sent."""
+"""Extenders over HTTP: connects those of a configuration, and gets the full objects for them."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,10 +23,10 @@ from lib.service.config.extenders import ExtenderConfig
 def connected(
     configs: Iterable[ExtenderConfig], api: Api, warn: Callable[[str], None]
 ) -> Iterator[Extenders]:
-    """The extenders of a configuration, connected for as long as the block takes.
+    """The extenders of a configuration, connected while the block runs.
 
-    While poller may not write to the API, they are not asked: they may bind. warn: is told of one that fails
-    and is passed over.
+    While poller may not write to the API, extenders are not called, because they may bind. warn: called when
+    one fails and is skipped.
     """
     originals = FullObjects(api)
 
@@ -56,7 +56,7 @@ def _extender(
         event_hooks={"request": [check]},
     )
     return Extender(
-        # It is what the extender is called, in events, too.
+        # It is also the extender's name in events.
         str(url.copy_with(userinfo=b"")) if url.userinfo else config.url_prefix,
         HttpWire(stack.enter_context(client), config, originals),
         filter_verb=config.filter_verb,
@@ -74,7 +74,7 @@ def _extender(
 
 
 class HttpWire:
-    """The way to one extender. A request that fails isn't tried again: the pod is, after a backoff."""
+    """The connection to one extender. A failed request isn't retried: the pod is tried again later."""
 
     def __init__(self, client: httpx.Client, config: ExtenderConfig, originals: "FullObjects") -> None:
         self._http = client
@@ -82,7 +82,7 @@ class HttpWire:
         self._originals = originals
 
     def send(self, url: str, body: bytes) -> bytes:
-        """POST some JSON; the JSON that is answered. ExtenderError if not all of it is in time."""
+        """POST JSON; returns the answer's JSON. ExtenderError if it isn't complete in time."""
         where = f"extender {url}"
         headers = {"Content-Type": "application/json", "User-Agent": f"poller/{__version__}"}
         extensions = {"deadline": time.monotonic() + self._seconds}
@@ -110,7 +110,7 @@ class HttpWire:
             raise ExtenderError(f"{pod} can't be sent to an extender: {error}") from error
 
     def whole_nodes(self, nodes: Sequence[Node]) -> list[msgspec.Raw]:
-        """Nodes with all their fields, in the same order; those that have gone are left out."""
+        """Nodes with all their fields, in the same order; deleted nodes are left out."""
         try:
             return self._originals.nodes(nodes)
         except ApiError as error:
@@ -122,31 +122,31 @@ class _Node(msgspec.Struct):
 
 
 MAX_DIGITS = 20
-"""A resource version has fewer digits: it is a number of 64 bits."""
+"""A resource version has fewer digits: it is a 64-bit number."""
 
 
 class FullObjects:
-    """Pods and nodes with all their fields: asked for when an extender wants them, and when they changed."""
+    """Pods and nodes with all their fields: read when an extender needs them, and again after a change."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._pod = lru_cache(lambda path, _uid, _version: msgspec.Raw(api.get_whole(path)))
-        self._nodes: dict[str, tuple[int, msgspec.Raw]] = {}  # by name: resource version, and all of it
+        self._nodes: dict[str, tuple[int, msgspec.Raw]] = {}  # by name: resource version, and the full object
 
     def pod(self, pod: Pod) -> msgspec.Raw:
-        """A pod with all its fields. ApiError when it can't be had."""
+        """A pod with all its fields. ApiError when it can't be read."""
         own = pod.metadata
         path = path_of("pods", own.namespace, own.name)
         return self._pod(path, own.uid, own.resource_version)
 
     def nodes(self, nodes: Sequence[Node]) -> list[msgspec.Raw]:
-        """Nodes with all their fields, without those that have gone. ApiError when they can't be had."""
+        """Nodes with all their fields, without deleted ones. ApiError when they can't be read."""
         if not all(self._is_known(node.metadata) for node in nodes):
             self._nodes = {}
             for whole in self._api.list_whole("/api/v1/nodes").items:
                 try:
                     own = msgspec.json.decode(whole, type=_Node).metadata
-                except UNREADABLE:  # it is left out, as it is everywhere else
+                except UNREADABLE:  # it is left out, as everywhere
                     continue
                 self._nodes[own.name] = _number_of(own), whole
         return [self._nodes[node.metadata.name][1] for node in nodes if node.metadata.name in self._nodes]
@@ -157,6 +157,6 @@ class FullObjects:
 
 
 def _number_of(metadata: ObjectMeta) -> int:
-    """An object's resource version as a number; 0 if it is none."""
+    """An object's resource version as a number; 0 if it isn't one."""
     version = metadata.resource_version
     return int(version) if version.isdecimal() and len(version) < MAX_DIGITS else 0

@@ -1,4 +1,4 @@
-"""Which of several pollers leads: this one takes part in the election for as long as it serves."""
+"""Takes part in the leader election while poller runs."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,10 +14,10 @@ from lib.service.shutdown import Shutdown, Stopped
 def elected(
     election: LeaderElection | None, address: str, shutdown: Shutdown
 ) -> Iterator[Callable[[], bool]]:
-    """Whether we lead, at any time; always, if there is no election.
+    """A function that says whether we lead; without an election, always.
 
-    When the lease is lost poller is ended at once. When poller ends otherwise the lease is released, unless
-    something may still be being written.
+    When the lease is lost, poller ends at once. When poller ends for another reason, the lease is released,
+    unless a write may still be in flight.
     """
     if not election:
         yield always

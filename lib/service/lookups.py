@@ -1,4 +1,4 @@
-"""Looks up what pods need, and makes it part of the cache."""
+"""Looks up what pods need, and puts it into the cache."""
 
 from collections.abc import Iterable
 
@@ -14,10 +14,10 @@ SPREADING = "spreading pods that belong together"
 
 
 def look_up(needs: Needs, listers: Listers, cache: Cache, report: Report) -> None:
-    """Look up what pods need, and no more; what is found becomes part of the cache.
+    """Look up what pods need, and no more, and put it into the cache.
 
-    So does why something can't be looked up: the pods that need it wait, and others don't. What poller has no
-    right to see is done without. UnreachableError when the API server isn't there.
+    The reason of a failed lookup goes there, too: the pods that need it wait, others don't. poller goes on
+    without what it has no right to read. UnreachableError when the API server isn't there.
     """
     cache.lookup_errors = {}
     if needs.namespaces:
@@ -99,6 +99,6 @@ def _why_not(what: str, error: ApiError) -> str:
 
 
 def _hold_back(pods: Iterable[Pod], reason: str, cache: Cache) -> None:
-    """Have pods wait, as what they need isn't known."""
+    """Let pods wait: a lookup that they need has failed."""
     for pod in pods:
         cache.lookup_errors.setdefault(pod.metadata.uid, reason)

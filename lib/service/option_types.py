@@ -1,4 +1,4 @@
-"""The values that options may have: each function returns what was given, or raises typer.BadParameter."""
+"""The types of options: each function returns the value, or raises typer.BadParameter."""
 
 import re
 from threading import TIMEOUT_MAX
@@ -65,5 +65,5 @@ def seconds(number: float | None) -> float | None:
 
 
 def _without_credentials(address: str) -> str:
-    """An address whose user and password, if it has any, can't be read; it need not be a good one."""
+    """An address without its user and password, for messages; it may be invalid."""
     return re.sub(r"^(?!unix:)([a-z]+://)?.*@", r"\1***@", address, flags=re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""The options: the command line as it was given, and what follows from it and from the configuration file."""
+"""The options: the settings from the command line and the configuration file."""
 
 import inspect
 import os
@@ -31,7 +31,7 @@ EXPLAIN: Mapping[ExplainName, Explain] = {ExplainName.TABLE: as_table, ExplainNa
 
 @dataclass(frozen=True, kw_only=True)
 class Options(CommandLine):
-    """What poller was asked to do. Where the command line and the file differ, this is what holds."""
+    """The settings that are used. If the command line and the file differ, the command line wins."""
 
     proxy: str = DEFAULT_PROXY
     config: KubeSchedulerConfiguration
@@ -41,17 +41,17 @@ class Options(CommandLine):
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Those whose pods are scheduled; all if there are none."""
+        """The namespaces whose pods are scheduled; empty for all."""
         return tuple(dict.fromkeys(self.namespace or ()))
 
     @property
     def annotate(self) -> bool:
-        """Whether pods that are bound get the annotation."""
+        """Whether bound pods get the annotation."""
         return not self.no_annotate
 
     @property
     def explain(self) -> Explain | None:
-        """Shows a decision."""
+        """The function that shows a decision."""
         return EXPLAIN[self.explain_as] if self.explain_as else None
 
 
@@ -63,7 +63,7 @@ def _policies(files: list[Path]) -> tuple[Policy, ...]:
 
 
 def _config(file: Path | None) -> tuple[KubeSchedulerConfiguration, list[str]]:
-    """The file as far as it can be read, and what is wrong with it."""
+    """The file, as far as it is valid, and what is wrong with it."""
     try:
         return read_config(file) if file else (default_config(), [])
     except ConfigError as error:
@@ -71,10 +71,10 @@ def _config(file: Path | None) -> tuple[KubeSchedulerConfiguration, list[str]]:
 
 
 def _leader_election(config: KubeSchedulerConfiguration, options: CommandLine) -> LeaderElection | None:
-    """How to elect a leader; None without an election. The options win over the file.
+    """The settings of leader election; None without it. The options take precedence over the file.
 
-    A file with any field of `leaderElection` asks for an election, unless `leaderElect` is false: so does
-    kube-scheduler. One pass, and one that writes nothing, need no leader.
+    A file with any field of `leaderElection` turns it on, unless `leaderElect` is false, as in
+    kube-scheduler. --once and --dry-run need no leader.
     """
     if options.once or options.dry_run:
         return None
@@ -96,7 +96,7 @@ def _leader_election(config: KubeSchedulerConfiguration, options: CommandLine) -
 
 
 def _times(config: KubeSchedulerConfiguration, options: CommandLine) -> BackoffSettings:
-    """How long pods wait before they are tried again. The options win over the file."""
+    """How long pods wait before they are tried again. The options take precedence over the file."""
     first = (
         options.pod_initial_backoff or config.pod_initial_backoff_seconds or BackoffSettings.initial_backoff
     )
@@ -111,9 +111,9 @@ def _times(config: KubeSchedulerConfiguration, options: CommandLine) -> BackoffS
 def _profiles(
     config: KubeSchedulerConfiguration, asked: Asked, problems: list[str], file: Path | None
 ) -> list[Profile]:
-    """What would be served. Once connected it is made again, with extenders.
+    """The profiles. When poller is connected, they are made again, with extenders.
 
-    problems: what is known to be wrong with the file. BadParameter that names these and all others.
+    problems: those of the file that are known already. BadParameter with these and all others.
     """
     profiles: list[Profile] = []
     try:
@@ -131,7 +131,7 @@ def run_with_options(
 ) -> None:
     """Read the command line, run, and exit with what `run` returns; with 2 and the usage when it is wrong.
 
-    add_verbs: adds what else can be done, each under a name; without one of these the loop is run.
+    add_verbs: adds subcommands; without one of them, the loop is run.
     """
     app = typer.Typer(
         cls=Group,
@@ -167,7 +167,7 @@ def run_with_options(
 
 
 def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
-    """What follows from the command line, and what would be served. BadParameter when something is wrong."""
+    """The settings, and the profiles. BadParameter when something is wrong."""
     if given.start_proxy and given.proxy:
         raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
     if given.ui and not given.start_proxy:
@@ -222,7 +222,7 @@ def _check_top(given: CommandLine) -> None:
 
 
 def _refuse_options_before(verb: str, context: typer.Context) -> None:
-    """Options before a verb would be the loop's, and without effect."""
+    """Refuse options before a verb: they would be options of the loop, without effect."""
     for name in context.params:
         source = context.get_parameter_source(name)
         if source and source.name == "COMMANDLINE":

@@ -1,4 +1,4 @@
-"""Loads policies: files of Python that people write."""
+"""Loads policies: Python files that users write."""
 
 import importlib.util
 import inspect
@@ -22,7 +22,7 @@ POINTS = [
     for _, point in inspect.getmembers(interface, inspect.isclass)
     if point.__name__.endswith("Plugin") and point not in (Plugin, QueueSortPlugin)
 ]
-"""The extension points that a class may have; the order of the queue is not a policy's."""
+"""The extension points that a class of a policy may have: all but the order of the queue."""
 
 
 BUILT_IN = {plugin.name for plugin in default_profile("").plugins}
@@ -34,9 +34,9 @@ class PolicyError(Exception):
 
 @dataclass(frozen=True)
 class Policy:
-    """What one file holds: plugins, and what their scores are multiplied by.
+    """The content of one file: plugins, and their weight.
 
-    file: as the code's frames call it.
+    file: its name, as in the code's frames.
     """
 
     file: str
@@ -45,12 +45,12 @@ class Policy:
 
     @property
     def weights(self) -> dict[str, int]:
-        """The weight by plugin name, as a profile has it."""
+        """The weight by plugin name, as in a profile."""
         return {plugin.name: self.weight for plugin in self.plugins}
 
 
 def load_policies(files: Iterable[Path]) -> list[Policy]:
-    """Read policies. PolicyError when a file isn't there, doesn't run, or has nothing to decide by."""
+    """Load policies. PolicyError when a file doesn't exist, fails, or has no function or class of use."""
     policies = [load_policy(file) for file in files]
     names = [name for policy in policies for name in policy.weights]
     for name in names:
@@ -64,8 +64,9 @@ def load_policies(files: Iterable[Path]) -> list[Policy]:
 def load_policy(file: Path) -> Policy:
     """Read one policy.
 
-    Functions `filter(pod, node)` and `score(pod, node)` become plugins with the file's name; each class that
-    has the methods of an extension point becomes one with its own. WEIGHT multiplies scores; 1 if not set.
+    The functions `filter(pod, node)` and `score(pod, node)` become plugins with the file's name. Each class
+    with the methods of an extension point becomes a plugin with its own name. WEIGHT multiplies scores; by
+    default it is 1.
     """
     module = _run(file)
     plugins: list[Plugin] = []
@@ -93,9 +94,9 @@ def _of_pod_and_node(function: Callable[..., Any], file: Path) -> Callable[..., 
 
 
 class _SourceLoader(SourceFileLoader):
-    """Reads a policy as it stands, and writes nothing beside it.
+    """Always loads a policy from its source, and writes no compiled file.
 
-    Python takes compiled code for that of a file that was edited within the same second, to the same size.
+    Python would use outdated compiled code if the file was edited in the same second, to the same size.
     """
 
     def path_stats(self, path: Any) -> Any:
@@ -122,7 +123,7 @@ def _run(file: Path) -> ModuleType:
 
 
 def _is_plugin(kind: Any) -> bool:
-    """Whether something is a class with an extension point; poller's own that are on anyway don't count."""
+    """Whether something is a class with an extension point, and not one of poller's default plugins."""
     if not inspect.isclass(kind) or kind in POINTS or kind.__name__ in BUILT_IN:
         return False
     methods = {

@@ -1,6 +1,6 @@
-"""Says where a policy is that doesn't come to an end.
+"""Logs where a policy is that runs for a long time.
 
-poller waits for a policy as for its own code: while a function of a policy runs, nothing else happens.
+poller is synchronous: while a function of a policy runs, nothing else happens.
 """
 
 import logging
@@ -16,18 +16,18 @@ from lib.scheduling.framework.position import Position, position_in
 log = logging.getLogger("poller")
 
 LONG = 10.0
-"""Seconds after which a call of a policy's function is worth a line; the next comes after twice as many."""
+"""Seconds after which a call of a policy's function is logged; the next line comes after twice as many."""
 
 LOOK = 1.0
-"""Seconds between two looks at what is running."""
+"""Seconds between two checks of what is running."""
 
 
 @contextmanager
 def watching(files: Collection[str], long: float = LONG) -> Iterator[None]:
-    """Log calls of policies that take long, and the call that is ended by whatever ends the block.
+    """Log calls of policies that take long, and the call that runs when an exception ends the block.
 
-    files: those of the policies, as their frames call them. A thread looks once a second which of their code
-    runs in this thread. Without files there is nothing to look at.
+    files: those of the policies, as in their frames. A thread checks once a second whether their code runs in
+    this thread. Without files there is no such thread.
     """
     if not files:
         yield
@@ -48,7 +48,7 @@ def watching(files: Collection[str], long: float = LONG) -> Iterator[None]:
 
 
 def _watch(files: Collection[str], thread: int, done: threading.Event, long: float) -> None:
-    """Look at a thread until `done`; a frame that is there at each look is a call that goes on."""
+    """Check a thread until `done`. A frame that is there at each check is a call that takes long."""
     step = min(LOOK, long / 4)
     call: FrameType | None = None
     running, said = 0.0, long

@@ -1,4 +1,4 @@
-"""Records what came of pods in the cluster: events, conditions, nominations, evictions.
+"""Writes the results for pods into the cluster: events, conditions, nominations, evictions.
 
 Source: pkg/scheduler/schedule_one.go, handleSchedulingFailure; client-go's tools/record
 """
@@ -18,17 +18,17 @@ from lib.service.telemetry.report import Report
 from lib.service.write_gate import WriteGate
 
 MAX_FLUSH_SECONDS = 2.0
-"""A tick of a loop waits no longer for these writes: no binding is held up by them."""
+"""A tick waits no longer than this for these writes, so that they don't delay bindings."""
 
 SHORT_FLUSH_SECONDS = 0.1
 """With --watch a tick costs little, and the next one may bind a pod whose victims have left."""
 
 
 class Recorder:
-    """Keeps what is to be written of pods, and writes it at `flush`.
+    """Collects the writes for pods, and makes them at `flush`.
 
-    workers: how many writes are in flight at most. max_seconds: how long a flush may take. short_flushes:
-    whether it is to take SHORT_FLUSH_SECONDS for pods that were not placed. dry_run: write nothing.
+    workers: the most writes in flight. max_seconds: how long a flush may take. short_flushes: whether it
+    takes SHORT_FLUSH_SECONDS for pods that were not scheduled. dry_run: write nothing.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Recorder:
         self._dry_run = dry_run
         self._write_at = 0.0  # in time.monotonic's seconds
 
-    # --- what is to be written --------------------------------------------------------------------------
+    # --- collecting writes ------------------------------------------------------------------------------
 
     def scheduled(self, decision: Decision) -> None:
         """A pod was bound: an event says so."""
@@ -71,10 +71,10 @@ class Recorder:
         """Whether requests have been sent that weren't answered yet, or are about to be sent."""
         return self._failures.is_writing
 
-    # --- writing it -------------------------------------------------------------------------------------
+    # --- writing ----------------------------------------------------------------------------------------
 
     def written(self, unassigned: Collection[str]) -> list[Completed]:
-        """Begin to write what is to be written of pods that were not placed, and wait for nothing.
+        """Begin the writes for pods that were not scheduled, without waiting.
 
         Takes and returns what `flush` does. Most calls do nothing: see MAX_BATCH_SECONDS.
         """
@@ -86,12 +86,11 @@ class Recorder:
         return list(self._failures.settled())
 
     def flush(self, unassigned: Collection[str]) -> list[Completed]:
-        """Write what is to be written, and wait for it, but not too long: the next flush goes on with it.
+        """Make the writes, and wait for them, but not too long: the next flush goes on.
 
-        unassigned: the uids of the pods in the queue. What was to be written of others holds no longer, and
-        is not written. Returned are the pods of which something wasn't written as nobody was there, or for
-        which a pod could not be evicted: they are to be decided on again. Events of bound pods are kept and
-        written later: they hold for ever.
+        unassigned: the uids of the pods in the queue. Writes for other pods are outdated, and are dropped.
+        Returns the pods that must be tried again: a write failed because the API server wasn't there, or a
+        victim could not be evicted. Events of bound pods stay true: they are kept and written later.
         During shutdown only these events are written; the next run does the rest.
         """
         if self._gate.impatient:
@@ -105,7 +104,7 @@ class Recorder:
         return list(self._failures.settled())
 
     def close(self) -> None:
-        """Write the events of bound pods that are still due, however long that takes; end what was begun."""
+        """Write the remaining events of bound pods, however long that takes, and finish what was begun."""
         if not (self._gate.error or self._gate.impatient):
             self._events.write(inf)
             self._failures.run(time.monotonic() + MAX_FLUSH_SECONDS)

@@ -1,6 +1,6 @@
-"""The rights that poller needs, and which of them it hasn't got.
+"""The rights that poller needs, and which of them are missing.
 
-Source: scripts/deploy/permissions.yaml has the same as RBAC rules, and says what each is for.
+scripts/deploy/permissions.yaml has the same as RBAC rules, and says what each is for.
 """
 
 from collections import defaultdict
@@ -13,14 +13,14 @@ from lib.kube.objects import Object, Value
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 STORAGE = "storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"
-"""What the place of a pod with volumes depends on, in the group storage.k8s.io."""
+"""The resources of storage.k8s.io that the scheduling of pods with volumes depends on."""
 
 AT_ONCE = 8
-"""Questions that are asked at a time, each on a connection of its own."""
+"""Reviews in flight at the same time, each on its own connection."""
 
 
 class Right(NamedTuple):
-    """What is to be done: resource is `pods`, or `pods/binding`; namespace "" is the whole cluster."""
+    """A verb on a resource, such as `pods` or `pods/binding`; namespace "" is the whole cluster."""
 
     verb: str
     resource: str
@@ -29,13 +29,13 @@ class Right(NamedTuple):
 
 
 class ReviewStatus(Value, frozen=True):
-    """The answer to a review: allowed is None when there is none."""
+    """The answer of a review. allowed: None if there is no answer."""
 
     allowed: bool | None = None
 
 
 class SelfSubjectAccessReview(Object, tag_field="kind", tag=True):
-    """authorization.k8s.io/v1 SelfSubjectAccessReview: whether whoever asks may do something."""
+    """authorization.k8s.io/v1 SelfSubjectAccessReview: whether the caller may do something."""
 
     spec: dict[str, Any]
     status: ReviewStatus = ReviewStatus()
@@ -50,10 +50,10 @@ def needed_rights(
     volumes: bool,
     lease_namespace: str = "",
 ) -> list[Right]:
-    """What poller will do, in the namespaces that are served, or in all.
+    """The rights that poller needs, in the served namespaces, or in all.
 
-    writes: false in a dry run. volumes: whether a plugin places pods by their volumes. lease_namespace: where
-    the lease is, if a leader is elected.
+    writes: false in a dry run. volumes: whether a plugin reads volumes. lease_namespace: that of the lease,
+    if there is leader election.
     """
     look = ["list", "watch"] if watch else ["list"]
     everywhere = [Right(verb, "nodes") for verb in look]
@@ -83,7 +83,7 @@ def needed_rights(
 
 
 def missing_rights(api: Api, rights: Sequence[Right]) -> list[Right]:
-    """Those of the rights that whoever poller speaks for hasn't got. ApiError when that can't be asked."""
+    """Those of the rights that poller's user lacks. ApiError when the reviews fail."""
     missing: list[Right] = []
     for start in range(0, len(rights), AT_ONCE):
         asked = rights[start : start + AT_ONCE]

@@ -1,4 +1,4 @@
-"""Which profiles are to be served: those of the configuration file, or those that come with poller."""
+"""The profiles to serve: those of the configuration file, or the built-in ones."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ DEFAULT_NAME, RANDOM_NAME = "my-scheduler", "random-scheduler"
 
 
 class PolicyName(StrEnum):
-    """The policies that come with poller."""
+    """The built-in policies."""
 
     DEFAULT = "default"
     RANDOM = "random"
@@ -27,10 +27,10 @@ class PolicyName(StrEnum):
 
 @dataclass(frozen=True)
 class Asked:
-    """What the options say of the profiles to serve.
+    """The options about the profiles to serve.
 
-    scheduler_name, policy: that of the one that is served, in place of the two that come with poller.
-    policies: what is added to the default plugins. preemption: whether pods may have others leave.
+    scheduler_name, policy: those of the only profile, instead of the two built-in ones. policies: plugins to
+    add to the default plugins. preemption: whether pods may preempt others.
     """
 
     scheduler_name: str | None = None
@@ -40,9 +40,9 @@ class Asked:
 
 
 def profiles_for(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:
-    """The profiles to serve: those of the file; else the two that come with poller, or one of them by name.
+    """The profiles to serve: those of the file; else the two built-in ones, or one of them.
 
-    ConfigError when the file's can't be served.
+    ConfigError when a profile of the file is invalid.
     """
     if config.profiles:
         return _configured(config, asked, handle)
@@ -107,7 +107,7 @@ def _wrong_percentages(percentages: Sequence[int | None]) -> Iterator[str]:
 
 
 def _wrong_queue_sorts(specs: Sequence[KubeSchedulerProfile]) -> Iterator[str]:
-    """All profiles have one queue, and so must say the same of its order."""
+    """Profiles with another queueSort plugin than the first: all profiles share one queue."""
     sorting = [each.plugins.queue_sort for each in specs]
     for i, each in enumerate(sorting):
         if each != sorting[0]:

@@ -1,4 +1,4 @@
-"""An orderly end on SIGINT and SIGTERM: at once, but not before what was begun is written."""
+"""A graceful shutdown on SIGINT and SIGTERM: at once, but writes that have begun are finished."""
 
 import signal
 import threading
@@ -8,14 +8,14 @@ from types import FrameType
 
 
 class Stopped(BaseException):
-    """poller was told to end. Raised wherever the main thread is, unless it is held."""
+    """poller was told to stop. Raised in the main thread wherever it is, except in `held` blocks."""
 
 
 class Shutdown:
-    """Listens for SIGINT and SIGTERM while its block runs; then the handlers of before are back.
+    """Handles SIGINT and SIGTERM while its block runs; then the former handlers are restored.
 
-    stopping: set once a signal came: no wait goes on. signal: which came, None before that. hurried: whether
-    one more came. aborted: whether it wasn't a signal from outside that made an end.
+    stopping: set by the first signal; waits end then. signal: the first one; None before. hurried: whether a
+    second one came. aborted: whether poller itself, not a signal, ended the run.
     """
 
     def __init__(self) -> None:
@@ -35,26 +35,26 @@ class Shutdown:
 
     @property
     def impatient(self) -> bool:
-        """Whether not even a write is waited for any more."""
+        """Whether poller ends without waiting for writes."""
         return self.hurried or self.aborted
 
     def _stop(self, number: int, _: FrameType | None) -> None:
         if not self.aborted:
             self.hurried, self.signal = self.signal is not None, signal.Signals(number)
         self.stopping.set()
-        # The second time someone has lost patience with a write.
+        # The second signal during a write: don't wait for it.
         if self.impatient or not self._held:
             raise Stopped
 
     def abort(self) -> None:
-        """End without waiting for a write; may be called by any thread."""
+        """End without waiting for writes. Any thread may call it."""
         self.aborted = True
         self.stopping.set()
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Let what stands in this block end before Stopped is raised."""
+        """A block that is finished before Stopped is raised."""
         self._held = True
         try:
             yield
@@ -65,7 +65,7 @@ class Shutdown:
 
     @contextmanager
     def interruptible(self) -> Iterator[None]:
-        """In a block that is held, have Stopped raised after all while this one lasts."""
+        """Inside a `held` block: a block in which Stopped is raised at once after all."""
         self._held = False
         try:
             self.raise_if_stopped()
@@ -74,19 +74,19 @@ class Shutdown:
             self._held = True
 
     def wait(self, seconds: float) -> None:
-        """Sleep, unless a signal ends it: Stopped."""
+        """Sleep; Stopped when a signal comes."""
         if self.stopping.wait(seconds):
             raise Stopped
 
     def raise_if_stopped(self) -> None:
-        """Raise Stopped once more if a signal came: someone may have swallowed it."""
+        """Raise Stopped again if a signal came: other code may have swallowed it."""
         if self.stopping.is_set():
             raise Stopped
 
 
 @contextmanager
 def on_signal(number: int, do: Callable[[], None]) -> Iterator[None]:
-    """Do something whenever a signal comes, for as long as the block runs."""
+    """Call a function at each signal while the block runs."""
     before = signal.signal(number, lambda *_: do())
     try:
         yield

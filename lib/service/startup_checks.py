@@ -1,6 +1,6 @@
-"""What to warn of at the start: missing rights, namespaces that don't exist, names that may be misspelled.
+"""Warnings at the start: missing rights, namespaces that don't exist, names that may be misspelled.
 
-None of it holds up a pod, and what can't be found out is left at that.
+They delay no pod. If a check fails, it is skipped.
 """
 
 import logging
@@ -20,19 +20,19 @@ from lib.service.telemetry.report import Report
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN = 60.0
-"""Seconds after which misspelled scheduler names are looked for again."""
+"""Seconds until misspelled scheduler names are looked for again."""
 
 ALIKE = 0.8
-"""How alike two names are that differ in one or two of ten letters, in difflib's measure from 0 to 1."""
+"""The similarity of two names that differ in one or two of ten letters: difflib's ratio, from 0 to 1."""
 
 KUBE_SCHEDULER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 
 
 class StartupChecks:
-    """Checks that are made once, when the API server can be reached.
+    """Checks that are made once, when the API server is reachable.
 
-    api: for reads that nobody waits for long. rights: what poller will do. missing_namespaces: those to serve
-    that don't exist.
+    api: for quick reads. rights: those that poller needs. missing_namespaces: served namespaces that don't
+    exist.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class StartupChecks:
         except StatusError as error:
             log.debug("which rights are missing isn't known: %s", error)
             missing = []
-        except ApiError as error:  # the poll will say so
+        except ApiError as error:  # the poll will report it
             log.debug("which rights are missing isn't known yet: %s", error)
             return
         self._rights_known = True
@@ -72,7 +72,7 @@ class StartupChecks:
                 self._report.warning(f"- {rule}")
 
     def after_poll(self) -> None:
-        """Now that the API server has answered: look for what may be misspelled."""
+        """After the API server has answered: look for misspelled names."""
         if not self._checked:
             self._checked = True
             self._check_namespaces()
@@ -93,7 +93,7 @@ class StartupChecks:
                 log.debug("whether namespace %s exists can't be seen: %s", name, error)
 
     def _check_kube_scheduler(self) -> None:
-        """Warn if kube-scheduler is at work: both would place the pods of the default scheduler."""
+        """Warn if kube-scheduler runs: both would schedule the pods of default-scheduler."""
         try:
             holder = self._api.get(KUBE_SCHEDULER_LEASE, Lease).spec.holder_identity
         except ApiError as error:
@@ -106,7 +106,7 @@ class StartupChecks:
             )
 
     def _check_pods(self) -> None:
-        """Warn of pods that wait for a scheduler whose name is nearly ours."""
+        """Warn about pods that wait for a scheduler with a name similar to ours."""
         others = ",".join(f"spec.schedulerName!={name}" for name in {*self._scheduler_names, MAIN_SCHEDULER})
         pods: list[Pod] = []
         try:

@@ -1,4 +1,4 @@
-"""The steps that the loop in poller.py is made of, and the parts that take them."""
+"""The steps of the loop in poller.py."""
 
 import logging
 import time
@@ -37,15 +37,16 @@ from lib.service.write_gate import WriteGate
 log = logging.getLogger("poller")
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds between two tries to reach an API server that isn't there, unless the interval says otherwise."""
+"""Seconds between two tries to reach the API server, from the first to the longest pause, unless the interval
+changes them."""
 
 
 @dataclass
 class Poller:
-    """What the loop reads from, decides with, writes through, and whom it tells.
+    """The loop's parts: they read, decide, write and report.
 
-    proxy: a kubectl proxy of our own, if we have one. leads: whether it is us who place pods. unreadable:
-    how many pods of ours can't be read, as of the last poll.
+    proxy: the kubectl proxy that poller started, if any. leads: whether this poller is the leader.
+    unreadable: how many of our pods could not be decoded at the last poll.
     """
 
     options: Options
@@ -69,7 +70,7 @@ class Poller:
     # --- the loop ---------------------------------------------------------------------------------------
 
     def run_tick(self, tick: Callable[["Poller"], None]) -> None:
-        """Run a tick; again while the API server is away. With --once, one time: ApiError if that fails."""
+        """Run a tick; retry while the API server can't be reached. With --once only once: ApiError if it fails."""
         if self.options.once:
             self._try_tick(tick)
             return
@@ -97,7 +98,7 @@ class Poller:
     def wait(self) -> None:
         """Wait until it is worth polling again."""
         pause = self.options.interval
-        if self.options.watch:  # it hears of no change when a pod has backed off, nor when we come to lead
+        if self.options.watch:  # no change wakes it when a backoff ends, or when we become leader
             pause = min(pause, self.queue.next_in(time.monotonic()) if self.leads() else FIRST_PAUSE)
         if self.recorder.is_writing:
             pause = 0.0
@@ -106,28 +107,28 @@ class Poller:
 
     @property
     def unplaced(self) -> int:
-        """How many pods of ours have no node yet."""
+        """How many of our pods have no node yet."""
         return self.unreadable + len(self.queue)
 
     # --- changes ----------------------------------------------------------------------------------------
 
     def changes(self) -> Iterator[AnyChange]:
-        """What has changed since the last tick, each change to be applied before the next is asked for.
+        """The changes since the last tick. Apply each before you take the next.
 
-        Room that is free again is the deletion of the pod that had it: kube-scheduler's AssignedPodDelete.
+        If a node has room again, that is the deletion of an assigned pod: kube-scheduler's AssignedPodDelete.
         """
         self.checks.before_poll()
         delta = self.source.poll()
         self.report.reached()
         self.checks.after_poll()
         self.unreadable = delta.unplaceable
-        if delta.changes:  # a watch has told them, without an answer to a request
+        if delta.changes:  # a watch can deliver changes without any request
             self.report.observer.last_answer = time.monotonic()
         self.report.unreadable(delta.unreadable)
         if self.cache.storage.unseen and not delta.storage_unseen:
             self.queue.retry_all(time.monotonic())
         self.cache.storage.unseen = delta.storage_unseen
-        bound = self.cache.assumed - self.queue.uids()  # by us, as far as we know, and not seen there yet
+        bound = self.cache.assumed - self.queue.uids()  # by us, and not seen on the node yet
         for change in delta.changes:
             pod = unassigned_pod(change)
             is_gone = change.kind == Kind.DELETED
@@ -147,21 +148,21 @@ class Poller:
                 yield _deletion(pod, room)
         if delta.complete and not self.options.dry_run:
             for pod, node_name in self.cache.assumed_pods(bound):
-                yield _deletion(pod, node_name)  # it isn't there: it was deleted in the meantime
+                yield _deletion(pod, node_name)  # it was deleted in the meantime
         for binding in self.unconfirmed.overdue(time.monotonic()):
             yield from self._look_up(binding)
         self.report.synced(self.queue, self.cache)
 
     def unless_odd(self, change: AnyChange) -> "UnlessOdd":
-        """A block that applies a change. If it fails in an unforeseen way, that costs this object alone."""
+        """A block that applies a change. An unexpected error affects only this object."""
         return UnlessOdd(change, self.report)
 
     def _look_up(self, binding: UnconfirmedBinding) -> Iterator[AnyChange]:
-        """What has become of a pod that should have been seen on its node, and wasn't."""
+        """Look up a pod that should have been seen on its node, and wasn't."""
         decision, pod, uid = binding.decision, binding.decision.pod, binding.decision.pod.metadata.uid
         try:
             now = self.writer.look_up(pod)
-        except ApiError as error:  # it is looked up again after as long
+        except ApiError as error:  # it is looked up again after the same time
             self.report.warning(f"{pod} can't be looked up: {error}")
             return
         self.unconfirmed.pop(uid)
@@ -178,14 +179,14 @@ class Poller:
             yield Change(Kind.ADDED, now)
 
     def _room_of(self, pod: Pod) -> str | None:
-        """The node on which room is kept for a pod that has gone from those without a node."""
+        """The node on which room is kept for a pod that isn't an unassigned pod any more."""
         uid = pod.metadata.uid
         if uid in self.cache.assumed and (uid in self.queue.uids() or self.options.dry_run):
             return self.cache.node_of(pod)
         return self.cache.nominator.node_of(pod)
 
     def _forget_unsettled(self, pod: Pod) -> None:
-        """Undo a binding that may have been written, of a pod that is decided on again or has gone."""
+        """Undo a binding that may have been written: its pod is tried again, or is gone."""
         if pod.metadata.uid not in self.cache.assumed or pod.metadata.uid in self.waiting_pods:
             return
         binding = self.unconfirmed.pop(pod.metadata.uid)
@@ -195,8 +196,8 @@ class Poller:
             self.cache.forget(pod)
 
     def _is_settled_now(self, pod: Pod) -> bool:
-        """Whether a binding that may have been written was, or its pod has gone; looked up before it is
-        decided on again. If not, the binding is undone. ApiError when that can't be found out.
+        """Look up a binding that may have been written, before its pod is tried again. True if it was
+        written, or if the pod is gone; else the binding is undone. ApiError when that can't be found out.
         """
         uid = pod.metadata.uid
         if uid in self.cache.assumed and uid not in self.waiting_pods and self.unconfirmed.get(uid):
@@ -214,12 +215,12 @@ class Poller:
         return False
 
     def free_room(self, decision: Decision) -> None:
-        """Undo a decision: unreserve and forget, and wake the pods that its room could help."""
+        """Undo a decision: unreserve and forget, and retry the pods that its room could help."""
         self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
         self.wake_for_room_of(decision)
 
     def wake_for_room_of(self, decision: Decision) -> None:
-        """Wake the pods that could use the room that a decision no longer takes."""
+        """Retry the pods that could use the room of an undone decision."""
         assert decision.node_name
         self.queue.apply(_deletion(decision.pod, decision.node_name), time.monotonic())
 
@@ -227,9 +228,9 @@ class Poller:
 
     @contextmanager
     def writing(self) -> Iterator[None]:
-        """A block that writes. A signal doesn't end it, but for what is `interruptible` in it.
+        """A block that writes. A signal doesn't interrupt it, except in its `interruptible` parts.
 
-        Raises the ApiError that ended the writing, when the block is through.
+        At its end it raises the ApiError that stopped the writing, if any.
         """
         self.gate.error = None
         with self.shutdown.held():
@@ -238,10 +239,10 @@ class Poller:
             raise self.gate.error
 
     def ready(self) -> Iterator[list[Pod]]:
-        """The pods to try now, in their order: each alone, or with all of its group.
+        """The pods to try now, in order: each alone, or with all of its group.
 
-        There are no more once nothing can be written. A pod that preempts others is tried again when these
-        have been evicted: what it is told until then takes for granted that they leave.
+        It ends when nothing can be written any more. A pod that preempts others is left out until they have
+        been evicted: until then its decision depends on them.
         """
         with self.shutdown.interruptible():
             pods = self.queue.ready(time.monotonic())
@@ -255,12 +256,12 @@ class Poller:
                 yield batch
 
     def schedule(self, pods: list[Pod]) -> list[Decision]:
-        """Decide for a pod, or for a group; each decision counts before the next is made."""
+        """Schedule a pod, or a group. Each pod is assumed before the next one is scheduled."""
         with self.shutdown.interruptible():
             try:
                 pods = [pod for pod in pods if not self._is_settled_now(pod)]
                 decisions = schedule_pod_group(pods, self.cache, self.schedulers) if pods else []
-            except ApiError as error:  # they keep the room that they may have, and back off
+            except ApiError as error:  # their assumed bindings stay, and they back off
                 why = f"whether it is bound is not known: {error}"
                 left = [pod for pod in pods if pod.metadata.uid in self.queue.uids()]
                 decisions = [Decision(pod, Outcome.ERROR, reason=why) for pod in left]
@@ -271,7 +272,7 @@ class Poller:
             return decisions
 
     def _failed(self, pods: list[Pod], error: Exception) -> list[Decision]:
-        """What a batch comes to that failed in an unforeseen way: it costs these pods alone."""
+        """The decisions for a batch that failed with an unexpected error: only these pods are affected."""
         log.debug("%s could not be decided on", " and ".join(map(str, pods)), exc_info=error)
         for pod in pods:
             self.cache.forget(pod)
@@ -279,7 +280,7 @@ class Poller:
         return [Decision(pod, Outcome.ERROR, all_nodes=len(self.cache.nodes), reason=what) for pod in pods]
 
     def recheck_permit(self) -> list[Decision]:
-        """The decisions that no Permit plugin makes wait any longer."""
+        """Run Permit again for waiting pods; returns the decisions that don't wait any longer."""
         with self.shutdown.interruptible():
             unassigned = self.queue.uids()
             decisions = self.waiting_pods.recheck_permit(self.cache, unassigned, time.monotonic())
@@ -294,12 +295,12 @@ class Poller:
         self.report.decided(decision)
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
-        """The scheduler that a pod names."""
+        """The scheduler of a pod's spec.schedulerName."""
         return self.schedulers[pod.spec.scheduler_name]
 
 
 class UnlessOdd:
-    """A block that applies a change; a class, as there is a block for each object when poller starts."""
+    """A block that applies a change. A class is faster: at the start there is a block for each object."""
 
     def __init__(self, change: AnyChange, report: Report) -> None:
         self._change, self._report = change, report
@@ -317,5 +318,5 @@ class UnlessOdd:
 
 
 def _deletion(pod: Pod, node_name: str) -> Change[Pod]:
-    """That a pod leaves the room it had on a node."""
+    """The change that a pod was deleted from a node."""
     return Change(Kind.DELETED, replace(pod, spec=replace(pod.spec, node_name=node_name)), pod)

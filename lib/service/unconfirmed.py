@@ -1,4 +1,4 @@
-"""Bindings that poller made, or may have made, and that it has not seen yet: each is looked up in the end."""
+"""Bindings that poller wrote, or may have written, and has not seen yet. Each is looked up in the end."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ CONFIRM_SECONDS = 60.0
 
 @dataclass
 class UnconfirmedBinding:
-    """A decision whose binding was written; or, where it isn't settled, may have been.
+    """A decision whose binding was written, or, if not settled, may have been written.
 
     look_up_at: in time.monotonic's seconds.
     """
@@ -23,7 +23,7 @@ class UnconfirmedBinding:
 
 
 class UnconfirmedBindings:
-    """By uid. `now` is in seconds, and only grows."""
+    """The unconfirmed bindings by uid. `now` is in seconds, and only grows."""
 
     def __init__(self) -> None:
         self._by_uid: dict[str, UnconfirmedBinding] = {}
@@ -38,17 +38,17 @@ class UnconfirmedBindings:
         return self._by_uid.get(uid)
 
     def pop(self, uid: str) -> UnconfirmedBinding | None:
-        """A pod is confirmed, or is to be decided on again."""
+        """A pod is confirmed, or is to be tried again."""
         return self._by_uid.pop(uid, None)
 
     def apply(self, change: AnyChange) -> None:
-        """Apply a change: a pod that has a node is confirmed, and one that is gone needs no look."""
+        """Apply a change: it confirms a pod that has a node; a deleted pod needs no lookup."""
         pod = change.object
         if self._by_uid and isinstance(pod, Pod) and (pod.spec.node_name or change.kind == Kind.DELETED):
             self.pop(pod.metadata.uid)
 
     def overdue(self, now: float) -> list[UnconfirmedBinding]:
-        """Those that are to be looked up now, and if need be once more after as long."""
+        """The bindings to look up now. If need be, each is returned again after the same time."""
         overdue = [each for each in self._by_uid.values() if now >= each.look_up_at]
         for each in overdue:
             each.look_up_at = now + CONFIRM_SECONDS

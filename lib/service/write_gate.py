@@ -4,11 +4,11 @@ from lib.kube.errors import ApiError
 from lib.service.shutdown import Shutdown
 
 MAX_THREADS = 16
-"""They make what takes several requests, or several tries; more of them get in each other's way."""
+"""The most threads for writes with several requests or retries. More of them are slower."""
 
 
 class WriteGate:
-    """Closed when nobody is there to write to, when poller may not write any more, or when it is to end.
+    """Closed when the API server isn't there, when poller may not write any more, or when it shuts down.
 
     error: why writing ended in this tick: an UnreachableError or a NotLeadingError; None if it didn't.
     """
@@ -24,10 +24,10 @@ class WriteGate:
 
     @property
     def stopping(self) -> bool:
-        """Whether poller was told to end."""
+        """Whether poller was told to stop."""
         return self._shutdown.stopping.is_set()
 
     @property
     def impatient(self) -> bool:
-        """Whether poller was told twice to end: then it doesn't wait for what is in flight, either."""
+        """Whether poller was told twice to stop: then it doesn't wait for writes in flight, either."""
         return self._shutdown.impatient

@@ -1,4 +1,4 @@
-"""Makes writes of several requests, many of them at a time: each goes on when its last answer is there."""
+"""Makes many writes of several requests at the same time: each goes on when its last answer has come."""
 
 import time
 from collections import deque
@@ -15,12 +15,12 @@ from lib.kube.write import Write, Writes, next_write
 from lib.service.write_gate import MAX_THREADS, WriteGate
 
 SLICE = 0.05
-"""Seconds to wait for answers before it is seen to whether a thread has made a request in the end."""
+"""Seconds to wait for answers before the retries in threads are checked."""
 
 
 @dataclass(eq=False)
 class PendingWrite:
-    """Something to be written of a pod, besides its binding and the event of that. what: in a word."""
+    """A write about a pod, besides its binding and that event. what: a word for it."""
 
     pod: Pod
     what: str
@@ -28,11 +28,11 @@ class PendingWrite:
 
 
 class WritePipeline:
-    """Sends the requests of many writes, those of one write in their order, and doesn't wait in between.
+    """Sends the requests of many writes, those of one write in order, without blocking in between.
 
-    workers: how many requests are in flight at most. ended: called with a write, with what went wrong with
-    it, if anything did, and with whether it was settled: a write isn't if nobody was there to take it.
-    A request whose first try failed is tried again by a thread: there are waits between tries.
+    workers: the most requests in flight. ended: called with a write, its error or None, and whether it is
+    settled: it isn't if the API server wasn't there. A thread retries a request whose first try failed,
+    because retries must wait.
     """
 
     def __init__(
@@ -52,9 +52,9 @@ class WritePipeline:
         self._go_on(pending, None)
 
     def run(self, until: float) -> None:
-        """Send requests and hear answers until all is written, but no longer than this.
+        """Send requests and read answers until all is written, or until the time is over.
 
-        until: in `time.monotonic`'s seconds; 0 doesn't wait at all.
+        until: in `time.monotonic`'s seconds; with 0 it doesn't wait at all.
         """
         self._send()
         while self and not self._gate.impatient:
@@ -70,7 +70,7 @@ class WritePipeline:
                 break
 
     def _go_on(self, pending: PendingWrite, failed: ApiError | None) -> None:
-        """Have the next request of a write sent. failed: how the one before ended."""
+        """Queue the next request of a write. failed: the error of the one before."""
         try:
             write = next_write(pending.writes, failed)
         except (UnreachableError, NotLeadingError) as error:
@@ -103,7 +103,7 @@ class WritePipeline:
             self._go_on(pending, error)
 
     def _retry(self, write: Write, failed: ApiError) -> ApiError | None:
-        """Make a request after a first try has failed; the last error."""
+        """Retry a request after a failed first try; returns the last error, or None."""
         if self._gate.error or self._gate.impatient:
             return failed
         try:
@@ -113,7 +113,7 @@ class WritePipeline:
         return None
 
     def _collect(self) -> None:
-        """Go on with the writes of which a thread has made a request in the end."""
+        """Go on with the writes whose retry in a thread has ended."""
         done = [each for each in self._retried if each[2].done()]
         self._retried = [each for each in self._retried if each not in done]
         for pending, _, future in done:

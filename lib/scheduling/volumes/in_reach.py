@@ -34,7 +34,7 @@ def _matching(selector: NodeSelector, cache: Cache) -> Set[int]:
 
 
 def _matching_term(term: NodeSelectorTerm, cache: Cache) -> Iterable[int]:
-    """The nodes that a term matches. If it lists values of a label, nodes with other values aren't visited."""
+    """The nodes that a term matches. If it lists a label's values, nodes with other values aren't visited."""
     nodes = cache.node_list
     indexes: Iterable[int] = range(len(nodes))
     for each in term.match_expressions:

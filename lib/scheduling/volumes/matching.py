@@ -78,7 +78,7 @@ class Candidates:
         self._anywhere = self._sorted(volumes.free(claim.storage_class, ANYWHERE))
 
     def best_on(self, labels: Mapping[str, str], taken: Collection[str]) -> PersistentVolume | None:
-        """The volume that a claim gets on a node with these labels. taken: names of volumes that it can't get.
+        """The volume that a claim gets on a node with these labels. taken: names of volumes it can't get.
 
         If a volume is reserved for the claim, it gets this one, or none if the node can't reach it. Else it
         gets the smallest.

@@ -1,7 +1,7 @@
-"""What plugins are told by `pluginConfig`.
+"""The arguments of plugins in `pluginConfig`.
 
-Source: k8s.io/kube-scheduler/config/v1/types_pluginargs.go; in pkg/scheduler/apis/config, v1/defaults.go, and
-validation/validation_pluginargs.go for what may stand there
+Source: k8s.io/kube-scheduler/config/v1/types_pluginargs.go; in pkg/scheduler/apis/config, v1/defaults.go and
+validation/validation_pluginargs.go
 """
 
 from collections.abc import Iterator, Mapping
@@ -39,13 +39,13 @@ class Args(Strict):
         raise NotImplementedError
 
     def for_plugin(self) -> dict[str, Any]:
-        """They, as the plugin's constructor has them: under the same names, if nothing else is said."""
+        """The arguments of the plugin's constructor; by default they have the same names."""
         fields = asdict(self)
         return {name: fields[name] for name in fields if name not in ("api_version", "kind")}
 
 
 class DefaultPreemptionArgs(Args):
-    """Of how many nodes that would do the best is taken."""
+    """Among how many candidate nodes the best is picked."""
 
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
@@ -61,7 +61,7 @@ class DefaultPreemptionArgs(Args):
 
 
 class DynamicResourcesArgs(Args):
-    """How long kube-scheduler looks for devices, and waits for them; poller allocates none."""
+    """kube-scheduler's time limits for devices; poller allocates none."""
 
     filter_timeout: Duration | None = None
     binding_timeout: Duration | None = None
@@ -74,12 +74,12 @@ class DynamicResourcesArgs(Args):
             yield f"{path}.bindingTimeout: {self.binding_timeout:g}s is less than 1s"
 
     def for_plugin(self) -> dict[str, Any]:
-        """Nothing: it rejects the pods that need devices at once."""
+        """None: the plugin rejects pods that need devices."""
         return {}
 
 
 class InterPodAffinityArgs(Args):
-    """What the wishes of pods that run already are worth."""
+    """The weights of assigned pods' affinity."""
 
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
@@ -139,7 +139,7 @@ class NodeSelectorTerm(Strict):
             yield from each.problems_of_field(f"{path}.matchFields[{i}]")
 
     def as_object(self) -> objects.NodeSelectorTerm:
-        """The same, as nodes are matched with."""
+        """The same, as the plugin's type."""
         return objects.NodeSelectorTerm(
             tuple(
                 objects.Requirement(each.key, each.operator, each.values) for each in self.match_expressions
@@ -155,7 +155,7 @@ class NodeSelector(Strict):
 
 
 class PreferredSchedulingTerm(Strict):
-    """A node that matches is worth so much more."""
+    """A node that matches gets this score more."""
 
     weight: int = 0
     preference: NodeSelectorTerm = field(default_factory=NodeSelectorTerm)
@@ -169,12 +169,12 @@ class AddedAffinity(Strict):
 
 
 class NodeAffinityArgs(Args):
-    """What every pod of the profile requires and prefers, besides what it says itself."""
+    """Node affinity for every pod of the profile, besides the pod's own."""
 
     added_affinity: AddedAffinity = field(default_factory=AddedAffinity)
 
     def problems(self, path: str) -> Iterator[str]:
-        """What is wrong with its terms; one that is worth nothing isn't looked at."""
+        """What is wrong with its terms; a preferred term with weight 0 isn't checked."""
         path = f"{path}.addedAffinity"
         required = self.added_affinity.required_during_scheduling_ignored_during_execution or NodeSelector()
         for i, term in enumerate(required.node_selector_terms):
@@ -189,7 +189,7 @@ class NodeAffinityArgs(Args):
                 )
 
     def for_plugin(self) -> dict[str, Any]:
-        """The affinity as pods have it."""
+        """The affinity, as the plugin's type."""
         required = self.added_affinity.required_during_scheduling_ignored_during_execution
         preferred = self.added_affinity.preferred_during_scheduling_ignored_during_execution
         if not required and not preferred:
@@ -211,7 +211,7 @@ class NodeAffinityArgs(Args):
 
 
 class ResourceSpec(Strict):
-    """A resource that is scored, and what its score is multiplied by."""
+    """A resource that is scored, and its weight."""
 
     name: str
     weight: int = 1
@@ -224,7 +224,7 @@ CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
 
 
 class NodeResourcesBalancedAllocationArgs(Args):
-    """Which resources should run out together."""
+    """Which resources should be used evenly."""
 
     resources: tuple[ResourceSpec, ...] = ()
 
@@ -244,7 +244,7 @@ class NodeResourcesBalancedAllocationArgs(Args):
 
 
 class UtilizationShapePoint(Strict):
-    """The score (0 to 10) of a resource that is used up so far (0 to 100)."""
+    """The score (0 to 10) of a resource at a utilization (0 to 100)."""
 
     utilization: int
     score: int
@@ -268,7 +268,7 @@ class RequestedToCapacityRatioParam(Strict):
 
 
 class ScoringStrategy(Strict):
-    """How a node's resources make a score."""
+    """How a node's resources are scored."""
 
     type: str = ""
     resources: tuple[ResourceSpec, ...] = ()
@@ -288,7 +288,7 @@ class ScoringStrategy(Strict):
 
 
 class NodeResourcesFitArgs(Args):
-    """Which resources are left alone, and how the others are scored."""
+    """Which resources are ignored, and how resources are scored."""
 
     ignored_resources: tuple[str, ...] = ()
     ignored_resource_groups: tuple[str, ...] = ()
@@ -306,7 +306,7 @@ class NodeResourcesFitArgs(Args):
         yield from self.scoring_strategy.problems(f"{path}.scoringStrategy")
 
     def for_plugin(self) -> dict[str, Any]:
-        """Weights by name: a resource that is given twice counts with both."""
+        """Weights by name; the weights of a resource that is given twice add up."""
         strategy = self.scoring_strategy
         weights: dict[str, int] = {}
         for each in strategy.resources or CPU_AND_MEMORY:
@@ -349,7 +349,7 @@ class TopologySpreadConstraint(Strict):
 
 
 class PodTopologySpreadArgs(Args):
-    """How pods are spread that have no constraints of their own."""
+    """How pods without constraints of their own are spread."""
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = ()
     defaulting_type: str = ""
@@ -372,7 +372,7 @@ class PodTopologySpreadArgs(Args):
             seen.add(sort)
 
     def for_plugin(self) -> dict[str, Any]:
-        """The constraints as pods have them."""
+        """The constraints, as the plugin's type."""
         return {
             "default_constraints": SYSTEM_DEFAULTS
             if self.defaulting_type == "System"
@@ -392,7 +392,7 @@ def _as_object(constraint: TopologySpreadConstraint) -> objects.TopologySpreadCo
 
 
 class VolumeBindingArgs(Args):
-    """How long a pod waits for its volumes, once a node was picked."""
+    """How long a pod waits for its volumes after a node was picked."""
 
     bind_timeout_seconds: int = 600
     shape: tuple[UtilizationShapePoint, ...] = ()
@@ -419,11 +419,11 @@ ARGS: Mapping[str, type[Args]] = {
     "PodTopologySpread": PodTopologySpreadArgs,
     "VolumeBinding": VolumeBindingArgs,
 }
-"""What there is to tell, by plugin; other plugins are told nothing."""
+"""The type of each plugin's arguments; other plugins have none."""
 
 
 def arguments_for(plugin: str, raw: dict[str, Any], path: str) -> dict[str, Any]:
-    """What a plugin's constructor is told. ConfigError when something is wrong."""
+    """The arguments of a plugin's constructor. ConfigError when something is wrong."""
     if plugin not in ARGS:
         if raw:
             raise ConfigError([f"{path}: {plugin} takes none; leave them out"])

@@ -1,4 +1,4 @@
-"""The extenders of a configuration file, which all profiles ask.
+"""The extenders of a configuration file, which all profiles use.
 
 Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/#Extender
 """
@@ -17,14 +17,14 @@ from lib.service.config.fields import Duration, Strict
 
 
 class ExtenderManagedResource(Strict):
-    """An extended resource that an extender looks after; poller's own filters may leave it alone."""
+    """An extended resource that an extender manages; poller's own filters may ignore it."""
 
     name: Annotated[str, Meta(pattern="^[-A-Za-z0-9.]+/[-A-Za-z0-9_.]+$")]
     ignored_by_scheduler: bool = False
 
 
 class ExtenderTLSConfig(Strict):
-    """Whom to trust, and who we are. Data is PEM, in base64; it takes precedence over files."""
+    """The certificates of both sides. Data is PEM, in base64; it takes precedence over files."""
 
     insecure: bool = False
     server_name: str = ""
@@ -37,7 +37,7 @@ class ExtenderTLSConfig(Strict):
 
 
 class ExtenderConfig(Strict):
-    """An extender, and what it does: it is asked only by the verbs that are given."""
+    """An extender. It is called only for the verbs that are given."""
 
     url_prefix: Annotated[str, Meta(pattern="^https?://[^/]+")]
     filter_verb: str = ""
@@ -57,7 +57,7 @@ class ExtenderConfig(Strict):
             httpx.URL(self.url_prefix)
         except httpx.InvalidURL as error:
             raise ValueError(f"urlPrefix can't be used: {error}") from error
-        self.http_timeout = self.http_timeout or Duration(5)  # kube-scheduler takes 0 for its default, too
+        self.http_timeout = self.http_timeout or Duration(5)  # in kube-scheduler, too, 0 means the default
         if self.prioritize_verb and self.weight <= 0:
             raise ValueError(
                 f"weight is {self.weight}: an extender with a prioritizeVerb needs a positive weight"
@@ -71,7 +71,7 @@ class ExtenderConfig(Strict):
                 raise ValueError(f"tlsConfig can't be used: {error}") from error
 
     def ssl_context(self) -> ssl.SSLContext:
-        """Whom to trust as kube-scheduler would: without a CA, and with `enableHTTPS`, everybody."""
+        """TLS as in kube-scheduler: with `enableHTTPS` and without a CA, any certificate is accepted."""
         tls = self.tls_config or ExtenderTLSConfig()
         context = ssl.create_default_context(cafile=tls.ca_file or None, cadata=tls.ca_data.decode() or None)
         if tls.insecure or (self.enable_https and not (tls.ca_file or tls.ca_data)):
@@ -88,7 +88,7 @@ class ExtenderConfig(Strict):
 
 
 def problems_of(extenders: Sequence[ExtenderConfig]) -> Iterator[str]:
-    """What is wrong with extenders that are each right."""
+    """What is wrong with all extenders together; each has been checked before."""
     if sum(bool(each.bind_verb) for each in extenders) > 1:
         yield "extenders: only one may have a bindVerb"
     managed = Counter(resource.name for each in extenders for resource in each.managed_resources)

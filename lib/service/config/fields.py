@@ -1,4 +1,4 @@
-"""How fields of the configuration file are read, and what is said of those that are wrong."""
+"""Reads the fields of the configuration file, and describes what is wrong with them."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class ConfigError(Exception):
-    """A configuration can't be used. Each problem names the field, what is wrong, and what to do."""
+    """A configuration is invalid. Each problem names the field, what is wrong, and what to do."""
 
     def __init__(self, problems: Sequence[str], file: Path | None = None) -> None:
         self.problems = problems
@@ -25,29 +25,29 @@ class ConfigError(Exception):
 
 
 class Duration(float):
-    """Seconds, written as Go does: "5s", "1m30s", "100ms"."""
+    """Seconds, written as in Go: "5s", "1m30s", "100ms"."""
 
 
 class Strict(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):
-    """Base of all parts: a field that isn't known is an error."""
+    """Base of all parts: an unknown field is an error."""
 
 
 Found = tuple[T, list[str]]
-"""What was read, and what is wrong with it."""
+"""A value, and the problems with it."""
 
 
 def read(raw: Any, kind: type[T], path: str = "") -> Found[T]:
-    """A part of the file as what it is, and all that is wrong with it, each with its place.
+    """Convert a part of the file to a type; returns it with all problems, each with its place.
 
-    What can't be read has its default in what is returned, or else nothing ("", 0): so the rest can be
-    checked. path: where the part stands, as `profiles[0].pluginConfig[1].args`; the whole file has none.
+    An invalid value is replaced by its default, or by "" or 0, so that the rest can be checked. path: the
+    place of the part, such as `profiles[0].pluginConfig[1].args`; "" for the whole file.
     """
     problems: list[str] = []
     return _read(raw, kind, path, problems), problems
 
 
 def without_repetitions(problems: Iterable[str]) -> list[str]:
-    """The first problem of each place: what was put in place of something unreadable may be wrong, too."""
+    """The first problem of each place: the value that replaces an invalid one may be a problem, too."""
     by_place: dict[str, str] = {}
     for problem in problems:
         by_place.setdefault(problem.split(": ", 1)[0], problem)
@@ -55,12 +55,12 @@ def without_repetitions(problems: Iterable[str]) -> list[str]:
 
 
 def _read(raw: Any, kind: Any, path: str, problems: list[str]) -> Any:
-    """Convert, part by part where it can't be done as a whole."""
+    """Convert as a whole or, if that fails, part by part."""
     try:
         return msgspec.convert(raw, type=kind, dec_hook=_decode)
     except msgspec.ValidationError as error:
         first = str(error)
-    if isinstance(kind, UnionType):  # something, or None where it isn't given
+    if isinstance(kind, UnionType):  # a type, or None if it isn't given
         kind = next(each for each in get_args(kind) if each is not NoneType)
     if get_origin(kind) is tuple and isinstance(raw, list):
         item = get_args(kind)[0]
@@ -90,7 +90,7 @@ def _read(raw: Any, kind: Any, path: str, problems: list[str]) -> Any:
     try:
         return kind(**values)
     except ValueError as error:
-        if len(problems) == before:  # else it may be what stands in for something that is wrong
+        if len(problems) == before:  # else the problem may be a value that replaces an invalid one
             problems.append(f"{path}: {error}" if path else str(error))
     return _stand_in(kind)
 
@@ -104,7 +104,7 @@ def _is_struct(kind: Any) -> bool:
 
 
 def _stand_in(kind: Any) -> Any:
-    """What is taken for something that can't be read: nothing, of the same type."""
+    """The value that replaces an invalid one: the empty one of the same type."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if isinstance(kind, UnionType):
@@ -130,11 +130,11 @@ WORDS = {
     "object": "a mapping of fields",
     "str": "text",
 }
-"""What msgspec's names of types are to someone who writes a file."""
+"""msgspec's names of types, in the words of a user."""
 
 
 def _in_words(error: str, path: str) -> str:
-    """What msgspec says, with the place first: `Expected `int`, got `str` - at `$.profiles[0]`."""
+    """msgspec's message, with the place first: `Expected `int`, got `str` - at `$.profiles[0]`."""
     what, _, where = error.partition(" - at ")
     place = (path + where.strip("`$")).lstrip(".")
     what = re.sub(r"`([a-z]+)( \| null)?`", lambda name: WORDS.get(name[1], name[0]), what)
@@ -142,7 +142,7 @@ def _in_words(error: str, path: str) -> str:
 
 
 def without_nulls(raw: Any) -> Any:
-    """A field that is null is one that isn't given. ConfigError when the file is part of itself."""
+    """Remove fields that are null: they count as not given. ConfigError when nesting is too deep."""
     try:
         return _without_nulls(raw)
     except RecursionError as error:
@@ -156,7 +156,7 @@ def _without_nulls(raw: Any) -> Any:
 
 
 def wrong_head(raw: Any, kind: str, path: str = "") -> Iterator[str]:
-    """What is wrong with apiVersion and kind, where they are given."""
+    """What is wrong with apiVersion and kind, if they are given."""
     for name, expected in (("apiVersion", VERSION), ("kind", kind)):
         if (found := raw.get(name, expected)) != expected:
             yield f"{path}{name}: is {found!r}, not {expected}"
@@ -166,13 +166,13 @@ def wrong_head(raw: Any, kind: str, path: str = "") -> Iterator[str]:
 
 
 def not_between(place: str, number: int, lowest: int, highest: int) -> Iterator[str]:
-    """A number that is out of its range."""
+    """The problem of a number that is out of range."""
     if not lowest <= number <= highest:
         yield f"{place}: {number} is not between {lowest} and {highest}"
 
 
 def not_among(place: str, word: str, words: Iterable[str]) -> Iterator[str]:
-    """A word that isn't one of those that there are."""
+    """The problem of a word that isn't one of the allowed ones."""
     if word not in words:
         yield f"{place}: {word!r} is not one of {', '.join(words)}" if word else f"{place}: is missing"
 
@@ -182,12 +182,12 @@ _DOMAIN = "(?=.{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z
 
 
 def no_label_key(place: str, text: str) -> Iterator[str]:
-    """What can't be a label's key, such as `example.com/name` or `name` (validation.IsQualifiedName)."""
+    """The problem of a label key that isn't like `example.com/name` or `name` (IsQualifiedName)."""
     if not re.fullmatch(f"({_DOMAIN}/)?{_NAME}", text):
         yield f"{place}: {text!r} is not a valid name, such as example.com/name or name"
 
 
 def no_label_value(place: str, text: str) -> Iterator[str]:
-    """What can't be a label's value (validation.IsValidLabelValue)."""
+    """The problem of an invalid label value (validation.IsValidLabelValue)."""
     if text and not re.fullmatch(_NAME, text):
         yield f"{place}: no label has the value {text!r}"

@@ -1,6 +1,6 @@
 """The configuration file as a whole.
 
-Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/; what may stand in it,
+Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/; validation:
 pkg/scheduler/apis/config/validation/validation.go and component-base/config/validation/validation.go
 """
 
@@ -33,7 +33,7 @@ LONGEST_BACKOFF = 2**31 - 1
 
 
 class LeaderElectionConfiguration(Strict):
-    """Whether only one of several schedulers is to work, and how they agree; None where nothing is said."""
+    """Leader election: whether, and with which settings; None where the file doesn't say."""
 
     leader_elect: bool | None = None
     lease_duration: Duration | None = None
@@ -44,19 +44,19 @@ class LeaderElectionConfiguration(Strict):
     resource_namespace: str | None = None
 
     def __post_init__(self) -> None:
-        """What is zero or empty is said by nobody: kube-scheduler takes its default for it."""
+        """Zero and empty count as not given: kube-scheduler uses its default then."""
         for name in self.__struct_fields__:
             if name != "leader_elect":
                 setattr(self, name, getattr(self, name) or None)
 
     def settings(self) -> dict[str, Any]:
-        """What is said of how a leader is elected."""
+        """The given settings of leader election."""
         others = ("leader_elect", "resource_lock")
         said = {name: getattr(self, name) for name in self.__struct_fields__ if name not in others}
         return {name: value for name, value in said.items() if value is not None}
 
     def problems(self, path: str) -> Iterator[str]:
-        """What is wrong, unless there is to be no election."""
+        """What is wrong; nothing if leader election is off."""
         if self.leader_elect is False:
             return
         times = {
@@ -80,7 +80,7 @@ class LeaderElectionConfiguration(Strict):
 
 
 class ClientConnectionConfiguration(Strict):
-    """How kube-scheduler reaches the API server; poller has `kubectl proxy` for that."""
+    """How kube-scheduler connects to the API server; poller uses `kubectl proxy` for that."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -89,7 +89,7 @@ class ClientConnectionConfiguration(Strict):
     burst: int = 0
 
     def ignored(self, path: str) -> Iterator[str]:
-        """What makes no difference to poller."""
+        """The given fields that poller ignores."""
         if self.kubeconfig:
             yield f"{path}.kubeconfig: poller reaches the API server through kubectl proxy, see --proxy"
         for name, content in (
@@ -104,7 +104,7 @@ class ClientConnectionConfiguration(Strict):
 
 
 class KubeSchedulerConfiguration(Strict):
-    """The file. What isn't given is None where an option may say it instead."""
+    """The file. A field that an option can set instead is None if it isn't given."""
 
     api_version: str
     kind: str
@@ -121,7 +121,7 @@ class KubeSchedulerConfiguration(Strict):
     delay_cache_until_active: bool = False
 
     def problems(self) -> Iterator[str]:
-        """What is wrong; plugins are looked at later."""
+        """What is wrong; plugins are checked later."""
         if self.parallelism is not None and self.parallelism <= 0:
             yield f"parallelism: {self.parallelism} is not more than 0"
         yield from self.leader_election.problems("leaderElection")
@@ -138,7 +138,7 @@ class KubeSchedulerConfiguration(Strict):
         yield from problems_of(self.extenders)
 
     def ignored(self) -> Iterator[str]:
-        """What is asked for that poller doesn't do, as it would change no decision."""
+        """The given fields that poller ignores, because they don't change decisions."""
         if self.parallelism is not None:
             yield "parallelism: poller looks at nodes in one thread"
         yield from self.client_connection.ignored("clientConnection")
@@ -153,14 +153,14 @@ class KubeSchedulerConfiguration(Strict):
 
 
 def default_config() -> KubeSchedulerConfiguration:
-    """What holds without a file."""
+    """The configuration without a file."""
     return KubeSchedulerConfiguration(api_version=VERSION, kind=KIND)
 
 
 def load_config(file: Path) -> KubeSchedulerConfiguration:
-    """Read a configuration file. ConfigError when it isn't there, or something in it is wrong.
+    """Read a configuration file. ConfigError when it doesn't exist, or something in it is wrong.
 
-    Whether there are such plugins is asked later, when it is known which policies are loaded.
+    Names of plugins are checked later, when the policies are loaded.
     """
     config, problems = read_config(file)
     if problems:
@@ -169,9 +169,9 @@ def load_config(file: Path) -> KubeSchedulerConfiguration:
 
 
 def read_config(file: Path) -> tuple[KubeSchedulerConfiguration, list[str]]:
-    """A configuration file as far as it can be read, and all that is wrong with it.
+    """Read a configuration file; returns it, as far as it is valid, with all that is wrong.
 
-    ConfigError when it isn't there, or isn't a KubeSchedulerConfiguration at all.
+    ConfigError when it doesn't exist, or isn't a KubeSchedulerConfiguration at all.
     """
     from lib.service.config.strict_yaml import parse  # here, as few runs need it
 

@@ -1,4 +1,4 @@
-"""Which plugins a profile of a configuration file asks at each extension point, and in which order.
+"""Builds profiles from a configuration file: which plugins run at each extension point, and in which order.
 
 Source: mergePlugins in pkg/scheduler/apis/config/v1/default_plugins.go, NewFramework, expandMultiPointPlugins
 and getValidScoreWeights in pkg/scheduler/framework/runtime/framework.go; which plugins there are,
@@ -21,23 +21,23 @@ LACKING = {
     "PodGroupPodsCount",
     "TopologyPlacementGenerator",
 }
-"""kube-scheduler's plugins that poller hasn't."""
+"""kube-scheduler's plugins that poller doesn't have."""
 
 ALL = "*"
 
 LARGEST_WEIGHT = 2**31 - 1
 
 PREPARED_AT = {"filter": "preFilter", "score": "preScore"}
-"""What a plugin needs at the one point it finds out at the other: whoever is asked here is asked there."""
+"""A plugin that runs at the first extension point also runs at the second, which prepares it."""
 
 Weights = dict[str, int]
-"""Names of plugins in the order in which they are asked, with weights; 0 where none is given."""
+"""Names of plugins in the order in which they run, with weights; 0 if none is given."""
 
 
 class ProfileBuilder:
-    """Makes a profile of what the file says of it; `problems` gathers what is wrong.
+    """Builds a profile from the file; `problems` collects what is wrong.
 
-    path: where it stands, as `profiles[0]`. policies: join the default plugins.
+    path: its place, such as `profiles[0]`. policies: are added to the default plugins.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ProfileBuilder:
         self._sets = spec.plugins.by_name()
 
     def profile(self, scheduler_name: str, percentage: int = 0, without: Collection[str] = ()) -> Profile:
-        """The profile, without some plugins; it is good for nothing if there are problems."""
+        """The profile, without some plugins. Don't use it if there are problems."""
         self._check_sets()
         own = {point: self._enabled_at(point) for point in EXTENSION_POINTS}
         everywhere = self._multi_point()
@@ -87,10 +87,10 @@ class ProfileBuilder:
             points,
         )
 
-    # --- which plugins are asked ------------------------------------------------------------------------
+    # --- which plugins run ------------------------------------------------------------------------------
 
     def _enabled_at(self, point: str) -> Weights:
-        """What the file enables at a point, of what there is."""
+        """The existing plugins that the file enables at an extension point."""
         found: Weights = {}
         for i, each in enumerate(self._sets[point].enabled):
             place = f"{self._path}.plugins.{point}.enabled[{i}]"
@@ -111,21 +111,21 @@ class ProfileBuilder:
         return {each.name for each in self._sets[point].disabled}
 
     def _multi_point(self) -> Weights:
-        """What is asked wherever it can: the default plugins that aren't disabled, then what else is enabled.
+        """The plugins of multiPoint: the default plugins that aren't disabled, then others that are enabled.
 
-        One that is enabled again keeps its place, but has the weight that is given there.
+        A default plugin that is enabled again keeps its place, but gets the given weight.
         """
         disabled = self._disabled_at("multiPoint")
-        *most, last = DEFAULT_PLUGINS.items()  # the last binds what no one else has bound
+        *most, last = DEFAULT_PLUGINS.items()  # the last is DefaultBinder
         default = {} if ALL in disabled else {**dict(most), **self._policy_weights, **dict([last])}
         kept = {name: weight for name, weight in default.items() if name not in disabled}
         return {**kept, **self._enabled_at("multiPoint")}
 
     def _expand(self, point: str, own: Collection[str], everywhere: Iterable[str]) -> list[str]:
-        """Who is asked at a point, in order.
+        """The plugins that run at an extension point, in order.
 
-        First those that are enabled here and that multiPoint would have asked, too; then the others of
-        multiPoint that have the point and aren't disabled here; then the others that are enabled here.
+        First those that are enabled both here and by multiPoint; then the others of multiPoint that have this
+        extension point and aren't disabled here; then the others that are enabled here.
         """
         disabled = self._disabled_at(point)
         if ALL in disabled:
@@ -138,7 +138,7 @@ class ProfileBuilder:
         ]
 
     def _check_sets(self) -> None:
-        """What doesn't matter to what is asked, but is wrong."""
+        """Find mistakes that don't change which plugins run."""
         for point, found in self._sets.items():
             if found.enabled and point in ("placementGenerate", "placementScore"):
                 self._wrong(
@@ -148,7 +148,7 @@ class ProfileBuilder:
                 if each.name != ALL and each.name not in LACKING:
                     self._is_there(each.name, f"{self._path}.plugins.{point}.disabled[{i}].name")
 
-    # --- what there is ----------------------------------------------------------------------------------
+    # --- plugins ----------------------------------------------------------------------------------------
 
     def _is_there(self, name: str, place: str) -> bool:
         if name in PLUGINS or name in self._policies:
@@ -167,7 +167,7 @@ class ProfileBuilder:
         return bool(self._make(name)[point])
 
     def _make(self, name: str) -> Mapping[str, Sequence[Plugin]]:
-        """A plugin, made once, by its extension points; what is one by name may be several."""
+        """Create the plugins of a name, once. A policy's functions are several plugins of one name."""
         if name not in self._made:
             arguments = self._arguments.get(name, {})
             plugins = self._policies.get(name) or [PLUGINS[name](self._handle, arguments)]
@@ -178,7 +178,7 @@ class ProfileBuilder:
         return self._made[name]
 
     def _read_arguments(self, configs: Sequence[PluginConfig]) -> dict[str, Mapping[str, Any]]:
-        """What plugins are told, by name."""
+        """The plugins' arguments, by name."""
         found: dict[str, Mapping[str, Any]] = {}
         for i, each in enumerate(configs):
             place = f"{self._path}.pluginConfig[{i}]"

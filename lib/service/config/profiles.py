@@ -1,4 +1,4 @@
-"""A profile as a configuration file has it; what it amounts to, `enabling` says.
+"""The types of a profile in a configuration file; profile_builder.py builds a profile of them.
 
 Source: https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/#KubeSchedulerProfile
 """
@@ -11,14 +11,14 @@ from lib.service.config.fields import Strict
 
 
 class Plugin(Strict):
-    """A plugin by name; what its scores are multiplied by, where they are."""
+    """A plugin by name, with the weight of its scores, if it has any."""
 
     name: str
     weight: int = 0
 
 
 class PluginSet(Strict):
-    """Which plugins are asked at an extension point, besides the default ones, and which of these aren't."""
+    """Which plugins run at an extension point besides the default ones, and which of these don't."""
 
     enabled: tuple[Plugin, ...] = ()
     disabled: tuple[Plugin, ...] = ()
@@ -28,7 +28,7 @@ _NONE: Any = msgspec.field(default_factory=PluginSet)
 
 
 class Plugins(Strict):
-    """What may be configured; multiPoint stands for all extension points that a plugin has."""
+    """A set for each extension point; multiPoint is for all that a plugin has."""
 
     pre_enqueue: PluginSet = _NONE
     queue_sort: PluginSet = _NONE
@@ -47,19 +47,19 @@ class Plugins(Strict):
     placement_score: PluginSet = _NONE
 
     def by_name(self) -> dict[str, PluginSet]:
-        """The sets under the names that the file has for them."""
+        """The sets, by the file's names."""
         return {field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)}
 
 
 class PluginConfig(Strict):
-    """What a plugin is told."""
+    """A plugin's arguments."""
 
     name: str
     args: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class KubeSchedulerProfile(Strict):
-    """A scheduler name, and what is different for pods that name it."""
+    """A scheduler name, and the settings for pods that name it."""
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: int | None = None

@@ -1,4 +1,4 @@
-"""YAML in which no field is given twice."""
+"""Reads YAML, and finds fields that are given twice."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from lib.service.config.fields import ConfigError
 
 
 def parse(text: bytes) -> tuple[Any, list[str]]:
-    """What stands in a file, and which fields stand there twice, with line and column.
+    """Parse a file; returns its content, and the fields that are given twice, with line and column.
 
     ConfigError, with line and column, when it isn't YAML.
     """
@@ -20,7 +20,7 @@ def parse(text: bytes) -> tuple[Any, list[str]]:
         raise ConfigError([f"{place}{error.problem}"]) from error
     except RecursionError as error:
         raise ConfigError(["it is nested too deeply"]) from error
-    except (yaml.YAMLError, ValueError) as error:  # for example of a date that doesn't exist
+    except (yaml.YAMLError, ValueError) as error:  # ValueError: for example, a date that doesn't exist
         raise ConfigError([str(error)]) from error
     finally:
         loader.dispose()

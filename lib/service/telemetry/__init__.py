@@ -1,1 +1,1 @@
-"""What poller says of itself: log, metrics, health, reports, explanations."""
+"""poller's log, metrics, health checks, reports and explanations."""

@@ -1,4 +1,4 @@
-"""Shows decisions node by node: as a table for people, or as a line of JSON for programs."""
+"""--explain: shows decisions node by node, as a table or as a line of JSON."""
 
 import re
 import sys
@@ -11,23 +11,23 @@ from lib.kube.escaping import escaped
 from lib.scheduling.decision import Decision
 
 Explain = Callable[[Decision, str], None]
-"""Shows one decision, under a headline that says what comes of it."""
+"""Shows one decision, under a headline with its result."""
 
 ROWS = 12
-"""With more nodes than this a table shows the best ones, and those rejected alike in one row."""
+"""With more nodes than this, a table shows the best ones, and one row for all with the same rejection."""
 
 WIDTH = 200
 """Columns of a table that goes to a file or a pipe."""
 
 
 def _stdout() -> TextIO:
-    """The real standard output, wherever print() goes at the moment."""
+    """The real standard output, even if print() is redirected."""
     assert sys.__stdout__
     return sys.__stdout__
 
 
 def is_beside_the_log() -> bool:
-    """Whether someone reads decisions and the log on the same terminal."""
+    """Whether decisions and the log go to the same terminal."""
     return _stdout().isatty() and sys.stderr.isatty()
 
 
@@ -38,9 +38,9 @@ def as_json(decision: Decision, headline: str) -> None:
 
 
 def as_table(decision: Decision, headline: str) -> None:
-    """A table on standard output: nodes as rows, plugins as columns, rejections in words, the pick first.
+    """A table on standard output: nodes are rows, plugins are columns; the picked node comes first.
 
-    Where it would be too wide, plugins are shortened to their capitals, and a legend says what these mean.
+    If it would be too wide, plugins are shortened to their capitals, with a legend.
     """
     from rich import box  # here, as few runs need it
     from rich.console import Console
@@ -98,26 +98,26 @@ def as_table(decision: Decision, headline: str) -> None:
 
 
 def _is_nominated(decision: Decision) -> bool:
-    """Whether the pick alone was looked at: room was made for the pod there. Else many are looked for."""
+    """Whether only the picked node was evaluated, because the pod was nominated to it."""
     return len(decision.scores) == 1 and decision.all_nodes > 1 + len(decision.rejected)
 
 
 def _why_alone(decision: Decision) -> str:
-    """Why the pick has no scores."""
+    """Why the picked node has no scores."""
     return "room was made for it here" if _is_nominated(decision) else "the only one that fits"
 
 
 def _abbreviations(plugins: Sequence[str]) -> dict[str, str]:
-    """The capitals of each plugin's name; the whole name where that would mean two plugins, or none."""
+    """The capitals of each plugin's name; the whole name if two plugins have the same, or one has none."""
     letters = {name: "".join(re.findall("[A-Z]", name)) for name in plugins}
     known = list(letters.values())
     return {name: short if short and known.count(short) == 1 else name for name, short in letters.items()}
 
 
 def _rejected_alike(decision: Decision, *, together: bool) -> list[tuple[list[str], str]]:
-    """The nodes that were rejected, with why; those for the same reason together, if there are many.
+    """The rejected nodes, with reasons; if there are many, those with the same reason together.
 
-    Where pods are to be evicted, the node says which.
+    A node with pods to be evicted names them.
     """
     groups: dict[tuple[str, str], list[str]] = {}
     for name, each in sorted(decision.rejected.items()):

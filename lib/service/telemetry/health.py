@@ -1,4 +1,4 @@
-"""Whether poller's loop moves, and whether it reaches its API server."""
+"""Health checks: whether poller's loop makes progress, and whether the API server answers."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -7,24 +7,23 @@ from lib.kube.errors import LONGEST_WAIT, ApiError, ForbiddenError, LostAnswerEr
 from lib.kube.in_flight import LONGEST_ANSWER
 
 LONGEST_SILENCE = 2 * (LONGEST_ANSWER + LONGEST_WAIT)
-"""Seconds without a sign of life after which the loop is taken for dead.
+"""After so many seconds without progress, the loop counts as hanging.
 
-Progress of the loop is such a sign: each read of the cluster, each extension point of a pod's cycle, each
-binding that was settled. Requests that only go on, such as events that nobody answers, are none. A loop that
-is well waits for a sign at most as long as a server asks to be left alone, and then as long as an answer may
-trickle in. It is given twice that, as machines may be slow.
+Progress is each read of the cluster, each extension point of a pod's cycle, each binding with a result. A
+request without an answer is none. A healthy loop can be without progress for the longest Retry-After and then
+the longest answer. The limit is twice that, because machines may be slow.
 """
 
 
 FRESH = 5.0
-"""Seconds for which an answer of the API server counts; then it is asked whether it still answers."""
+"""An answer of the API server counts for so many seconds. After that, /readyz sends a request."""
 
 
 class Health:
-    """Keeps what there is to say about the loop, which tells it; other threads ask.
+    """The state of the loop. The loop reports its progress; other threads ask.
 
-    last_activity: when the loop moved last, or is to move next. last_answer: when the API server last
-    answered well. probe: asks the API server for something small; ApiError if it doesn't answer.
+    last_activity: the time of the loop's last progress, or when the next one is due. last_answer: the time
+    of the API server's last good answer. probe: sends the API server a small request; ApiError if it fails.
     """
 
     def __init__(self) -> None:
@@ -34,25 +33,25 @@ class Health:
         self._is_reached = False
         self._trouble: Exception | None = None
 
-    # --- what the loop tells ----------------------------------------------------------------------------
+    # --- called by the loop -----------------------------------------------------------------------------
 
     def moves(self) -> None:
-        """The loop shows a sign of life."""
+        """The loop makes progress."""
         self.last_activity = time.monotonic()
 
     def idle_for(self, seconds: float) -> None:
-        """The loop shows its next sign of life in so many seconds."""
+        """The loop's next progress is due in so many seconds."""
         self.last_activity = time.monotonic() + seconds
 
     def reached(self) -> None:
-        """The API server has said all that was asked."""
+        """The API server has answered all requests of a tick."""
         self._is_reached, self._trouble = True, None
 
     def failed(self, error: Exception) -> None:
-        """A tick could not be done."""
+        """A tick failed."""
         self._trouble = error
 
-    # --- what others ask --------------------------------------------------------------------------------
+    # --- for other threads ------------------------------------------------------------------------------
 
     def alive(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
         """What is wrong with the loop if no progress for so many seconds; "" if nothing is."""
@@ -60,7 +59,7 @@ class Health:
         return {"loop": f"no progress for {silent:.0f} s" if silent > within else ""}
 
     def ready(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
-        """What is wrong with the loop, and with the way to the API server."""
+        """What is wrong with the loop, or with the connection to the API server."""
         return {**self.alive(within), "api-server": self._why_unreached()}
 
     def _why_unreached(self) -> str:
@@ -69,7 +68,7 @@ class Health:
             return f"never reached: {trouble}" if trouble else "no answer yet"
         if trouble is None and last is not None and time.monotonic() - last > FRESH:
             try:
-                self.probe()  # a watch is quiet when nothing happens, and also when the server is frozen
+                self.probe()  # a quiet watch may also mean a frozen server
             except ForbiddenError:
                 pass  # it answers
             except ApiError as error:
@@ -81,5 +80,5 @@ class Health:
 
 
 def _is_silence(error: Exception) -> bool:
-    """Whether nothing answers; else it is an answer, but not a good one."""
+    """Whether nothing answers, in contrast to a bad answer."""
     return isinstance(error, UnreachableError | LostAnswerError)

@@ -1,6 +1,6 @@
-"""Answers over HTTP how poller fares: /healthz, /livez and /readyz for probes, /metrics for Prometheus.
+"""The HTTP server for /healthz, /livez and /readyz (probes) and /metrics (Prometheus).
 
-In the words of k8s.io/apiserver's pkg/server/healthz, but for that it says why.
+Answers are as in k8s.io/apiserver's pkg/server/healthz, with the reason of a failure added.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ PATIENCE = 5
 """Seconds for a request and its answer."""
 
 MAX_CONNECTIONS = 32
-"""Connections that are open at a time, and as many that wait to be accepted."""
+"""The most open connections, and the most that wait to be accepted."""
 
 MAX_REQUEST = 16 << 10
 """Bytes of a request."""
@@ -37,9 +37,9 @@ Answer = tuple[HTTPStatus, str]
 
 
 def answering(address: Address) -> Metrics:
-    """Answer at an address from now on, in a thread that ends with poller; who is to be told what happens.
+    """Serve at an address, in a thread that ends with poller; returns the observer to report to.
 
-    ListenError when something else listens there, or it isn't an address of this machine.
+    ListenError when the address is in use, or isn't an address of this machine.
     """
     health = Health()
     metrics = Metrics(health)
@@ -61,10 +61,10 @@ def _shown(address: Address) -> str:
 
 
 class _Server:
-    """Answers one request per connection, all in one thread, and never more than a few at a time.
+    """Answers one request per connection, all in one thread, with a limit on open connections.
 
-    Whoever sends its request slowly is hung up on; the slowest first, when there are too many. So a probe
-    gets through, however many others hold connections.
+    A client that sends its request too slowly is disconnected. When there are too many clients, the slowest
+    is disconnected. So a probe gets its answer, however many other connections there are.
     """
 
     def __init__(self, address: Address, pages: WSGIApplication) -> None:
@@ -74,7 +74,7 @@ class _Server:
             family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
             backlog=MAX_CONNECTIONS,
         )
-        self._open: dict[asyncio.Task[None], None] = {}  # in the order in which they came
+        self._open: dict[asyncio.Task[None], None] = {}  # the oldest first
         self.port = int(self._socket.getsockname()[1])
 
     def serve_forever(self) -> None:
@@ -140,7 +140,7 @@ def answer_to(head: bytes, pages: WSGIApplication) -> bytes:
 
 
 def _checks(health: Health) -> Mapping[str, tuple[Callable[[float], Mapping[str, str]], HTTPStatus]]:
-    """By path: what to ask, and the code that says that something is wrong."""
+    """By path: the checks, and the status code of a failure."""
     return {
         "/healthz": (health.alive, HTTPStatus.INTERNAL_SERVER_ERROR),
         "/livez": (health.alive, HTTPStatus.INTERNAL_SERVER_ERROR),
@@ -174,7 +174,7 @@ def _pages(health: Health, metrics: Metrics) -> WSGIApplication:
 
 
 def _as_text(name: str, found: Mapping[str, str], wrong: HTTPStatus, *, verbose: bool) -> Answer:
-    """What was found, check by check, if someone asked or something is wrong; else "ok"."""
+    """The result of each check, if `?verbose` was given or a check failed; else "ok"."""
     lines = [f"[-]{check} failed: {why}" if why else f"[+]{check} ok" for check, why in found.items()]
     if any(found.values()):
         return wrong, "\n".join([*lines, f"{name} check failed\n"])

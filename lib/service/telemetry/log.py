@@ -26,19 +26,19 @@ class LogFormat(StrEnum):
 
 
 FIELDS = ("pod", "node", "attempt", "duration", "scheduler")
-"""What a line may be about, and says so in JSON."""
+"""The fields that a line of JSON may have."""
 
 Fields = Mapping[str, Any]
 """Some of them with their values: a log call's `extra`."""
 
 
 def of_pod(pod: Pod) -> Fields:
-    """Of a line about a pod."""
+    """The fields of a line about a pod."""
     return {"pod": str(pod), "scheduler": pod.spec.scheduler_name}
 
 
 def of_attempt(decision: Decision) -> Fields:
-    """Of a line about an attempt to schedule a pod, which took so many seconds."""
+    """The fields of a line about an attempt to schedule a pod, which took so many seconds."""
     fields = {**of_pod(decision.pod), "attempt": decision.attempt, "duration": round(decision.seconds, 6)}
     if decision.node_name and decision.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
         fields["node"] = decision.node_name
@@ -46,9 +46,9 @@ def of_attempt(decision: Decision) -> Fields:
 
 
 def set_up_logging(log_format: LogFormat, *, verbose: bool) -> TextIO:
-    """Log to standard error; `verbose` adds each request, retry and rejection. Where prints are to go.
+    """Log to standard error; `verbose` adds each request, retry and rejection. Returns the stream for prints.
 
-    In JSON all that is said there is JSON: warnings, what policies print, an exception that nobody caught.
+    With JSON, everything there is JSON: also warnings, prints of policies, and uncaught exceptions.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(text_formatter())
@@ -58,10 +58,10 @@ def set_up_logging(log_format: LogFormat, *, verbose: bool) -> TextIO:
         sys.excepthook = lambda *raised: _log_uncaught(raised[1])
         threading.excepthook = lambda raised: _log_uncaught(raised.exc_value)
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
-    # What no line says needn't be found out for each: docs.python.org/3/howto/logging.html#optimization
+    # Don't collect what no line shows: docs.python.org/3/howto/logging.html#optimization
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    for noisy in ("httpx", "httpcore"):  # lib.kube.api names each request in one line of its own
+    for noisy in ("httpx", "httpcore"):  # lib.kube.api logs each request itself
         logging.getLogger(noisy).setLevel(logging.WARNING)
     return Printed() if log_format == LogFormat.JSON else sys.stderr
 
@@ -73,7 +73,7 @@ def _log_uncaught(error: BaseException | None) -> None:
 class Printed(io.StringIO):
     """Logs what is printed, line by line."""
 
-    _rest = ""  # that no line break has followed yet
+    _rest = ""  # the last line, not complete yet
 
     def write(self, text: str) -> int:
         """Log each line that is complete."""
@@ -84,7 +84,7 @@ class Printed(io.StringIO):
 
 
 class TextFormatter(logging.Formatter):
-    """A line of text: when, and what. Only a traceback, which our own log call asks for, has more lines."""
+    """A line of text: time and message. Only a traceback, if the log call asks for one, has more lines."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """The line, without its end."""
@@ -92,17 +92,17 @@ class TextFormatter(logging.Formatter):
         return super().formatMessage(record)
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        """The traceback, with its line breaks: they are Python's own, or an error's text's."""
+        """The traceback, with its line breaks, which come from Python or from an error's text."""
         return escaped(super().formatException(ei), keep="\n")
 
 
 def text_formatter() -> TextFormatter:
-    """What makes a record a line of text."""
+    """The formatter for lines of text."""
     return TextFormatter("%(asctime)s %(message)s", datefmt="%H:%M:%S")
 
 
 class JsonFormatter(logging.Formatter):
-    """A line of JSON: when, how grave, what, and what it is about."""
+    """A line of JSON: time, level, message, and FIELDS."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""

@@ -1,4 +1,4 @@
-"""Counts and times what poller does, as kube-scheduler does: names, labels and buckets are the same.
+"""Metrics, with the same names, labels and buckets as kube-scheduler's.
 
 Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/restclient/metrics.go
 """
@@ -28,10 +28,10 @@ from lib.service.telemetry.health import Health
 from lib.service.telemetry.observer import Observer
 
 MOST_ATTEMPTS = 15
-"""A pod that was bound after so many, or more, has the label "15+"."""
+"""A pod that was bound after so many attempts or more has the label "15+"."""
 
 PENDING = (Where.ACTIVE.value, Where.BACKOFF.value, Where.UNSCHEDULABLE.value)
-"""Parts of the queue whose pods are pending; kube-scheduler's have no part for those whose node is held."""
+"""Parts of the queue whose pods are pending. kube-scheduler has no part for pods that wait for Permit."""
 
 
 def _doubling(first: float, count: int) -> list[float]:
@@ -39,7 +39,7 @@ def _doubling(first: float, count: int) -> list[float]:
 
 
 class Metrics(Observer):
-    """All that is counted, in a registry of its own; whatever is heard is a sign of life."""
+    """All metrics, in their own registry. Each call is also progress for the health checks."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -48,8 +48,8 @@ class Metrics(Observer):
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         self._laps: _Laps = defaultdict(list)
-        self._held: dict[str, float] = {}  # by uid, since when a node is held for a pod
-        self._standing: set[tuple[str, str]] = set()  # plugins, with profiles, that ever stood in the way
+        self._held: dict[str, float] = {}  # by uid: since when a pod waits for Permit
+        self._standing: set[tuple[str, str]] = set()  # (plugin, profile) that ever rejected pods
         self._tick_began = 0.0
         self._make_those_of_kube_scheduler()
         self._make_our_own()
@@ -165,7 +165,7 @@ class Metrics(Observer):
     # --- requests ---------------------------------------------------------------------------------------
 
     def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
-        """Count a request. One that reads is progress of the loop, if it is the loop that made it."""
+        """Count a request. A read by the loop's thread counts as progress."""
         super().answered(method, host, code, seconds)
         self._health.last_answer = self.last_answer
         if method == "GET" and threading.current_thread() is threading.main_thread():
@@ -174,13 +174,13 @@ class Metrics(Observer):
         self._request_seconds.labels(method, host).observe(seconds)
 
     def retried(self) -> None:
-        """Count a request that is made once more."""
+        """Count a retry."""
         self._retries.inc()
 
     # --- pods -------------------------------------------------------------------------------------------
 
     def record_for(self, profile: str) -> Record:
-        """A function that notes the time of each extension point of a profile."""
+        """A function that records the time of each extension point of a profile."""
 
         def record(point: str, status: str, seconds: float) -> None:
             self._health.moves()
@@ -189,7 +189,7 @@ class Metrics(Observer):
         return record
 
     def elects(self, lease: str, leads: Callable[[], bool]) -> None:
-        """Show who leads."""
+        """Add the metric of the leader."""
         gauge = Gauge(
             "leader_election_master_status",
             "Whether this poller leads: 1, or 0.",
@@ -199,11 +199,11 @@ class Metrics(Observer):
         gauge.labels(lease).set_function(leads)
 
     def queued(self, where: str, event: str) -> None:
-        """Count a pod that comes to be in a part of the queue."""
+        """Count a pod that enters a part of the queue."""
         self._incoming.labels(where, event).inc()
 
     def decided(self, decision: Decision) -> None:
-        """Count an attempt that came to nothing, and what it is to cost others."""
+        """Count an attempt without a node, and its preemption victims."""
         if decision.outcome == Outcome.SCHEDULED and not self._held:
             return
         uid = decision.pod.metadata.uid
@@ -217,7 +217,7 @@ class Metrics(Observer):
         self._count_in_vain(decision)
 
     def rejected(self, decision: Decision) -> None:
-        """Count an attempt that a plugin ended at the last moment."""
+        """Count an attempt that a plugin rejected after the decision."""
         self._count_in_vain(decision)
 
     def _count_in_vain(self, decision: Decision) -> None:
@@ -225,7 +225,7 @@ class Metrics(Observer):
             self._count_attempt(decision, decision.outcome.value)
 
     def settled(self, decision: Decision, *, bound: bool) -> None:
-        """Count a pod that was bound, or an attempt that failed as late as that."""
+        """Count a pod that was bound, or an attempt whose binding failed."""
         self._health.moves()
         if decision.binding:
             profile = decision.pod.spec.scheduler_name
@@ -246,31 +246,31 @@ class Metrics(Observer):
     # --- the loop ---------------------------------------------------------------------------------------
 
     def idle_for(self, seconds: float) -> None:
-        """No sign of life is due for so long."""
+        """No progress is due for so many seconds."""
         self._health.idle_for(seconds)
 
     def tick_began(self) -> None:
-        """Take the time."""
+        """Start the tick's timer."""
         self._health.moves()
         self._tick_began = time.monotonic()
 
     def probes(self, probe: Callable[[], object]) -> None:
-        """/readyz is to call it when nothing was heard of the API server for a while."""
+        """/readyz calls it when the API server hasn't answered for a while."""
         self._health.probe = probe
 
     def synced(self, queue: SchedulingQueue, cache: Cache) -> None:
-        """Count what is there."""
+        """Update the gauges."""
         self._health.reached()
         self._take_stock(queue, cache)
 
     def tick_ended(self, queue: SchedulingQueue, cache: Cache) -> None:
-        """Count a tick, and what is there now."""
+        """Count a tick, and update the gauges."""
         self._take_stock(queue, cache)
         self._held = {uid: since for uid, since in self._held.items() if uid in queue.uids()}
         self._end_tick("success")
 
     def tick_failed(self, error: Exception) -> None:
-        """Count a tick that could not be done."""
+        """Count a failed tick."""
         self._health.failed(error)
         self._end_tick("error")
 
@@ -293,7 +293,7 @@ class Metrics(Observer):
             self._cache.labels(kind).set(count)
 
     def _count_laps(self) -> None:
-        """Count how long extension points took: not while pods are being decided, as that costs time."""
+        """Add the times of extension points to the metrics. Not during decisions, because it takes time."""
         for labels, laps in self._laps.items():
             point, _, _ = labels
             times = (
@@ -307,4 +307,4 @@ class Metrics(Observer):
 
 
 _Laps = defaultdict[tuple[str, str, str], list[float]]
-"""By extension point, how it ended, and profile: the seconds it took each time."""
+"""By extension point, status and profile: the seconds of each run."""

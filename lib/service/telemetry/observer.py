@@ -1,4 +1,4 @@
-"""Hears what poller does, for metrics, for health, and for how long things take."""
+"""Callbacks for everything that poller does: for metrics, health checks and times."""
 
 import time
 from collections.abc import Callable
@@ -19,37 +19,37 @@ class Address(NamedTuple):
 
 
 class ListenError(Exception):
-    """An address can't be listened at; the text says which, and why."""
+    """poller can't listen at an address. The text says which, and why."""
 
 
 class Observer(RequestObserver):
-    """Is told what happens. This one keeps one thing only.
+    """Callbacks for what happens. This base class only keeps `last_answer`.
 
-    last_answer: when the API server last answered well, in `time.monotonic`'s seconds; None before.
+    last_answer: the time of the API server's last good answer, in `time.monotonic`'s seconds; None before.
     """
 
     last_answer: float | None = None
 
     def answered(self, _method: str, _host: str, code: int | None, _seconds: float) -> None:
-        """A request was answered after so many seconds; without a code, it wasn't."""
+        """A request ended after so many seconds. code: the HTTP status; None if no answer came."""
         if code is not None and 200 <= code < 300:
             self.last_answer = time.monotonic()
 
     def probes(self, probe: Callable[[], object]) -> None:
-        """What to call to see whether the API server answers: ApiError if it doesn't."""
+        """The function that checks whether the API server answers: ApiError if it doesn't."""
 
     def record_for(self, _profile: str) -> Record:
         """A function that is called with the time of each extension point of a profile."""
         return lambda _point, _status, _seconds: None
 
     def elects(self, lease: str, leads: Callable[[], bool]) -> None:
-        """There is an election; whether we lead can be asked at any time."""
+        """There is leader election; the function says at any time whether we lead."""
 
     def queued(self, where: str, event: str) -> None:
-        """A pod comes to be in a part of the queue."""
+        """A pod enters a part of the queue."""
 
     def idle_for(self, seconds: float) -> None:
-        """Nothing is to happen for so long."""
+        """Nothing is due for so many seconds."""
 
     def tick_began(self) -> None:
         """A tick begins."""
@@ -61,13 +61,13 @@ class Observer(RequestObserver):
         """A decision was made."""
 
     def rejected(self, decision: Decision) -> None:
-        """A plugin rejected what was decided, before it was written."""
+        """A plugin rejected a decision before the binding was written."""
 
     def settled(self, decision: Decision, *, bound: bool) -> None:
-        """A pod was bound; or something else happened to it before it could be, or the binding failed."""
+        """A pod was bound, or its binding failed, or something else happened to the pod before."""
 
     def tick_ended(self, queue: SchedulingQueue, cache: Cache) -> None:
-        """A tick went through."""
+        """A tick succeeded."""
 
     def tick_failed(self, error: Exception) -> None:
-        """A tick could not be done."""
+        """A tick failed."""

@@ -1,4 +1,4 @@
-"""What poller says to people: a line on stderr for each thing that happened, none for what goes on."""
+"""Reports to people: one log line for each thing that happens, none for what stays the same."""
 
 import logging
 import signal
@@ -27,28 +27,27 @@ T = TypeVar("T", bound=Object)
 
 
 class Report:
-    """Says what happens, counts it, and doesn't repeat from tick to tick what has been said.
+    """Logs what happens, and counts it. What was logged isn't repeated from tick to tick.
 
-    dry_run: decisions are all there is, nothing comes of them. explain: shows each that is news. observer:
-    is told all of it.
+    dry_run: decisions are not carried out. explain: shows each new decision. observer: called for everything.
     """
 
     def __init__(self, *, dry_run: bool, explain: Explain | None) -> None:
         self.observer = Observer()
-        self._serving = ""  # to be said once the API server has answered
-        self.redraw: Callable[[], None] = lambda: None  # what shows the queue and the cache, for --top
+        self._serving = ""  # logged when the API server has answered
+        self.redraw: Callable[[], None] = lambda: None  # updates the screen of --top
         self._dry_run = dry_run
         self._explain = explain
         self.done: Counter[str] = Counter()
-        self._said: dict[str, dict[str, str]] = {}  # by subject, which is a pod's uid or anything else
-        self._subjects: set[str] = set()  # that something was said of in this tick
+        self._said: dict[str, dict[str, str]] = {}  # by subject: a pod's uid, or anything else
+        self._subjects: set[str] = set()  # subjects of this tick's lines
         self._unplaced: set[str] = set()
         self._began = time.monotonic()
         self._away_since: float | None = None  # None if it has never answered
         self._is_away = False
         self._skipped: set[str] = set()
-        self._contended: set[str] = set()  # names of schedulers whose pods others bind, too
-        # A table on the terminal says it already.
+        self._contended: set[str] = set()  # names of schedulers whose pods another program binds, too
+        # A table on the same terminal has it already.
         beside = explain is as_table and is_beside_the_log()
         self._decision_level = logging.DEBUG if beside else logging.INFO
 
@@ -61,9 +60,9 @@ class Report:
         topic: str = "",
         about: Fields | None = None,
     ) -> bool:
-        """Say what isn't the last thing that was said of a subject, on this topic; whether it was news.
+        """Log a text, unless it is the last one about this subject and topic; returns whether it was logged.
 
-        Texts that differ are the same news if they have a `gist` in common.
+        gist: different texts with the same gist count as the same.
         """
         gist = gist or text
         self._subjects.add(subject)
@@ -75,7 +74,7 @@ class Report:
         return delta
 
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
-        """poller begins."""
+        """poller starts."""
         where = f" in {' and '.join(namespaces)}" if namespaces else ""
         self._serving = f"scheduling the pods of {' and '.join(scheduler_names)}{where}"
         log.info("poller %s, connecting to %s", __version__, address)
@@ -87,27 +86,27 @@ class Report:
             )
 
     def page(self, address: str) -> None:
-        """There is a page for a browser."""
+        """The web page of --ui is served."""
         log.info("the page is at %s: anyone who can reach it has your rights in the cluster", address)
 
     def readable(self, listing: Listing[T]) -> list[T]:
-        """The objects of a listing; those that can't be read get a line instead."""
+        """The objects of a listing; those that can't be decoded are logged."""
         self.unreadable(listing.malformed.values())
         return listing.items
 
     def skipped(self, pod: Object, why: str) -> None:
-        """A pod names us, but must not be placed."""
+        """A pod names us, but must not be scheduled."""
         assert isinstance(pod, Pod)  # no other object is ever queued
         self._skipped.add(pod.metadata.uid)
         self._say_once(pod.metadata.uid, f"not scheduled: {pod} {why}", about=of_pod(pod))
 
     def decided(self, decision: Decision) -> None:
-        """A decision was made, and nothing of it is written yet; in a dry run nothing will be."""
+        """A decision was made; nothing of it is written yet (in a dry run, never)."""
         self.observer.decided(decision)
         self._tell(decision)
 
     def rejected(self, decision: Decision) -> None:
-        """A plugin said no at the last moment."""
+        """A plugin rejected the pod after the decision."""
         self.observer.rejected(decision)
         self._tell(decision)
 
@@ -126,7 +125,7 @@ class Report:
             case Outcome.UNSCHEDULABLE:
                 looked = (
                     bool(decision.rejected) or not decision.all_nodes
-                )  # else a plugin, or its group, says no
+                )  # else a plugin, or the pod's group, rejects it
                 words = f"{pod} fits nowhere: {decision.message}" if looked else f"{pod}: {decision.message}"
                 delta = self._say_once(uid, words, level, about=about)
                 self._unplaced.add(uid)
@@ -148,7 +147,7 @@ class Report:
                 self._explain = None
 
     def _headline(self, decision: Decision) -> str:
-        """What comes of a decision; in a dry run nothing does."""
+        """The result of a decision, in words; in a dry run, what the result would be."""
         message = decision.message
         if decision.outcome == Outcome.SCHEDULED and self._dry_run:
             message = f"would be assigned to {decision.node_name}"
@@ -159,7 +158,7 @@ class Report:
         return message
 
     def waiting(self, decision: Decision) -> None:
-        """A pod's node is held for it."""
+        """A pod waits for Permit, with a node reserved."""
         words = f"{decision.pod} has {decision.node_name} held for it: {decision.message}"
         self._say_once(decision.pod.metadata.uid, words, about=of_attempt(decision))
 
@@ -188,37 +187,37 @@ class Report:
         self._skipped.discard(decision.pod.metadata.uid)  # it was gated before
 
     def not_bound(self, decision: Decision, error: ApiError | None) -> None:
-        """A binding did not succeed; the pod is tried again, after a backoff."""
+        """A binding failed; the pod is tried again after a backoff."""
         self.observer.settled(decision, bound=False)
         if error:
             self.failed(decision.pod, "binding", error, of_attempt(decision))
 
     def failed(self, pod: Pod, what: str, error: ApiError, about: Fields | None = None) -> None:
-        """A write did not succeed."""
+        """A write failed."""
         text = f"{pod}: {what} failed: {error}"
         about = about or of_pod(pod)
         if self._say_once(pod.metadata.uid, text, logging.WARNING, topic=what, about=about):
             self.done["with a failed write"] += 1
 
     def without(self, what: str, error: ApiError) -> None:
-        """Something that pods don't depend on is left out, as it can't be had."""
+        """Something failed that no pod needs: poller goes on without it."""
         self.warning(f"going on without {what}: {error}")
 
     def warning(self, text: str) -> None:
-        """Something is wrong that holds up no pod."""
+        """Something is wrong, but no pod has to wait for it."""
         self._say_once(text, text, logging.WARNING)
 
     def unreadable(self, lines: Iterable[str]) -> None:
-        """Objects can't be read, and are left out."""
+        """Objects can't be decoded, and are left out."""
         for line in lines:
             self.warning(line)
 
     def idle_for(self, seconds: float) -> None:
-        """Nothing is to happen for so long."""
+        """Nothing is due for so many seconds."""
         self.observer.idle_for(seconds)
 
     def retries(self, seconds: float, longest: float) -> None:
-        """A tick that failed is tried again after so many seconds, and then after `longest` at the most."""
+        """A failed tick is retried after so many seconds, later after at most `longest`."""
         self.idle_for(seconds)
         self._say_once("retries", f"trying again, at least every {longest:g} s")
 
@@ -233,11 +232,11 @@ class Report:
             self._serving = ""
 
     def synced(self, queue: SchedulingQueue, cache: Cache) -> None:
-        """The API server was asked, and has answered."""
+        """The API server has answered a poll."""
         self.observer.synced(queue, cache)
 
     def tick_done(self, queue: SchedulingQueue, cache: Cache) -> None:
-        """A tick went through; if the one before did not, say that it is over."""
+        """A tick succeeded; if the one before failed, log that the trouble is over."""
         self.observer.tick_ended(queue, cache)
         self._unplaced &= queue.uids()
         remembered = self._subjects | queue.uids()
@@ -254,7 +253,7 @@ class Report:
         self.redraw()
 
     def show(self, queue: SchedulingQueue) -> None:
-        """The queue, for someone who asked."""
+        """Log the queue, because a signal asked for it."""
         log.info("queue: %s", _listed(queue.counts()))
         if oldest := queue.oldest():
             waited = time.monotonic() - oldest.since
@@ -269,14 +268,14 @@ class Report:
             )
 
     def trouble(self, error: Exception) -> None:
-        """A tick could not be done. Said once for as long as it stays the same."""
+        """A tick failed. Logged once as long as the reason stays the same."""
         self.observer.tick_failed(error)
         self._say_once("trouble", str(error), logging.ERROR)
         if not self._is_away:
             self._is_away, self._away_since = True, self.observer.last_answer
 
     def summarize(self, ended_by: signal.Signals | None) -> None:
-        """What was done in all; and which signal ended it, if one did."""
+        """Log what was done in total, and which signal ended poller, if one did."""
         if self._unplaced:
             self.done["left without a node"] = len(self._unplaced)
         if self._skipped:
@@ -287,13 +286,13 @@ class Report:
 
 
 def _stays_here(address: str) -> bool:
-    """Whether what is sent to an address, http://HOST:PORT or unix:///PATH, can't leave this machine."""
+    """Whether an address, http://HOST:PORT or unix:///PATH, is on this machine for certain."""
     url = urlsplit(address)
     if url.scheme == "unix" or url.hostname == "localhost":
         return True
     try:
         return ip_address(url.hostname or "").is_loopback
-    except ValueError:  # a name, and nobody knows where it leads
+    except ValueError:  # a name, which may be of any machine
         return False
 
 

@@ -1,6 +1,6 @@
-"""poller on a terminal: nodes with their pods, the queue, why the oldest pod waits, and the last log lines.
+"""--top: a screen with nodes and their pods, the queue, why the oldest pod waits, and the last log lines.
 
-The loop notes after a tick what is to be shown (`Screen.note`); a thread of rich's draws that, and the log.
+After a tick the loop stores what to show (`Screen.note`). A thread of rich draws it, with the log.
 """
 
 import logging
@@ -26,13 +26,13 @@ from lib.scheduling.queue import SchedulingQueue
 from lib.service.telemetry.log import Printed, text_formatter
 
 PAUSE = 0.25
-"""Seconds between two notes at least: ticks can be many more."""
+"""The least seconds between two notes: ticks can be more frequent."""
 
 MAX_NODES, MAX_NAMES, MAX_LINES = 100, 30, 100
-"""Nodes, pods of a node or a lane, and log lines, that are kept for a screen."""
+"""The most nodes, pods of a node or lane, and log lines that are kept for a screen."""
 
 NOT_NODES = 15
-"""Rows of the screen that nodes don't take: headings, lanes, the oldest pod, and a few log lines."""
+"""Rows of the screen that aren't nodes: headings, lanes, the oldest pod, and a few log lines."""
 
 NEARLY_FULL = 0.9
 """A bar is red from this share on."""
@@ -49,7 +49,7 @@ LANES = {
 
 @dataclass(frozen=True)
 class NodeRow:
-    """A node as it is shown. cpu, memory: the shares that are requested. pods: names, as far as shown."""
+    """A node on the screen. cpu, memory: the requested shares. pods: the names that are shown."""
 
     name: str
     cpu: float
@@ -69,9 +69,9 @@ class Lane:
 
 @dataclass(frozen=True)
 class Picture:
-    """What is shown of the cluster and the queue. pod_count: how many pods have a node.
+    """The cluster and the queue on the screen. pod_count: how many pods have a node.
 
-    oldest: the pod that is queued longest, if there is one. since: when it was queued, in time.monotonic's
+    oldest: the pod that has been queued longest, if any. since: when it was queued, in time.monotonic's
     seconds. reason: why it has no node.
     """
 
@@ -86,7 +86,7 @@ class Picture:
 
 
 def picture(queue: SchedulingQueue, cache: Cache) -> Picture:
-    """What is to be shown now. It shares nothing that changes with the loop."""
+    """What to show now. It is a copy: it shares no mutable data with the loop."""
     nodes = sorted(cache.nodes.values(), key=lambda node: _in_order(node.name))
     lanes = {
         name: Lane(len(pods), [escaped(str(pod)) for pod in pods[:MAX_NAMES]])
@@ -106,7 +106,7 @@ def picture(queue: SchedulingQueue, cache: Cache) -> Picture:
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
-    """node2 comes before node10."""
+    """A sort key by which node2 comes before node10."""
     return [(int(each), "") if each.isdigit() else (0, each) for each in re.split("([0-9]+)", name)]
 
 
@@ -120,7 +120,7 @@ def _row(node: NodeInfo) -> NodeRow:
 
 
 class Screen(logging.Handler):
-    """What the terminal shows: a picture, and the last log lines, which it takes as a log handler."""
+    """The terminal's content: a picture, and the last log lines, which it gets as a log handler."""
 
     def __init__(self, queue: SchedulingQueue, cache: Cache) -> None:
         super().__init__()
@@ -135,14 +135,14 @@ class Screen(logging.Handler):
         self._lines.extend(self.format(record).splitlines())
 
     def note(self) -> None:
-        """A tick is over: keep what is to be shown of it."""
+        """A tick is over: store what to show of it."""
         now = time.monotonic()
         if now - self._noted >= PAUSE:
             self._noted = now
             self._picture = picture(self._queue, self._cache)
 
     def rendered(self, width: int, height: int) -> RenderableType:
-        """All of it, in so many columns and rows."""
+        """The screen, in so many columns and rows."""
         shown, lines = self._picture, list(self._lines)
         room = max(height - NOT_NODES, 3)
         rows = shown.nodes if shown.node_count <= room else shown.nodes[: room - 1]
@@ -209,7 +209,7 @@ def _lanes(lanes: Mapping[str, Lane]) -> Table:
 
 
 def _oldest(shown: Picture, width: int) -> Text:
-    """Three rows."""
+    """The oldest pod, in three rows."""
     if not shown.oldest:
         return Text("In the queue for longest: none\n\n", style="dim")
     waited = time.monotonic() - shown.since
@@ -220,9 +220,9 @@ def _oldest(shown: Picture, width: int) -> Text:
 
 @contextmanager
 def on_terminal(queue: SchedulingQueue, cache: Cache) -> Iterator[Screen]:
-    """Take the terminal for as long as the block runs. Log lines go to the screen, and not to standard error.
+    """Use the whole terminal while the block runs. Log lines go to the screen instead of standard error.
 
-    They go there, too, when that isn't a terminal. What is printed becomes log lines.
+    If standard error isn't a terminal, they go to both. Prints become log lines.
     """
     root, screen = logging.getLogger(), Screen(queue, cache)
     before = root.handlers[:]

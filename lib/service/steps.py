@@ -70,7 +70,7 @@ class Poller:
     # --- the loop ---------------------------------------------------------------------------------------
 
     def run_tick(self, tick: Callable[["Poller"], None]) -> None:
-        """Run a tick; retry while the API server can't be reached. With --once only once: ApiError if it fails."""
+        """Run a tick; retry while the API server can't be reached. With --once no retry: ApiError."""
         if self.options.once:
             self._try_tick(tick)
             return

@@ -1,1 +1,1 @@
-"""Questions about a cluster, which change nothing in it: why is a pod there, where would it go, what if?"""
+"""Questions about a cluster that change nothing in it: why is a pod there, where would it go, what if?"""

@@ -1,4 +1,4 @@
-"""What all questions are told on the command line, and how they come to the cluster that they are about."""
+"""The common options of all verbs, and how they read the cluster."""
 
 import subprocess
 import threading
@@ -37,7 +37,7 @@ CLUSTER, ASKED, OTHERWISE = (
 """The parts of --help."""
 
 KUBECTL_NAME = "kubectl poller"
-"""What poller is called as a plugin of kubectl; it then asks the cluster that kubectl would ask."""
+"""poller's name as a plugin of kubectl; it then uses kubectl's current cluster."""
 
 
 class Output(StrEnum):
@@ -50,7 +50,7 @@ class Output(StrEnum):
 
 @dataclass(frozen=True)
 class Common:
-    """What all verbs are told, as the options have it. command: what was called, `poller.py why`."""
+    """The values of the common options. command: the called command, such as `poller.py why`."""
 
     command: str
     proxy: str
@@ -66,7 +66,7 @@ class Common:
 
     @contextmanager
     def api(self) -> Iterator[Api | None]:
-        """A connection to the cluster; None where it is read from files."""
+        """The connection to the cluster; None if it is read from files."""
         if self.from_files:
             yield None
             return
@@ -75,25 +75,25 @@ class Common:
             yield stack.enter_context(Api(address, threading.Event()))
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
-        """The cluster as it is; `what_if` makes it otherwise."""
+        """Read the cluster; `what_if` changes it afterwards."""
         snapshot = read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_files)
         self.tell_notes(snapshot)
         return snapshot
 
     def tell_notes(self, snapshot: Snapshot) -> None:
-        """Say what people should know of a snapshot, once."""
+        """Print the notes of a snapshot, once."""
         for note in snapshot.notes:
             complain(self.command, note)
         snapshot.notes.clear()
 
     def decider(self, snapshot: Snapshot, config: Path | None = None) -> Decider:
-        """Decides about a snapshot as the options say. QuestionError when they can't be meant so."""
+        """The decider for a snapshot, by the options. QuestionError when they contradict each other."""
         random = Random(self.seed)
         profiles = self.profiles(config or self.config, random)
         return Decider(snapshot, profiles, random, self.scheduler_name)
 
     def profiles(self, config: Path | None, random: Random) -> list[Profile]:
-        """Those of the configuration, or those that come with poller; kube-scheduler's first."""
+        """The profiles of the configuration, or the built-in ones; kube-scheduler's first."""
         try:
             policies = tuple(load_policies(self.plugin))
             read = load_config(config) if config else default_config()
@@ -259,7 +259,7 @@ def common_options(
 ) -> Common:
     """The options that all verbs have."""
     by_kubectl = context.find_root().info_name == KUBECTL_NAME
-    if from_file:  # what the environment says of a proxy is meant for other times
+    if from_file:  # ignore a proxy from the environment
         for name, option in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
             source = context.get_parameter_source(name)
             if source and source.name == "COMMANDLINE":
@@ -294,7 +294,7 @@ def context_namespace() -> str:
 
 
 def complain(command: str, text: str) -> None:
-    """Say on standard error what is wrong, and in which command."""
+    """Print on standard error what is wrong, and in which command."""
     typer.echo(f"{command}: {printable(text)}", err=True)
 
 

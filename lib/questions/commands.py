@@ -1,4 +1,4 @@
-"""What each verb does: reads, asks, prints; returns whether the answer is yes."""
+"""The functions of the verbs: each reads, asks, prints, and returns whether the answer is yes."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -222,4 +222,4 @@ ALL: Mapping[str, Callable[..., bool]] = {
     "save": ask_save,
     "compare": ask_compare,
 }
-"""By the name of the verb."""
+"""The functions by the verb's name."""

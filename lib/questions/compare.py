@@ -1,4 +1,4 @@
-"""What differs between configurations: all pods of a cluster placed anew by each."""
+"""Compares configurations: each places all pods of a cluster again."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from lib.questions.usage import usage_of
 from lib.questions.what_if import belongs_to_node
 
 BALANCED = ("cpu", "memory")
-"""Resources by which it is told how evenly nodes are used."""
+"""The resources for which mean and imbalance are computed."""
 
 
 @dataclass
 class Result:
-    """What came of one configuration.
+    """The result of one configuration.
 
-    nodes: the node of each pod that has one, by its name. pending: the others, and why. mean, imbalance: by
-    resource, the mean share that is requested of a node, and the standard deviation of these shares.
+    nodes: by pod name, the node of each pod that has one. pending: the other pods, and why. mean, imbalance:
+    by resource, the mean of the nodes' requested shares, and their standard deviation.
     """
 
     name: str
@@ -32,11 +32,11 @@ class Result:
 
     @property
     def nodes_used(self) -> int:
-        """How many nodes have pods that could also be elsewhere."""
+        """How many nodes have pods that could also be on other nodes."""
         return len(set(self.nodes.values()))
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The whole result."""
         return {
             "config": self.name,
             "placed": len(self.nodes),
@@ -49,16 +49,16 @@ class Result:
 
 
 def differing(one: Result, other: Result) -> list[str]:
-    """The pods that two configurations put on different nodes, or only one of them on any."""
+    """The pods that two configurations put on different nodes, or only one of them on a node."""
     return sorted(
         name for name in {**one.nodes, **other.nodes} if one.nodes.get(name) != other.nodes.get(name)
     )
 
 
 class Replacing:
-    """Places all pods anew by one configuration, those of DaemonSets and static ones excepted.
+    """Places all pods again by one configuration, except those of DaemonSets and static pods.
 
-    The highest priority goes first, among equals the oldest. Nobody leaves for another. With `pending_only`
+    The highest priority goes first; with equal priority, the oldest. No pod is evicted. With `pending_only`,
     pods that have a node keep it.
     """
 
@@ -79,7 +79,7 @@ class Replacing:
         return len(self._pods)
 
     def steps(self) -> Iterator[str]:
-        """The name of each pod as it is decided on; the result is complete in the end."""
+        """Yields the name of each pod when it has been placed; the result is complete at the end."""
         result = self.result
         for pod in self._pods:
             again = without_node(pod)

@@ -1,6 +1,6 @@
-"""How a command line may go on, as shells ask for it: verbs, options, pods, nodes, namespaces, files.
+"""Shell completion: verbs, options, pods, nodes, namespaces, files.
 
-The form is that of cobra, kubectl's own library: a candidate a line, and in the end what the shell shall do.
+The format is that of cobra, kubectl's library: one candidate per line, then a directive for the shell.
 Source: https://github.com/spf13/cobra/blob/main/completions.go
 """
 
@@ -27,7 +27,7 @@ from lib.service.command_line import DEFAULT_PROXY
 T = TypeVar("T", bound=Object)
 
 FILES, NO_FILES, FAILED = ":0", ":4", ":1"
-"""What the shell shall do besides: offer files, offer none, or nothing at all as something is wrong."""
+"""Directives for the shell: offer files, too; offer no files; or nothing, because of an error."""
 
 TAKE_FILES = ("-f", "--filename", "--from", "--config", "--plugin")
 TAKE_NODES = ("--like", "--remove")
@@ -36,9 +36,9 @@ TAKE_OUTPUTS = ("-o", "--output")
 
 
 def complete(context: typer.Context) -> None:
-    """Print how the last of these words may go on; the words before it are complete."""
+    """Print the completions of the last of these words; the words before it are complete."""
     start = sys.argv.index(str(context.info_name)) + 1
-    *before, last = sys.argv[start:] or [""]  # as they are: typer would drop "--"
+    *before, last = sys.argv[start:] or [""]  # unchanged: typer would drop "--"
     try:
         found, then = _candidates(context, before, last)
     except (QuestionError, ApiError):
@@ -83,7 +83,7 @@ def _verbs(context: typer.Context) -> dict[str, TyperCommand]:
 
 
 class _Asked:
-    """What is in the cluster that a command line, as far as it goes, is about."""
+    """The names in the cluster that an incomplete command line is about."""
 
     def __init__(self, context: typer.Context, words: Sequence[str]) -> None:
         self._words = words
@@ -101,7 +101,7 @@ class _Asked:
         return context_namespace() if from_cluster else "default"
 
     def pods(self, last: str) -> Iterator[str]:
-        """The pods of the namespace that is named, in the word or by an option."""
+        """The pods of the namespace in the word, or in an option."""
         where, slash, _ = last.rpartition("/")
         namespace = where if slash else self._value(*TAKE_NAMESPACES) or self._namespace()
         prefix = f"{namespace}/" if slash else ""

@@ -1,6 +1,6 @@
-"""Decides about a snapshot of a cluster as the loop would, and takes decisions back.
+"""Decides about a snapshot of a cluster as the loop would, and can undo decisions.
 
-With snapshot_cache.py the only file here that changes what lib/scheduling keeps.
+Only this file and snapshot_cache.py, of this package, change lib/scheduling's objects.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -29,11 +29,11 @@ from lib.scheduling.preemption import Victims, covers, less_important, victims_o
 from lib.scheduling.scheduling_cycle import Scheduler
 
 PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
-"""Outcomes of pods that have a node, if only held for them."""
+"""Outcomes of pods that have a node, also if it is only reserved."""
 
 
 def without_node(pod: Pod) -> Pod:
-    """A pod as it was before it was bound; another object, which has the same name and uid."""
+    """A copy of a pod as it was before it was bound, with the same name and uid."""
     return msgspec.structs.replace(
         pod,
         spec=msgspec.structs.replace(pod.spec, node_name=""),
@@ -42,10 +42,10 @@ def without_node(pod: Pod) -> Pod:
 
 
 class Decider:
-    """A cluster, and the schedulers that decide about it.
+    """A cluster, and its schedulers.
 
-    A pod is decided about by the profile of the scheduler that it names; if there is none of that name, by
-    the first. scheduler_name: decide about all pods by this one. QuestionError when there is no such profile.
+    A pod's profile is that of the scheduler that it names or, if there is none, the first one.
+    scheduler_name: use this profile for all pods. QuestionError when there is no such profile.
     """
 
     def __init__(
@@ -74,12 +74,12 @@ class Decider:
         """The profile that decides about a pod."""
         return self._profiles.get(pod.spec.scheduler_name, self._first)
 
-    # --- questions that leave everything as it is -------------------------------------------------------
+    # --- questions that change nothing ------------------------------------------------------------------
 
     def ask(self, pod: Pod) -> Decision:
-        """Where a pod would go: all nodes looked at, all scores noted, and who would have to leave."""
+        """Where a pod would go: with all nodes evaluated, all scores, and the victims of preemption."""
         nominated = self.cache.nominator.node_of(pod)
-        if nominated:  # look at the other nodes, too
+        if nominated:  # evaluate the other nodes, too
             with self._not_nominated(pod):
                 decision = self._ask(pod, self._explainer(pod))
             if decision.outcome in PLACED:
@@ -87,7 +87,7 @@ class Decider:
         return self._ask(pod, self._explainer(pod))
 
     def fitting(self, pod: Pod) -> list[str]:
-        """The nodes on which a pod fits as things are, and nobody has to leave for it."""
+        """The nodes on which a pod fits now, without preemption."""
         with self._not_nominated(pod):
             decision = self._ask(pod, self._checker(pod))
         if decision.outcome not in PLACED:
@@ -95,11 +95,11 @@ class Decider:
         return [name for name in self.cache.nodes if name not in decision.rejected]
 
     def rejection(self, pod: Pod, node_name: str) -> Rejection | None:
-        """Who is the first to rule one node out for a pod; cheaper than to ask about all nodes."""
+        """The first rejection of one node for a pod; cheaper than a question about all nodes."""
         return self._checker(pod).filter_node(pod, self.cache, node_name)
 
     def gated(self, pod: Pod) -> str:
-        """Why a pod must not be queued yet; "" if it may."""
+        """Why a pod must not be queued yet; "" if it may be."""
         profile = self.profile_of(pod)
         if profile.scheduler_name not in self._gates:
             self._gates[profile.scheduler_name] = profile.with_point(PreEnqueuePlugin)
@@ -113,7 +113,7 @@ class Decider:
         return rejection.status if rejection else None
 
     def _ask(self, pod: Pod, scheduler: Scheduler) -> Decision:
-        """Decide, and take it back."""
+        """Decide, and undo it."""
         nominated, leaving = self.cache.nominator.node_of(pod), set(self.cache.leaving)
         decision = scheduler.schedule_one(pod, self.cache)
         if decision.outcome in PLACED:
@@ -131,16 +131,16 @@ class Decider:
         finally:
             self.cache.nominator.add(pod, nominated or "")
 
-    # --- what is decided, and stays so ------------------------------------------------------------------
+    # --- decisions that are kept ------------------------------------------------------------------------
 
     def batches(self, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
-        """Pods in their order, those of a group together."""
+        """The pods in order, those of a group together."""
         return batches(pods)
 
     def place(self, batch: Sequence[Pod]) -> list[Decision]:
-        """Place a pod, or a group as a whole; each is counted before the next is decided on.
+        """Place a pod, or a group as a whole; each is assumed before the next decision.
 
-        A pod that has gates is placed nowhere.
+        A pod with scheduling gates isn't placed.
         """
         for pod in batch:
             if gated := self.gated(pod):
@@ -152,13 +152,13 @@ class Decider:
         return schedule_pod_group(batch, self.cache, schedulers)
 
     def place_alone(self, pod: Pod) -> Decision:
-        """Place a pod if it fits as things are: nobody leaves for it, and no group is waited for."""
+        """Place a pod if it fits now, without preemption and without waiting for its group."""
         if gated := self.gated(pod):
             return Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(self.cache.nodes), reason=gated)
         return self._checker(pod).schedule_one(pod, self.cache)
 
     def place_on(self, pod: Pod, node_name: str) -> Decision:
-        """Place a pod that names its only node, as a DaemonSet's do, without a look at the others."""
+        """Place a pod that names its only node, as a DaemonSet's pods do; evaluates only this node."""
         all_nodes = len(self.cache.nodes)
         rejection = self.rejection(pod, node_name)
         if rejection is None:
@@ -177,7 +177,7 @@ class Decider:
         return has_it and pod.spec.preemption_policy != "Never" and self.cache.budgets is not None
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
-        """Decides as the loop does: enough feasible nodes are enough."""
+        """A scheduler as in the loop: it stops when it has enough feasible nodes."""
         profile = self.profile_of(pod)
         name = profile.scheduler_name
         if name not in self._looping:
@@ -185,7 +185,7 @@ class Decider:
         return self._looping[name]
 
     def _explainer(self, pod: Pod) -> Scheduler:
-        """Decides by all nodes, and notes everything."""
+        """A scheduler that evaluates all nodes, and keeps all scores."""
         profile = replace(self.profile_of(pod), percentage_of_nodes_to_score=100)
         name = profile.scheduler_name
         if name not in self._explaining:
@@ -193,7 +193,7 @@ class Decider:
         return self._explaining[name]
 
     def _checker(self, pod: Pod) -> Scheduler:
-        """Decides by all nodes, and has nobody leave."""
+        """A scheduler that evaluates all nodes, without preemption."""
         profile = self.profile_of(pod)
         if profile.scheduler_name not in self._checking:
             alone = replace(
@@ -206,7 +206,7 @@ class Decider:
         return self._checking[profile.scheduler_name]
 
     def evict(self, decision: Decision) -> None:
-        """Have the victims of a decision leave, and count the pod where they were."""
+        """Remove the victims of a decision, and place the pod on their node."""
         self.leave(decision.victims)
         self.cache.nominator.add(decision.pod, "")
         self.cache.assume(decision.pod, decision.nominated)
@@ -217,40 +217,40 @@ class Decider:
         return [each for each in budgets if covers(each, pod) and each.status.disruptions_allowed < 1]
 
     def leave(self, pods: Iterable[Pod]) -> None:
-        """Have pods leave their nodes for good, at the cost of their disruption budgets."""
+        """Remove pods for good, and charge their disruption budgets."""
         for pod in pods:
             self.remove(pod)
             if self.cache.budgets:
                 self.cache.budgets = [_charged(each, pod) for each in self.cache.budgets]
 
-    # --- a cluster that is otherwise --------------------------------------------------------------------
+    # --- changes of the cluster -------------------------------------------------------------------------
 
     def remove(self, pod: Pod) -> None:
-        """Count a pod no longer, whether it is bound or was only placed here."""
+        """Remove a pod, whether it is bound or was only placed here."""
         if pod.spec.node_name:
             self.cache.apply(Change(Kind.DELETED, pod))
         else:
             self.cache.forget(pod)
 
     def add(self, pod: Pod) -> None:
-        """Count a pod on its node."""
+        """Add a pod to its node."""
         self.cache.apply(Change(Kind.ADDED, pod))
 
     def set_node(self, node: Node) -> None:
-        """Have a node as it is described here."""
+        """Add or replace a node."""
         self.cache.apply(Change(Kind.MODIFIED, node))
 
     def remove_node(self, name: str) -> None:
-        """Have a node no longer."""
+        """Remove a node."""
         self.cache.apply(Change(Kind.DELETED, self.cache.nodes[name].node))
 
     @contextmanager
     def otherwise(
         self, gone: Collection[Pod] = (), nodes: Collection[Node] = (), come: Collection[Pod] = ()
     ) -> Iterator[None]:
-        """See how things would be; all is as before when the block ends.
+        """A block in which the cluster is changed. At its end, all changes are undone.
 
-        gone: pods that have left. nodes: more of them, or some described otherwise. come: pods on them.
+        gone: pods to remove. nodes: nodes to add or replace. come: pods to add to them.
         """
         before = {each.metadata.name: self.cache.nodes.get(each.metadata.name) for each in nodes}
         places = [(pod, self.cache.node_of(pod)) for pod in gone]
@@ -273,7 +273,7 @@ class Decider:
             for pod, node_name in places:
                 if pod.spec.node_name:
                     self.add(pod)
-                else:  # it was placed here, and is bound nowhere
+                else:  # it was only placed here, not bound
                     self.cache.assume(pod, node_name)
 
     def node(self, name: str) -> NodeInfo:
@@ -284,7 +284,7 @@ class Decider:
 
 
 def _charged(budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
-    """A budget when a pod has been disrupted."""
+    """The budget after the disruption of a pod."""
     if not covers(budget, pod):
         return budget
     allowed = max(budget.status.disruptions_allowed - 1, 0)

@@ -1,4 +1,4 @@
-"""Where the pods of some nodes would go, which would have nowhere, and which budgets stand in the way."""
+"""`drain`: where the pods of some nodes would go, which fit nowhere, and which budgets prevent eviction."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ from lib.scheduling.decision import Decision
 from lib.scheduling.workloads import controller_of
 
 EXPLAINED = 3
-"""Of so many pods that have nowhere to go it is said in full why not."""
+"""For at most so many pods that fit nowhere, the reason is explained in full."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A pod of a node that is drained: where it would go, "" if nowhere, and why; who would leave for it.
+    """A pod of a drained node: its new node ("" if none), why, and the victims.
 
-    budgets: those that don't allow it to be evicted. made_again: whether something makes it again.
+    budgets: those that don't allow its eviction. made_again: whether a controller would create it again.
     """
 
     pod: Pod
@@ -35,7 +35,7 @@ class Moved:
 
 @dataclass
 class Drain:
-    """The answer. stay: pods that are there because the node is."""
+    """The answer. stay: pods that belong to the node, such as a DaemonSet's."""
 
     nodes: list[str]
     moved: list[Moved] = field(default_factory=list)
@@ -44,21 +44,21 @@ class Drain:
 
     @property
     def homeless(self) -> list[Moved]:
-        """Those that have nowhere to go."""
+        """The pods that fit nowhere else."""
         return [each for each in self.moved if not each.to_node]
 
     @property
     def held(self) -> list[Moved]:
-        """Those that a budget holds."""
+        """The pods whose eviction a budget prevents."""
         return [each for each in self.moved if each.budgets]
 
     @property
     def yes(self) -> bool:
-        """Whether all pods have a place to go to, and no budget is in the way."""
+        """Whether all pods fit on other nodes, and no budget prevents their eviction."""
         return not self.homeless and not self.held
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The whole answer."""
         return {
             "question": "drain",
             "answer": "yes" if self.yes else "no",
@@ -81,7 +81,7 @@ class Drain:
 
 
 class Draining:
-    """Cordons nodes, and places their pods anew one after the other, the most important first."""
+    """Cordons nodes, and places their pods again one after the other, the most important first."""
 
     def __init__(self, names: Sequence[str], decider: Decider) -> None:
         self.drain = Drain(list(dict.fromkeys(names)))
@@ -98,7 +98,7 @@ class Draining:
         return len(self._pods)
 
     def steps(self) -> Iterator[Moved]:
-        """What becomes of each pod; the answer is complete in the end."""
+        """Yields the result for each pod; the answer is complete at the end."""
         for pod in self._pods:
             moved = self._move(pod)
             self.drain.moved.append(moved)
@@ -122,7 +122,7 @@ class Draining:
         return Moved(pod, from_node, to_node, message, decision.victims, budgets, made_again)
 
     def _why(self, pod: Pod, decision: Decision) -> Why:
-        """Why a pod has nowhere to go; to keep it where it is is no help."""
+        """Why a pod fits nowhere else, without suggestions to keep it on its node."""
         why = why_nowhere(pod, decision, self._decider)
         why.suggestions = [
             each
@@ -133,7 +133,7 @@ class Draining:
 
 
 def cordoned(node: Node) -> Node:
-    """A node on which no new pods are placed."""
+    """A copy of a node that is cordoned."""
     taints = [each for each in node.spec.taints if each.key != UNSCHEDULABLE]
     taints.append(Taint(UNSCHEDULABLE, "", "NoSchedule"))
     return msgspec.structs.replace(

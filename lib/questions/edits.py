@@ -1,4 +1,4 @@
-"""Pods that ask for a little less: each function returns a changed copy."""
+"""Changes with which a pod asks for less: each function returns a changed copy."""
 
 from collections.abc import Callable, Mapping
 
@@ -20,7 +20,7 @@ from lib.scheduling.node_info import HostPort, host_ports
 from lib.scheduling.resources import pod_requests
 
 Edit = Callable[[Pod], Pod]
-"""Makes a changed copy of a pod."""
+"""Returns a changed copy of a pod."""
 
 
 def _with_spec(pod: Pod, **fields: object) -> Pod:
@@ -34,22 +34,22 @@ def _with_affinity(pod: Pod, **fields: object) -> Pod:
 
 
 def without_gates(pod: Pod) -> Pod:
-    """A pod that may be scheduled."""
+    """The pod without its scheduling gates."""
     return _with_spec(pod, scheduling_gates=[])
 
 
 def without_selector(pod: Pod, key: str) -> Pod:
-    """A pod whose nodeSelector says nothing of a label."""
+    """The pod without one label in its nodeSelector."""
     return _with_spec(pod, node_selector={k: v for k, v in pod.spec.node_selector.items() if k != key})
 
 
 def without_node_affinity(pod: Pod) -> Pod:
-    """A pod without required node affinity."""
+    """The pod without required node affinity."""
     return _with_node_affinity(pod, None)
 
 
 def without_expression(pod: Pod, term: int, expression: int) -> Pod:
-    """A pod whose required node affinity lacks one expression of one term."""
+    """The pod without one expression of one required node affinity term."""
     affinity = pod.spec.affinity.node_affinity
     assert affinity
     assert affinity.required_during_scheduling_ignored_during_execution
@@ -70,12 +70,12 @@ def _with_node_affinity(pod: Pod, required: NodeSelector | None) -> Pod:
 
 
 def tolerating(pod: Pod, toleration: Toleration) -> Pod:
-    """A pod with one toleration more."""
+    """The pod with one more toleration."""
     return _with_spec(pod, tolerations=[*pod.spec.tolerations, toleration])
 
 
 def without_required_term(pod: Pod, which: str, term: int) -> Pod:
-    """A pod that lacks one required term of its `pod_affinity` or `pod_anti_affinity`."""
+    """The pod without one required term of its `pod_affinity` or `pod_anti_affinity`."""
     affinity: PodAffinity = getattr(pod.spec.affinity, which)
     terms = list(affinity.required_during_scheduling_ignored_during_execution)
     del terms[term]
@@ -84,7 +84,7 @@ def without_required_term(pod: Pod, which: str, term: int) -> Pod:
 
 
 def with_constraint(pod: Pod, which: int, **fields: object) -> Pod:
-    """A pod with a topology spread constraint that is otherwise."""
+    """The pod with one topology spread constraint replaced."""
     constraints = list(pod.spec.topology_spread_constraints)
     changed: TopologySpreadConstraint = msgspec.structs.replace(constraints[which], **fields)
     constraints[which] = changed
@@ -92,7 +92,7 @@ def with_constraint(pod: Pod, which: int, **fields: object) -> Pod:
 
 
 def without_port(pod: Pod, port: HostPort) -> Pod:
-    """A pod that doesn't take a port of its node."""
+    """The pod without one host port."""
 
     def freed(container: Container) -> Container:
         alone = Pod(pod.metadata, PodSpec(containers=[container]))
@@ -109,9 +109,9 @@ def without_port(pod: Pod, port: HostPort) -> Pod:
 
 
 def requesting(pod: Pod, wanted: Mapping[str, int]) -> Pod | None:
-    """A pod that requests no more than this, in all, of some resources; None if that can't be done simply.
+    """The pod with requests reduced to these totals; None if that isn't possible in a simple way.
 
-    Amounts are as the scheduler counts them. The container that requests most is the one to request less.
+    Amounts are in the scheduler's units. The container with the largest request gets a smaller one.
     """
     for name, most in wanted.items():
         too_much = pod_requests(pod).get(name, 0) - most
@@ -123,7 +123,7 @@ def requesting(pod: Pod, wanted: Mapping[str, int]) -> Pod | None:
 
 
 def _requesting_less(pod: Pod, name: str, too_much: int) -> Pod:
-    step = 10**6 if name == "cpu" else 10**9  # billionths in what the scheduler counts
+    step = 10**6 if name == "cpu" else 10**9  # billionths in the scheduler's unit
     if name in pod.spec.resources.requests:
         requests = _lessened(pod.spec.resources.requests, name, too_much * step)
         return _with_spec(pod, resources=msgspec.structs.replace(pod.spec.resources, requests=requests))

@@ -1,4 +1,4 @@
-"""What schedulers have said of a pod: its events, and its condition PodScheduled."""
+"""A scheduler's messages about a pod: its events, and its condition PodScheduled."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from lib.kube.objects import Object, ObjectMeta, ObjectReference, Pod, Time
 from lib.questions.snapshot import Snapshot
 
 REASONS = ("FailedScheduling", "Scheduled", "Preempted", "WaitingForPodScheduled")
-"""Of events that schedulers write."""
+"""The reasons of events that schedulers write."""
 
 
 class Source(Object):
-    """Who says it, in events of the old form."""
+    """The reporting component, in events of the old form."""
 
     component: str = ""
 
 
 class Series(Object):
-    """How often it was said, and when last, in events of the new form."""
+    """The number and the last time, in events of the new form."""
 
     count: int = 0
     last_observed_time: Time | None = None
@@ -44,24 +44,24 @@ class Event(Object, tag_field="kind", tag=True):
 
     @property
     def said_at(self) -> datetime | None:
-        """When it was said last."""
+        """The last time of the event."""
         observed = self.series.last_observed_time if self.series else None
         return observed or self.last_timestamp or self.event_time or self.metadata.creation_timestamp
 
     @property
     def said_by(self) -> str:
-        """Who said it."""
+        """The component that reported it."""
         return self.reporting_component or self.source.component
 
     @property
     def times(self) -> int:
-        """How often it was said."""
+        """The number of times."""
         return max(self.count, self.series.count if self.series else 0, 1)
 
 
 @dataclass(frozen=True)
 class Said:
-    """What was said of a pod last, by whom, and how often; when, if that is known."""
+    """The last message about a pod: by whom, how often, and when, if that is known."""
 
     by: str
     reason: str
@@ -83,7 +83,7 @@ def read_events(api: Api, snapshot: Snapshot, pod: Pod) -> None:
 
 
 def last_said(snapshot: Snapshot, pod: Pod) -> Said | None:
-    """What a scheduler said last of a pod: its newest event, else its condition PodScheduled."""
+    """A scheduler's last message about a pod: its newest event, else its condition PodScheduled."""
     events = [each for each in snapshot.of(Event) if _is_of(each, pod) and each.reason in REASONS]
     dated = [(each.said_at, each) for each in events if each.said_at]
     if dated:
@@ -104,7 +104,7 @@ def _conditions(pod: Pod) -> Iterator[Said]:
 
 
 def age(at: datetime, now: datetime) -> str:
-    """How long ago, as kubectl writes it: 12s, 5m, 3h, 9d."""
+    """The time since then, as kubectl writes it: 12s, 5m, 3h, 9d."""
     seconds = max(int((now - at).total_seconds()), 0)
     for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
         if seconds >= 2 * size:

@@ -1,4 +1,4 @@
-"""A snapshot as a file: what `save` writes, and what `kubectl get -o json` prints."""
+"""Snapshots as files: those that `save` writes, and the output of `kubectl get -o json`."""
 
 import gzip
 import sys
@@ -33,7 +33,7 @@ KEPT_ANNOTATIONS = (
     "storage.alpha.kubernetes.io/",
     "storageclass.kubernetes.io/",
 )
-"""Of the annotations those that begin like this are saved; others may hold anything."""
+"""Only annotations that begin like this are saved; others may hold anything."""
 
 FINISHED = ("Succeeded", "Failed")
 
@@ -55,10 +55,10 @@ _decoders = {name: msgspec.json.Decoder(kind, dec_hook=decode_hook) for name, ki
 
 
 def read_files(files: Sequence[Path]) -> Snapshot:
-    """The snapshot in some files of JSON, gzipped or not; "-" is standard input.
+    """Read a snapshot from JSON files, gzipped or not; "-" is standard input.
 
-    Each holds one object or a list, as `kubectl get nodes,pods -A -o json` prints it. Kinds that decide
-    nothing are passed over. QuestionError when a file can't be read, or there is no node in any of them.
+    Each holds one object or a list, as `kubectl get nodes,pods -A -o json` prints it. Kinds that decisions
+    don't need are skipped. QuestionError when a file can't be read, or none of them has a node.
     """
     snapshot = Snapshot()
     for file in files:
@@ -78,7 +78,7 @@ def read_files(files: Sequence[Path]) -> Snapshot:
         why = "".join(f"; {note}" for note in snapshot.notes[:1])
         raise QuestionError(f"--from {' '.join(map(str, files))}: holds no nodes and no pods{why}")
     if PersistentVolumeClaim not in snapshot.objects:
-        snapshot.forbidden.add(PersistentVolumeClaim)  # the file has none, the cluster may
+        snapshot.forbidden.add(PersistentVolumeClaim)  # the file has none, but the cluster may have some
     return snapshot
 
 
@@ -113,9 +113,9 @@ def _add(snapshot: Snapshot, kind: str, raw: msgspec.Raw, file: Path) -> None:
 
 
 def save(snapshot: Snapshot, file: Path) -> str:
-    """Write a snapshot into a file, gzipped if its name ends in .gz; what it holds, in words.
+    """Write a snapshot into a file, gzipped if its name ends in .gz. Returns a summary in words.
 
-    It is complete or not there. QuestionError when it can't be written.
+    The file is complete, or isn't written at all. QuestionError when it can't be written.
     """
     try:
         if str(file) == "-":
@@ -130,9 +130,9 @@ def save(snapshot: Snapshot, file: Path) -> str:
 
 
 def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
-    """Write a snapshot as a List, an object a line; what it holds, in words.
+    """Write a snapshot as a List, one object per line. Returns a summary in words.
 
-    Only what decisions read is in it: no environment, no commands, no secrets' names, few annotations.
+    It has only what decisions need: no environment, no commands, no secrets' names, few annotations.
     """
     out.write(b'{"kind": "List", "apiVersion": "v1", "items": [\n')
     first = True

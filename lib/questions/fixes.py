@@ -1,4 +1,4 @@
-"""What could be otherwise, so that a pod fits that doesn't: changes of the pod, and of the nodes."""
+"""Possible changes of a pod or of nodes that could make a pod fit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from lib.scheduling.plugins.node_resources_fit import amount_left, pods_left
 from lib.scheduling.resources import pod_requests
 
 NODES_TRIED = 3
-"""So many nodes are tried of those that are equally promising."""
+"""At most so many of the equally promising nodes are tried."""
 
 CONDITIONS = "node.kubernetes.io/"
-"""How taints begin that nodes get of themselves: not ready, cordoned, out of memory."""
+"""The prefix of taints for a node's condition: not ready, cordoned, out of memory."""
 
 
 @dataclass(frozen=True)
 class Fix:
-    """Something that could be otherwise.
+    """A possible change.
 
-    words: as they stand before "it fits". edit: changes the pod. gone: pods that have left. nodes: more of
-    them, or some described otherwise; come: pods that come with these.
+    words: the text before "it fits". edit: changes the pod. gone: pods to remove. nodes: nodes to add or
+    replace; come: pods that come with them.
     """
 
     words: str
@@ -38,11 +38,11 @@ class Fix:
 
 
 class NotPossibleError(Exception):
-    """A fix can't be made to this pod."""
+    """A fix can't be applied to this pod."""
 
 
 class Fixes:
-    """What could be otherwise after a decision that found no node."""
+    """The possible changes after a decision that found no node."""
 
     def __init__(self, decision: Decision, decider: Decider) -> None:
         self._decision, self._decider, self._pod = decision, decider, decision.pod
@@ -51,7 +51,7 @@ class Fixes:
     # --- the pod ----------------------------------------------------------------------------------------
 
     def of_pod(self) -> Iterator[Fix]:
-        """To ask for less: no selector, a toleration, another skew, no required term, no host port."""
+        """Changes of the pod: no selector, a toleration, another skew, no required term, no host port."""
         spec = self._pod.spec
         for key, value in spec.node_selector.items():
             yield Fix(
@@ -62,7 +62,7 @@ class Fixes:
             (taint.key, taint.value, taint.effect): taint
             for node in self._nodes
             for taint in untolerated_taints(node.taints, self._pod)
-            if not taint.key.startswith(CONDITIONS)  # they say that something is wrong there
+            if not taint.key.startswith(CONDITIONS)  # such taints say that something is wrong there
         }
         for taint in taints.values():
             toleration = Toleration(taint.key, "Equal", taint.value, taint.effect)
@@ -113,10 +113,10 @@ class Fixes:
         words = f"with whenUnsatisfiable: ScheduleAnyway for {key}"
         yield Fix(words, partial(edits.with_constraint, which=which, when_unsatisfiable="ScheduleAnyway"))
 
-    # --- what it requests -------------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------------
 
     def smaller_requests(self) -> list[list[Fix]]:
-        """For each set of resources that nodes lack: to request what those have free that have most of it."""
+        """For each set of resources that nodes lack: requests that fit the freest of these nodes."""
         requests = pod_requests(self._pod)
         best: dict[tuple[bool, frozenset[str]], list[tuple[float, dict[str, int]]]] = {}
         for node in self._nodes:
@@ -161,7 +161,7 @@ class Fixes:
     # --- the nodes --------------------------------------------------------------------------------------
 
     def of_nodes(self) -> Iterator[Fix]:
-        """To uncordon nodes, or to have one more, like one that is there."""
+        """Changes of nodes: uncordon one, or add one like an existing one."""
         cordoned = [node.node for node in self._nodes if node.node.spec.unschedulable]
         if len(cordoned) > NODES_TRIED:
             words = f"with the {len(cordoned)} cordoned nodes uncordoned"
@@ -178,6 +178,6 @@ class Fixes:
 
 
 def _rounded(name: str, left: int) -> int:
-    """An amount as it can be written down: memory in whole Mi where that is not nothing."""
+    """An amount that is easy to write: memory in whole Mi, unless that is 0."""
     mebi = 2**20
     return left // mebi * mebi if is_bytes(name) and left >= mebi else left

@@ -1,4 +1,4 @@
-"""Manifests: the workloads in them, and what else in them decides something."""
+"""Manifests: the workloads in them, and other objects that decisions depend on."""
 
 import re
 import sys
@@ -30,18 +30,18 @@ from lib.questions.text import QuestionError, count, listed
 Json = dict[str, Any]
 
 TEMPLATE_HASH = "pod-template-hash"
-"""The label by which the pods of a Deployment's versions are told apart."""
+"""The label that differs between the pods of a Deployment's versions."""
 
 NEW_HASH = "new"
-"""Stands for the hash of a version that isn't there yet."""
+"""Used as the hash of a version that doesn't exist yet."""
 
 _OWNERS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
-"""What makes the pods of a kind that doesn't make them itself."""
+"""For kinds that don't create pods themselves: the kind that does."""
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Pods alike. replicas: how many; None for a DaemonSet, which has one on each node that it means."""
+    """Pods that are alike. replicas: how many; None for a DaemonSet, which has one on each matching node."""
 
     kind: str
     namespace: str
@@ -57,12 +57,12 @@ class Workload:
 
     @property
     def uid(self) -> str:
-        """The uid of what owns its pods, which is no other's."""
+        """A unique uid for the owner of its pods."""
         return f"uid-of-new-{self.kind}-{self.namespace}-{self.name}"
 
     @property
     def owner(self) -> OwnerReference | None:
-        """What owns its pods: itself, or what it makes; None of a pod alone."""
+        """The owner of its pods: the workload itself, or what it creates; None for a single pod."""
         if self.kind == "Pod":
             return None
         kind = _OWNERS.get(self.kind, self.kind)
@@ -71,7 +71,7 @@ class Workload:
 
 
 def read_manifests(files: Sequence[Path], namespace: str) -> list[Json]:
-    """The objects in some files of YAML or JSON, "-" being standard input; those in Lists, too.
+    """Read the objects in YAML or JSON files, also those in Lists; "-" is standard input.
 
     Objects without a namespace get this one. QuestionError when a file can't be read.
     """
@@ -103,7 +103,7 @@ def _flat(document: Any, file: Path) -> Iterator[Json]:
 
 
 def as_dict(value: Any, where: object) -> Json:
-    """An object of a manifest, without what is null in it; QuestionError when it is none."""
+    """An object of a manifest, without null fields; QuestionError when it isn't an object."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -115,9 +115,9 @@ def as_dict(value: Any, where: object) -> Json:
 
 
 def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | None = None) -> list[Workload]:
-    """The workloads among some objects; what else decides something is added to the snapshot.
+    """The workloads among some objects; other objects that decisions need are added to the snapshot.
 
-    replicas: so many of each, whatever it says. QuestionError when there is none, or something is malformed.
+    replicas: overrides each workload's number. QuestionError when there is no workload, or one is malformed.
     """
     found = []
     for each in objects:
@@ -159,7 +159,7 @@ def _workload(each: Json, replicas: int | None) -> Workload | None:
     selector = None
     if kind in ("Deployment", "ReplicaSet", "StatefulSet") and spec.get("selector"):
         selector = convert(spec["selector"], LabelSelector, where)
-        if kind == "Deployment":  # its ReplicaSet's selects the pods of this version only
+        if kind == "Deployment":  # its ReplicaSet's selector is only for the pods of this version
             selector.match_labels = {**selector.match_labels, TEMPLATE_HASH: NEW_HASH}
     elif kind == "ReplicationController" and spec.get("selector"):
         selector = LabelSelector(as_dict(spec["selector"], where))
@@ -182,7 +182,7 @@ def _replicas(kind: str, spec: Json, where: str) -> int:
 
 
 def _add_controller(snapshot: Snapshot, workload: Workload) -> None:
-    """Have a snapshot know what owns a workload's pods, as pods of one owner are spread by default."""
+    """Add the owner of a workload's pods to a snapshot: pods of one owner are spread by default."""
     metadata = ObjectMeta(name=workload.name, namespace=workload.namespace, uid=workload.uid)
     selector = workload.selector or LabelSelector()
     if workload.kind == "ReplicationController":
@@ -195,7 +195,7 @@ def _add_controller(snapshot: Snapshot, workload: Workload) -> None:
 
 
 def _put(snapshot: Snapshot, each: Json) -> None:
-    """Add an object, in the place of one of its name."""
+    """Add an object, or replace the one of the same name."""
     kind = KINDS[each["kind"]]
     new: Any = convert(each, kind, f"{each['kind']} {each['metadata'].get('name') or '?'}")
 
@@ -208,7 +208,7 @@ def _put(snapshot: Snapshot, each: Json) -> None:
 
 
 def _note_existing(snapshot: Snapshot, workload: Workload) -> None:
-    """Say so if pods of a workload are there already: its new ones come on top."""
+    """Add a note if pods of a workload exist already: the new pods are added to them."""
     if workload.owner is None:
         return
     pattern = re.escape(workload.name) + ("-[^-]+" if workload.kind in _OWNERS else "")
@@ -225,7 +225,7 @@ def _note_existing(snapshot: Snapshot, workload: Workload) -> None:
 
 
 def convert(body: Any, kind: Any, where: str) -> Any:
-    """A part of a manifest as this kind; QuestionError when it can't be read as that."""
+    """Decode a part of a manifest as this kind; QuestionError when that fails."""
     try:
         return msgspec.convert(body, kind, dec_hook=_decode)
     except UNREADABLE as error:

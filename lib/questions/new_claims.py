@@ -1,4 +1,4 @@
-"""The claims of pods that aren't there yet, as controllers would make them, and their volumes.
+"""The claims of new pods, as controllers would create them, and their volumes.
 
 Sources: pkg/controller/statefulset/stateful_set_utils.go, pkg/controller/volume/ephemeral/controller.go
 and the admission plugin DefaultStorageClass.
@@ -25,7 +25,7 @@ from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.claims import claim_names
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
-"""An annotation of the StorageClass of claims that name none."""
+"""An annotation of the default StorageClass, for claims that name none."""
 
 Json = dict[str, Any]
 
@@ -42,10 +42,10 @@ def add_claims(
     ephemeral: Mapping[str, PersistentVolumeClaimSpec],
     storage: Storage,
 ) -> None:
-    """Add the claims that would be made for a new pod, where they aren't there, and volumes for its claims.
+    """Add the claims that would be created for a new pod, if they don't exist, and volumes for its claims.
 
-    templates: a StatefulSet's. ephemeral: what the pod's ephemeral volumes ask for, by their names. A claim
-    that is named otherwise must be there already.
+    templates: a StatefulSet's. ephemeral: by name, the claims of the pod's ephemeral volumes. Any other claim
+    must exist already.
     """
     for claim in _made_for(pod, templates, ephemeral):
         if storage.claim(claim.metadata.namespace, claim.metadata.name) is None:
@@ -74,9 +74,9 @@ def _made_for(
 
 
 def _provision(claim: PersistentVolumeClaim, storage: Storage) -> None:
-    """Bind a claim, if its class has volumes made at once: to one that can be reached from everywhere.
+    """Bind a claim of an Immediate class to a new volume that can be reached from all nodes.
 
-    Where such a volume would be nobody knows before it is made.
+    Where such a volume would be isn't known before it is provisioned.
     """
     found = _class_of(claim, storage)
     if found is None:

@@ -1,4 +1,4 @@
-"""Pods that aren't there yet: what the API server and the controllers would make of workloads.
+"""New pods of workloads, as controllers and the API server would create them.
 
 Sources: pkg/apis/core/v1/defaults.go; the admission plugins Priority, LimitRanger, RuntimeClass and
 DefaultTolerationSeconds; pkg/controller/daemon/util/daemonset_util.go for what DaemonSets add.
@@ -33,7 +33,7 @@ from lib.scheduling.volumes.assume_cache import Storage
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints with the effect NoExecute that every pod tolerates for a while."""
+"""Taints with the effect NoExecute that every pod tolerates for some time."""
 
 DAEMON_TOLERATIONS = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -47,7 +47,7 @@ DAEMON_TOLERATIONS = (
 
 @dataclass(frozen=True)
 class NewPod:
-    """A pod of a workload; the only node that it may go to, if it is a DaemonSet's."""
+    """A pod of a workload; if it is a DaemonSet's, with its only node."""
 
     workload: Workload
     pod: Pod
@@ -55,7 +55,7 @@ class NewPod:
 
 
 class PodMaker:
-    """Makes pods of workloads, as they would come to be in a cluster; their claims are put into `storage`."""
+    """Creates pods of workloads, as they would be in a cluster. Their claims are put into `storage`."""
 
     def __init__(self, snapshot: Snapshot, storage: Storage) -> None:
         self._storage = storage
@@ -64,7 +64,7 @@ class PodMaker:
         self._limits = snapshot.of(LimitRange)
 
     def pods_of(self, workload: Workload, first: int = 1) -> Iterator[NewPod]:
-        """The pods of a workload that is no DaemonSet, numbered from `first`."""
+        """The pods of a workload other than a DaemonSet, numbered from `first`."""
         body = self.body_of(workload)
         number = workload.replicas or 0
         alone = workload.kind == "Pod" and number == 1 and first == 1
@@ -74,7 +74,7 @@ class PodMaker:
             yield NewPod(workload, self.pod_named(workload, body, name))
 
     def daemon_pods_of(self, workload: Workload, nodes: Iterable[NodeInfo]) -> Iterator[NewPod]:
-        """The pods of a DaemonSet: one for each node that it means, and that it tolerates the taints of."""
+        """The pods of a DaemonSet: one for each node that matches and whose taints it tolerates."""
         body = self.body_of(workload)
         like = self.pod_named(workload, body, workload.name)
         for node in nodes:
@@ -93,7 +93,7 @@ class PodMaker:
         return pod
 
     def _ephemeral(self, spec: Json, workload: Workload) -> dict[str, PersistentVolumeClaimSpec]:
-        """What the ephemeral volumes of a pod ask for, by their names."""
+        """By name, the claims of a pod's ephemeral volumes."""
         where, found = str(workload), {}
         for each in spec["volumes"]:
             if asked := as_dict(each.get("ephemeral"), where).get("volumeClaimTemplate"):
@@ -109,7 +109,7 @@ class PodMaker:
         ]
 
     def body_of(self, workload: Workload) -> Json:
-        """What all pods of a workload have in common, with all defaults filled in."""
+        """The common part of all pods of a workload, with all defaults."""
         template = workload.template
         where = str(workload)
         spec = deepcopy(as_dict(template.get("spec"), where))
@@ -197,7 +197,7 @@ class PodMaker:
 
 
 def _only_on(pod: Pod, node_name: str) -> Pod:
-    """A DaemonSet's pod for one node: that it names by its required node affinity."""
+    """A DaemonSet's pod for one node, which its required node affinity names."""
     named = NodeSelectorTerm(match_fields=(Requirement("metadata.name", "In", (node_name,)),))
     affinity = msgspec.structs.replace(
         pod.spec.affinity.node_affinity or NodeAffinity(),

@@ -1,6 +1,6 @@
-"""Prints answers: for people as lines and tables as wide as the terminal, for programs as JSON.
+"""Prints answers: as lines and tables as wide as the terminal, or as JSON.
 
-Whatever comes from a cluster is printed as it is: no markup in it counts, control characters are escaped.
+Text from a cluster is never used as markup, and its control characters are escaped.
 """
 
 import re
@@ -24,11 +24,11 @@ PATIENCE = 1.0
 """Seconds after which a progress bar is shown."""
 
 WIDTH = 200
-"""Columns of what goes to a file or a pipe."""
+"""The width of output to a file or a pipe."""
 
 
 class Page:
-    """Standard output. wide: say all there is, however long that gets."""
+    """Standard output. wide: print everything, whatever its length."""
 
     def __init__(self, *, wide: bool = False) -> None:
         self.wide = wide
@@ -41,7 +41,7 @@ class Page:
         )
 
     def heading(self, text: str) -> None:
-        """A line that says the most important thing."""
+        """A line with the most important result."""
         self._console.print(Text(printable(text), style="bold"))
 
     def line(self, text: str, *, indent: int = 0, style: str = "") -> None:
@@ -57,7 +57,7 @@ class Page:
         self.pairs((("-", each) for each in texts), numbers=False)
 
     def pairs(self, rows: Iterable[tuple[str, str]], *, numbers: bool) -> None:
-        """Two columns: something short, such as a number, and what there is to say of it."""
+        """Two columns: something short, such as a number, and a text about it."""
         grid = Table.grid(padding=(0, 2))
         grid.add_column(no_wrap=numbers, overflow="fold", justify="right" if numbers else "left")
         grid.add_column(overflow="fold")
@@ -73,9 +73,9 @@ class Page:
         right: Iterable[int] = (),
         names_whole: bool = False,
     ) -> None:
-        """A table. Long words of a header are broken.
+        """A table. Long words in the header are broken.
 
-        right: the numbers of the columns of numbers. names_whole: the first column is not broken.
+        right: the indexes of the columns of numbers. names_whole: the first column is not broken.
         """
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         numbers = set(right)
@@ -95,7 +95,7 @@ class Page:
 
 
 def run_through(steps: Iterable[object], total: int, what: str) -> None:
-    """Take so many steps; if that takes longer than a second, a bar on the terminal shows how far it is."""
+    """Take so many steps. If that takes longer than a second, the terminal shows a progress bar."""
     began = time.monotonic()
     with ExitStack() as stack:
         progress = task = None

@@ -1,4 +1,4 @@
-"""What stands against a node, with names and values: what kube-scheduler's reasons leave out.
+"""Details of rejections, with names and values, which kube-scheduler's reasons leave out.
 
 The reasons themselves are constants of the plugins in lib/scheduling/plugins.
 """
@@ -21,17 +21,17 @@ from lib.scheduling.plugins.taint_toleration import REPELLING
 from lib.scheduling.resources import pod_requests
 
 MOST = 5
-"""So many pods are named for one reason."""
+"""At most so many pods are named for one reason."""
 
 
 class Details:
-    """Says what stands against nodes in one decision. cache: the cluster as it was decided on."""
+    """The details of a decision's rejections. cache: the cluster at the time of the decision."""
 
     def __init__(self, decision: Decision, cache: Cache) -> None:
         self._pod, self._state, self._cache = decision.pod, decision.state, cache
 
     def of(self, node_name: str, rejection: Rejection) -> list[str]:
-        """A line for each thing that stands against a node; none if the reasons say it all."""
+        """A line for each detail of a node's rejection; none if the reasons say everything."""
         node, reasons = self._cache.nodes[node_name], rejection.status.reasons
         if explain := _EXPLAIN.get(rejection.plugin):
             return list(explain(self, node, reasons))
@@ -67,7 +67,7 @@ class Details:
         for term in required.node_selector_terms:
             yield f"node affinity {term_text(term)}: {why_no_match(term, node)}"
 
-    # --- what its pods have taken -----------------------------------------------------------------------
+    # --- used by its pods -------------------------------------------------------------------------------
 
     def _node_ports(self, node: NodeInfo, _reasons: tuple[str, ...]) -> Iterator[str]:
         for wanted in host_ports(self._pod):
@@ -87,7 +87,7 @@ class Details:
                 yield f"{needs}, the node has none"
             elif wanted > total:
                 yield f"{needs}, the node has {amount(name, total)} in all"
-            elif wanted <= left:  # what is free is kept for others
+            elif wanted <= left:  # what is free is kept for nominated pods
                 yield f"{needs}, {amount(name, left)} free is kept for {self._nominated_on(node)}"
             else:
                 most = max(node.pods, key=lambda pod: pod_requests(pod).get(name, 0))
@@ -148,12 +148,12 @@ class Details:
 
     @cached_property
     def _near_of_affinity(self) -> list[tuple[Term, Mapping[str | None, list[Pod]]]]:
-        """By term; a pod counts that all terms mean."""
+        """Counts by term; a pod counts if all terms match it."""
         terms = terms_of(self._pod).affinity
         return [(term, self._selected(term, *terms)) for term in terms]
 
     def _selected(self, term: Term, *others: Term) -> Mapping[str | None, list[Pod]]:
-        """The pods that a term means, and others do, too, by the value of its topology key."""
+        """By the value of its topology key, the pods that a term and the others match."""
         found: dict[str | None, list[Pod]] = defaultdict(list)
         for node in self._cache.nodes.values():
             if term.topology_key in node.labels:
@@ -164,7 +164,7 @@ class Details:
 
     @cached_property
     def _unwelcoming(self) -> Mapping[str, Mapping[str | None, list[Pod]]]:
-        """The pods whose anti-affinity means this one, by topology key and its value."""
+        """The pods whose anti-affinity matches this one, by topology key and its value."""
         found: dict[str, dict[str | None, list[Pod]]] = defaultdict(lambda: defaultdict(list))
         for node in self._cache.with_affinity.values():
             for other, terms in node.pods_with_affinity:
@@ -184,7 +184,7 @@ _EXPLAIN: Mapping[str, Callable[[Details, NodeInfo, tuple[str, ...]], Iterator[s
     "PodTopologySpread": Details._pod_topology_spread,
     "InterPodAffinity": Details._inter_pod_affinity,
 }
-"""By plugin. One that is neither here nor among those of volumes is quoted with its reasons."""
+"""By plugin. For plugins that are neither here nor in volume_rejections.py, only their reasons are shown."""
 
 _EXPLAIN_VOLUMES: Mapping[str, Callable[[Pod, Cache, NodeInfo, tuple[str, ...]], Iterator[str]]] = {
     "VolumeBinding": volume_rejections.volume_binding,
@@ -207,7 +207,7 @@ def untolerated_taints(taints: Iterable[Taint], pod: Pod) -> list[Taint]:
 
 
 def clash(one: HostPort, other: HostPort) -> bool:
-    """Whether two host ports can't be on one node: same protocol and port, and an address in common."""
+    """Whether two host ports conflict: same protocol and port, and overlapping addresses."""
     return one[1:] == other[1:] and (one[0] == other[0] or ANY_ADDRESS in (one[0], other[0]))
 
 
@@ -218,12 +218,12 @@ def port_text(port: HostPort) -> str:
 
 
 def pods_text(pods: Iterable[Pod]) -> str:
-    """Pods by their names, not all of them if they are many."""
+    """Pods by their names; if there are many, only some of them."""
     return names([str(pod) for pod in pods], MOST)
 
 
 def has_label(node: NodeInfo, key: str) -> str:
-    """What a node has under a label's key."""
+    """A node's value of a label."""
     return f"the node has {key}={node.labels[key]}" if key in node.labels else "the node has no such label"
 
 
@@ -240,7 +240,7 @@ def term_text(term: NodeSelectorTerm) -> str:
 
 
 def why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
-    """What of a term a node doesn't match."""
+    """The part of a term that a node doesn't match."""
     if not term.match_expressions and not term.match_fields:
         return "an empty term matches no node"
     assert not matches_term(term, node.node)
@@ -251,7 +251,7 @@ def why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
 
 
 def term_selector_text(term: Term) -> str:
-    """Which pods a term of pod affinity means."""
+    """Which pods a pod affinity term matches."""
     if term.selector is None:
         return "(no pod is selected)"
     parts = [labels_text(term.selector.match_labels)] if term.selector.match_labels else []

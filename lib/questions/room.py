@@ -1,4 +1,4 @@
-"""How many more pods like these fit, and what stops the next."""
+"""`room`: how many more pods like these fit, and what stops the next one."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,9 +14,9 @@ from lib.questions.why import Why, why_nowhere
 
 @dataclass
 class Room:
-    """The answer. fit: how many pods of each workload, by node; stopped: why the next has no node.
+    """The answer. fit: by workload and node, how many pods; stopped: why the next one has no node.
 
-    at_least: more were not tried.
+    at_least: whether the trial stopped at its limit, so more may fit.
     """
 
     fit: dict[Workload, Counter[str]] = field(default_factory=dict)
@@ -29,7 +29,7 @@ class Room:
         return all(counts.total() for counts in self.fit.values())
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The whole answer."""
         return {
             "question": "room",
             "answer": "yes" if self.yes else "no",
@@ -58,7 +58,7 @@ class Filling:
         self._maker, self._decider, self._most = PodMaker(snapshot, decider.cache.storage), decider, most
 
     def steps(self) -> Iterator[str]:
-        """The node of each pod, as it is placed; the answer is complete in the end."""
+        """Yields the node of each pod when it is placed; the answer is complete at the end."""
         bodies = {each: self._maker.body_of(each) for each in self.room.fit}
         going, placed = list(bodies), 0
         while going:

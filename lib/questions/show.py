@@ -1,4 +1,4 @@
-"""How answers look to people."""
+"""Prints answers for people."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from lib.questions.trial import Trial
 T = TypeVar("T")
 
 ROWS = 8
-"""Rows of a table, unless all are wanted."""
+"""Rows of a table, unless -o wide."""
 
 
 def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
@@ -89,7 +89,7 @@ def show_drain(drain: Drain, page: Page) -> None:
 
 
 LONGEST_NAME = 28
-"""Characters of the longest file name that stands in a table of 80 columns beside the figures."""
+"""The longest file name, in characters, that fits into a table of 80 columns beside the figures."""
 
 
 def show_compare(results: Sequence[Result], page: Page) -> None:
@@ -101,7 +101,7 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
     header = ["", "placed", "pending", "nodes used", *(f"{name}, mean ± deviation" for name in BALANCED)]
     ends = [Path(each.name).name for each in results]
     short = ends if len(set(ends)) == len(ends) else [each.name for each in results]
-    if max(map(len, short)) > LONGEST_NAME:  # it would leave no room for the figures
+    if max(map(len, short)) > LONGEST_NAME:  # there would be no room for the figures
         short = [f"({i})" for i, _ in enumerate(results, 1)]
         page.pairs(zip(short, (each.name for each in results), strict=True), numbers=False)
     figures = [
@@ -151,7 +151,7 @@ def _cost(moved: Moved) -> str:
 
 
 def _show_usage(trial: Trial, page: Page) -> None:
-    """How full the nodes get that got pods, the fullest first."""
+    """The usage of the nodes that got pods, the fullest first."""
     fullest = sorted(trial.after.items(), key=lambda each: -each[1].fullest)
     resources = list(
         dict.fromkeys(name for _, usage in fullest for name in usage.capacity if usage.capacity[name])

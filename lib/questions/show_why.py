@@ -1,4 +1,4 @@
-"""How it looks to people why a pod has no node, or is where it is."""
+"""Prints, for people, why a pod has no node, or why it is on its node."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -10,14 +10,14 @@ from lib.questions.why import Group, Why
 from lib.scheduling.decision import Decision, Outcome
 
 LINES = 4
-"""What is said of the nodes of one reason takes no more lines than this, unless all is wanted."""
+"""The most lines about the nodes of one reason, unless -o wide."""
 
 BEST = 5
-"""So many of the nodes that fit are shown, unless all are wanted."""
+"""At most so many of the nodes that fit are shown, unless -o wide."""
 
 
 def show_why(answer: Why, page: Page, now: datetime) -> None:
-    """Why a pod waits, or is where it is."""
+    """Why a pod waits, or why it is on its node."""
     decision = answer.decision
     page.heading(_headline(answer))
     page.line(_who(answer, now))

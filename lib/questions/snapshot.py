@@ -1,4 +1,4 @@
-"""A cluster as it was at one moment: all that decisions need of it, read once from its API server."""
+"""A snapshot of a cluster: all that decisions need, read once from its API server."""
 
 import logging
 from collections.abc import Container, Iterable
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=Object)
 
 UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that have finished use nothing any more."""
+"""Pods that have finished use no resources."""
 
 
 class PriorityClass(Object, tag_field="kind", tag=True):
@@ -56,13 +56,13 @@ class PriorityClass(Object, tag_field="kind", tag=True):
 
 
 class Overhead(Object):
-    """What a pod's sandbox takes."""
+    """The resources of a pod's sandbox."""
 
     pod_fixed: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
 class RuntimeClassScheduling(Object):
-    """The nodes that have a runtime, and what pods that use it tolerate."""
+    """The nodes that have a runtime, and the tolerations of pods that use it."""
 
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     tolerations: list[Toleration] = msgspec.field(default_factory=list)
@@ -77,7 +77,7 @@ class RuntimeClass(Object, tag_field="kind", tag=True):
 
 
 class LimitRangeItem(Object):
-    """What containers request that say nothing: `default_request`, else `default`."""
+    """The requests of containers without any: `default_request`, else `default`."""
 
     type: str = ""
     default_request: dict[str, str] = msgspec.field(default_factory=dict)
@@ -99,10 +99,10 @@ class LimitRange(Object, tag_field="kind", tag=True):
 
 @dataclass(frozen=True)
 class Resource:
-    """Where objects of a kind are listed.
+    """The resource of a kind.
 
-    api: the path of its version; plural: of the resource. matters: what can't be held if they may not be
-    listed; "" where there is no going on without. manifests: whether only pods that aren't there yet need it.
+    api: the path of its API version; plural: its name in paths. matters: what is ignored if it may not be
+    listed; "" if it is required. manifests: whether only new pods need it.
     """
 
     kind: type[Object]
@@ -113,7 +113,7 @@ class Resource:
 
     @property
     def path(self) -> str:
-        """The path that lists all of them."""
+        """The path of the list."""
         return f"{self.api}/{self.plural}"
 
 
@@ -140,10 +140,10 @@ RESOURCES = (
     Resource(RuntimeClass, "/apis/node.k8s.io/v1", "runtimeclasses", "runtime classes", manifests=True),
     Resource(LimitRange, "/api/v1", "limitranges", "the default requests of limit ranges", manifests=True),
 )
-"""What is listed."""
+"""The resources that are listed."""
 
 POD_GROUPS = Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "the sizes of pod groups")
-"""Listed if a pod says that it is of one: few clusters have them."""
+"""Listed only if a pod has the label of a PodGroup: few clusters have them."""
 
 CONTROLLERS = (
     Resource(ReplicaSet, "/apis/apps/v1", "replicasets", "spreading the pods of a ReplicaSet by default"),
@@ -155,32 +155,32 @@ CONTROLLERS = (
         "spreading the pods of a ReplicationController by default",
     ),
 )
-"""The controllers whose pods are spread by default. A cluster has many: those of the pods asked about do."""
+"""The controllers whose pods are spread by default. A cluster has many: only those of some pods are read."""
 
 
 @dataclass
 class Snapshot:
-    """Objects by kind. forbidden: kinds that may not be seen. notes: what people should know of it."""
+    """Objects by kind. forbidden: kinds that may not be listed. notes: lines to print for the user."""
 
     objects: dict[type[Object], list[Object]] = field(default_factory=dict)
     forbidden: set[type[Object]] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
 
     def of(self, kind: type[T]) -> list[T]:
-        """All objects of a kind; the list is the snapshot's own."""
+        """All objects of a kind; it is the snapshot's own list."""
         return cast(list[T], self.objects.setdefault(kind, []))
 
     def note(self, text: str) -> None:
-        """Say something about it, once."""
+        """Add a note, once."""
         if text not in self.notes:
             self.notes.append(text)
 
 
 def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> Snapshot:
-    """All that decisions need of the cluster behind an API server.
+    """Read all that decisions need from an API server.
 
-    manifests: also what pods that aren't there yet need. whole: all controllers too, which otherwise
-    `look_up_controllers` finds. ApiError when nodes or pods can't be read; what else can't be is noted.
+    manifests: also what new pods need. whole: also all controllers; otherwise `look_up_controllers` reads
+    them. ApiError when nodes or pods can't be listed; for others a note is added.
     """
     snapshot = Snapshot()
     wanted = [each for each in RESOURCES if manifests or whole or not each.manifests]
@@ -191,7 +191,7 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
 
 
 def look_up_pod_groups(api: Api, snapshot: Snapshot, labels: Iterable[Container[str]]) -> None:
-    """Add the pod groups to a snapshot, if labels of a pod say that it is of one."""
+    """Add the PodGroups to a snapshot, if a pod has the label of one."""
     if PodGroup not in snapshot.objects and any(POD_GROUP in each for each in labels):
         _list(api, snapshot, POD_GROUPS)
 
@@ -213,7 +213,7 @@ def _list(api: Api, snapshot: Snapshot, resource: Resource) -> None:
 
 
 def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> None:
-    """Add the controllers of some pods to a snapshot: what a pod belongs to decides how it is spread."""
+    """Add the controllers of some pods to a snapshot: default spreading depends on them."""
     for owner in {found for pod in pods if (found := controller_of(pod))}:
         resource = _resource_of(owner)
         if resource is None or resource.kind in snapshot.forbidden:

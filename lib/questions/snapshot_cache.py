@@ -1,4 +1,4 @@
-"""A snapshot of a cluster as the loop would know the cluster."""
+"""Makes a cache of a snapshot, as the loop would have it."""
 
 from collections.abc import Iterable
 from itertools import chain
@@ -24,13 +24,13 @@ from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.workloads import Workloads
 
 UNSEEN = "claims can't be seen, so whether the pod can have its volumes isn't known"
-"""What stands against a pod with volumes."""
+"""The reason against a pod with volumes if claims can't be listed."""
 
 STORAGE_KINDS: tuple[type[StorageObject], ...] = get_args(StorageObject)
 
 
 def cache_of(snapshot: Snapshot) -> Cache:
-    """The cluster as the loop would know it."""
+    """The cache of a snapshot, as the loop would have it."""
     pods = snapshot.of(Pod)
     cache = Cache(
         snapshot.of(Node),
@@ -54,7 +54,7 @@ def cache_of(snapshot: Snapshot) -> Cache:
 
 
 def selectors_of(snapshot: Snapshot) -> dict[ControllerRef, LabelSelector]:
-    """What each controller selects its pods by."""
+    """The selector of each controller."""
     sets: list[ReplicaSet | StatefulSet] = [*snapshot.of(ReplicaSet), *snapshot.of(StatefulSet)]
     found = {_ref("apps/v1", each): each.spec.selector for each in sets if each.spec.selector}
     old = snapshot.of(ReplicationController)

@@ -1,4 +1,4 @@
-"""The smallest changes with which a pod that fits nowhere would fit; each is verified by deciding again."""
+"""Finds the smallest changes with which a pod would fit; each is verified by a new decision."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,18 +19,18 @@ from lib.scheduling.plugins.node_resources_fit import amount_left
 from lib.scheduling.resources import pod_requests
 
 NODES_LOOKED_AT = 250_000
-"""How many nodes may be looked at for all suggestions together: some 2 s."""
+"""The most node evaluations for all suggestions together: about 2 s."""
 
 FEWEST_TRIES, MOST_TRIES = 12, 200
-"""Of fixes, whatever the number of nodes."""
+"""The limits for the number of tried fixes, whatever the number of nodes."""
 
 MOST_LEAVING = 5
-"""More pods than this nobody is asked to have leave."""
+"""The most pods that a suggestion removes."""
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """Fixes with which the pod was seen to fit on these nodes, and the pod that did."""
+    """Fixes, the nodes on which the pod fits with them, and the changed pod."""
 
     fixes: tuple[Fix, ...]
     fits_on: tuple[str, ...]
@@ -43,7 +43,7 @@ class Suggestion:
 
     @property
     def sentence(self) -> str:
-        """What to change, and what comes of it."""
+        """What to change, and the result."""
         many = len(self.fits_on)
         if many <= 3:
             return f"{self.words}: {names(self.fits_on)} {verb(many, 'fits', 'fit')}"
@@ -51,16 +51,16 @@ class Suggestion:
 
 
 def suggest(decision: Decision, decider: Decider) -> list[Suggestion]:
-    """What would help a pod for which no node was found; the least first.
+    """What would help a pod that fits nowhere; the smallest change first.
 
-    Single fixes, and where none helps two together. None at all is no proof that there is none.
+    Single fixes; if none helps, two together. If the result is empty, something else may still help.
     """
     found = _Search(decision, decider).found()
     return list({each.words: each for each in found}.values())
 
 
 class _Search:
-    """Tries fixes until enough were tried."""
+    """Tries fixes, up to a limit."""
 
     def __init__(self, decision: Decision, decider: Decider) -> None:
         self._decision, self._decider = decision, decider
@@ -73,7 +73,7 @@ class _Search:
         self._nodes = list(decider.cache.nodes.values())
 
     def found(self) -> list[Suggestion]:
-        """All that help."""
+        """All fixes that help."""
         if self._first and (freed := self._try(())):
             return [freed]
         fixes = Fixes(self._decision, self._decider)
@@ -81,7 +81,7 @@ class _Search:
         smaller = list(fixes.smaller_requests())
         found = [each for fix in of_pod if (each := self._try((fix,)))]
         less: list[Suggestion] = []
-        for lacking in smaller:  # the one with which least is given up is tried first
+        for lacking in smaller:  # the smallest reduction is tried first
             helps = next((each for fix in lacking if (each := self._try((fix,)))), None)
             if helps and not any({*helps.fits_on} <= {*other.fits_on} for other in less):
                 less.append(helps)
@@ -96,7 +96,7 @@ class _Search:
         return found
 
     def _try(self, fixes: tuple[Fix, ...]) -> Suggestion | None:
-        """Decide with some fixes; None if that doesn't help, or enough was tried."""
+        """Decide with some fixes; None if that doesn't help, or the limit is reached."""
         fixes = self._first + fixes
         if self._left <= 0 or not fixes:
             return None
@@ -120,7 +120,7 @@ class _Search:
     # --- other pods -------------------------------------------------------------------------------------
 
     def _if_left(self) -> list[Suggestion]:
-        """Who would have to leave, where poller itself has nobody leave."""
+        """Pods that could be removed, where preemption would not remove them."""
         if self._decision.victims:
             return []
         tried = sorted(filter(self._could_help, self._nodes), key=self._how_far, reverse=True)
@@ -137,14 +137,14 @@ class _Search:
         return rejection is not None and rejection.status.code == Code.UNSCHEDULABLE
 
     def _how_far(self, node: NodeInfo) -> float:
-        """The share of what is requested that is free: the more, the fewer have to leave."""
+        """The free share of what is requested: if it is larger, fewer pods must be removed."""
         requests = pod_requests(self._pod)
         return min(
             (amount_left(node, name) / wanted for name, wanted in requests.items() if wanted), default=1
         )
 
     def _if_left_one(self, node: NodeInfo) -> Suggestion | None:
-        """The fewest pods that would have to leave one node; those that matter least go first."""
+        """The fewest pods to remove from one node, the least important first."""
         decider, pod = self._decider, self._freed
         leave = [each for each in node.pods if not belongs_to_node(each)]
         with decider.otherwise(gone=leave):
@@ -166,11 +166,11 @@ class _Search:
 
     @property
     def _freed(self) -> Pod:
-        """The pod without gates."""
+        """The pod without scheduling gates."""
         return self._first[0].edit(self._pod) if self._first else self._pod
 
     def _weight(self, pod: Pod) -> float:
-        """How much of what is wanted a pod has."""
+        """How much a pod has of the requested resources."""
         wanted, has = pod_requests(self._pod), pod_requests(pod)
         return max((has.get(name, 0) / each for name, each in wanted.items() if each), default=0)
 
@@ -179,7 +179,7 @@ class _Search:
         return Fix(f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", gone=tuple(pods))
 
     def _in_the_way(self) -> Iterator[list[Pod]]:
-        """Single pods that anti-affinity keeps this one away from, wherever they are."""
+        """Single pods, on any node, that anti-affinity keeps this pod away from."""
         namespaces = self._decider.cache.namespaces
         own = terms_of(self._pod).anti_affinity
         seen = 0

@@ -1,21 +1,21 @@
-"""Names and amounts as people read them."""
+"""Names and amounts as text for people."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 from lib.kube.objects import Taint
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
-"""Resources that are counted in bytes begin like this."""
+"""Prefixes of resources that are counted in bytes."""
 
 _UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
 class QuestionError(Exception):
-    """A question can't be answered. The text is for a person: what is wrong, where, and what to do."""
+    """A question can't be answered. The text says what is wrong, where, and what to do."""
 
 
 def printable(text: str) -> str:
-    """A text of the cluster's with control characters as escapes, so that it can't steer a terminal."""
+    """A text from the cluster with control characters escaped, so that it can't control a terminal."""
     if text.isprintable():
         return text
     return "".join(
@@ -30,9 +30,9 @@ def is_bytes(resource: str) -> bool:
 
 
 def amount(resource: str, value: int) -> str:
-    """An amount as the scheduler counts it (cpu in thousandths), as a quantity that is never too large.
+    """An amount in the scheduler's units (cpu in thousandths) as a quantity, never rounded up.
 
-    Of bytes one digit after the point is shown, rounded down: 2.9Gi.
+    Bytes have one digit after the point, rounded down: 2.9Gi.
     """
     if resource == "cpu":
         return str(value // 1000) if value % 1000 == 0 else f"{value}m"
@@ -46,7 +46,7 @@ def amount(resource: str, value: int) -> str:
 
 
 def exact_amount(resource: str, value: int) -> str:
-    """An amount as the scheduler counts it, as the shortest quantity that is exactly that: 2900Mi."""
+    """An amount in the scheduler's units as the shortest exact quantity: 2900Mi."""
     if is_bytes(resource):
         for unit, size in _UNITS:
             if value and value % size == 0:
@@ -56,7 +56,7 @@ def exact_amount(resource: str, value: int) -> str:
 
 
 def names(some: Sequence[str], most: int = 5) -> str:
-    """Names in a row; of many the first, and how many more there are."""
+    """Names in a row; of many names, the first ones and the number of the others."""
     if len(some) <= most:
         return ", ".join(some)
     return f"{', '.join(some[: most - 1])} and {len(some) - most + 1} more"
@@ -68,7 +68,7 @@ def count(number: int, thing: str, things: str = "") -> str:
 
 
 def verb(number: int, one: str, many: str) -> str:
-    """The form of a verb that goes with so many things."""
+    """The form of a verb for this number of things."""
     return one if number == 1 else many
 
 

@@ -1,4 +1,4 @@
-"""Where the pods of manifests would go, one after the other, and who would have to leave for them."""
+"""`try`: where the pods of manifests would go, one after the other, and the victims of preemption."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,12 +16,12 @@ from lib.scheduling.decision import Decision
 from lib.scheduling.resources import pod_requests
 
 EXPLAINED = 3
-"""Of so many workloads that don't fit it is said in full why not."""
+"""For at most so many workloads that don't fit, the reason is explained in full."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """What became of a new pod: its node ("" if none), who left for it, and why it has none."""
+    """The result for a new pod: its node ("" if none), the victims, and why it has none."""
 
     new: NewPod
     node_name: str
@@ -31,9 +31,9 @@ class Placed:
 
 @dataclass
 class Trial:
-    """The answer. why: of some workloads, why the first pod that has no node has none.
+    """The answer. why: for some workloads, why the first pod without a node has none.
 
-    before, after: how full the nodes are that got pods.
+    before, after: the usage of the nodes that got pods.
     """
 
     placed: list[Placed] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Trial:
 
     @property
     def victims(self) -> list[Pod]:
-        """All who had to leave."""
+        """All victims of preemption."""
         return [victim for each in self.placed for victim in each.victims]
 
     @property
@@ -60,7 +60,7 @@ class Trial:
         return found
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The whole answer."""
         return {
             "question": "try",
             "answer": "yes" if self.yes else "no",
@@ -93,7 +93,7 @@ class Trial:
 
 
 def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider) -> list[NewPod]:
-    """All pods of some workloads, in the order in which they are placed: the highest priority first."""
+    """All pods of some workloads in the order of placement: the highest priority first."""
     maker = PodMaker(snapshot, decider.cache.storage)
     found: list[NewPod] = []
     for workload in workloads:
@@ -105,16 +105,16 @@ def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider
 
 
 class Placing:
-    """Places new pods one after the other, in a cluster that is kept by a decider."""
+    """Places new pods one after the other in a decider's cluster."""
 
     def __init__(self, new: Sequence[NewPod], decider: Decider) -> None:
         self.trial = Trial()
         self._new, self._decider = new, decider
         self._by_uid = {each.pod.metadata.uid: each for each in new}
-        self._failed: tuple[Workload, Decision] | None = None  # the last one; nothing was placed since
+        self._failed: tuple[Workload, Decision] | None = None  # the last failure; nothing was placed since
 
     def steps(self) -> Iterator[Placed]:
-        """What becomes of each pod, as it is found out; the trial is complete in the end."""
+        """Yields the result for each pod; the trial is complete at the end."""
         for decision in self._decisions():
             yield self._settle(decision)
         for name, before in self.trial.before.items():
@@ -126,7 +126,7 @@ class Placing:
             if len(batch) == 1 and new.node_name:
                 yield self._decider.place_on(new.pod, new.node_name)
             elif len(batch) == 1 and self._failed and self._failed[0] is new.workload:
-                yield replace(self._failed[1], pod=new.pod)  # it is like the last, which found no node
+                yield replace(self._failed[1], pod=new.pod)  # it is like the last pod, which found no node
             else:
                 yield from self._decider.place(batch)
 
@@ -146,7 +146,7 @@ class Placing:
 
 
 def _before(decider: Decider, name: str, decision: Decision) -> Usage:
-    """How full a node was before its first new pod, which is counted there already if nobody has to leave."""
+    """A node's usage before its first new pod, which is counted there already if there are no victims."""
     own = pod_requests(decision.pod)
     usage = usage_of(decider.node(name), ["cpu", "memory", *own])
     if decision.nominated:
@@ -160,7 +160,7 @@ def _node_of(decision: Decision) -> str:
 
 
 def _why(new: NewPod, decider: Decider) -> Why:
-    """Why a pod has no node, as things are now; of the only node that it may go to, if that is one."""
+    """Why a pod has no node now; if it has an only possible node, why not this one."""
     decision = decider.ask(new.pod)
     if new.node_name:
         decision.rejected = {new.node_name: decision.rejected[new.node_name]}

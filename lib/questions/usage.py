@@ -1,4 +1,4 @@
-"""How full nodes are."""
+"""The usage of nodes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,24 +11,24 @@ from lib.scheduling.plugins.node_resources_fit import capacity, requested
 
 @dataclass(frozen=True)
 class Usage:
-    """What of a node is requested, and what it has, by resource; pods are one of these."""
+    """By resource, a node's requested and allocatable amounts; pods are one of the resources."""
 
     requested: Mapping[str, int]
     capacity: Mapping[str, int]
 
     @property
     def resources(self) -> list[str]:
-        """Which resources are looked at, besides pods."""
+        """The resources, besides pods."""
         return [name for name in self.capacity if name != "pods"]
 
     @property
     def fullest(self) -> float:
-        """The share of the resource that is nearest to its end."""
+        """The share of the resource that is used most."""
         shares = [self.requested[name] / most for name, most in self.capacity.items() if most]
         return max(shares, default=0.0)
 
     def text_after(self, before: "Usage", name: str) -> str:
-        """`1500m → 2 of 4`; "" of a resource that the node hasn't."""
+        """`1500m → 2 of 4`; "" for a resource that the node doesn't have."""
         most = self.capacity.get(name, 0)
         if not most:
             return ""
@@ -36,7 +36,7 @@ class Usage:
         return f"{f'{then} → ' if then != now else ''}{now} of {amount(name, most)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Amounts as the scheduler counts them: cpu in thousandths."""
+        """Amounts in the scheduler's units: cpu in thousandths."""
         return {
             name: {"requested": self.requested[name], "allocatable": most}
             for name, most in self.capacity.items()
@@ -44,7 +44,7 @@ class Usage:
 
 
 def usage_of(node: NodeInfo, names: Iterable[str] = ("cpu", "memory")) -> Usage:
-    """How full a node is of some resources, and of pods."""
+    """A node's usage of some resources, and of pods."""
     wanted = list(dict.fromkeys(names))
     return Usage(
         {**{name: requested(node, name) for name in wanted}, "pods": len(node.pods)},

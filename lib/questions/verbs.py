@@ -1,4 +1,4 @@
-"""The verbs of the command line that ask something; none writes to the cluster."""
+"""The verbs of the command line that ask questions; none writes to the cluster."""
 
 import inspect
 import logging
@@ -21,16 +21,16 @@ VERBS: Mapping[str, str] = {
     "save": "Write the cluster into a file, to ask it later.",
     "compare": "Compare how configurations place the same pods.",
 }
-"""What each is for, in a few words."""
+"""Each verb's purpose, in a few words."""
 
 COMPLETE = "__complete"
-"""A verb that shells use: it says how a command line may go on."""
+"""The verb for shell completion."""
 
 
 def add_verbs(app: typer.Typer, arguments: Sequence[str] | None = None) -> None:
-    """Add the verbs to a command line, if one of these arguments is a verb: the loop needs none of this.
+    """Add the verbs to a command line, if one of these arguments is a verb: the loop doesn't need them.
 
-    arguments: those of the process, unless told otherwise.
+    arguments: by default those of the process.
     """
     given = sys.argv[1:] if arguments is None else arguments
     if not any(each in VERBS or each in (COMPLETE, "-h", "--help") for each in given):
@@ -67,7 +67,7 @@ def _add(app: typer.Typer, name: str, answer: Callable[..., bool]) -> None:
 
 
 def _status(command: str, ask: Callable[[], bool]) -> int:
-    """Ask, and turn the answer into an exit status; what goes wrong is said in a line."""
+    """Ask, and turn the answer into an exit status; an error is printed in one line."""
     from lib.kube.errors import ApiError
     from lib.questions.asking import complain
     from lib.questions.text import QuestionError

@@ -1,4 +1,4 @@
-"""What stands against a node because of a pod's volumes, with their names."""
+"""Details of rejections because of a pod's volumes, with their names."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ Reasons = tuple[str, ...]
 
 
 def volume_binding(pod: Pod, cache: Cache, node: NodeInfo, reasons: Reasons) -> Iterator[str]:
-    """The volume that can't be reached from a node, or the claim that can't have one there."""
+    """The volume that can't be reached from a node, or the claim that can't get one there."""
     for claim in claims(pod, cache):
         volume = cache.storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
         if volume and binder.AFFINITY in reasons:
@@ -38,7 +38,7 @@ def volume_zone(pod: Pod, cache: Cache, _node: NodeInfo, _reasons: Reasons) -> I
 
 
 def volume_restrictions(pod: Pod, cache: Cache, _node: NodeInfo, reasons: Reasons) -> Iterator[str]:
-    """Who uses a claim that is for one pod alone."""
+    """The pods that use a ReadWriteOncePod claim."""
     if reasons != IN_USE.reasons:
         return
     for claim in claims(pod, cache):
@@ -63,7 +63,7 @@ def node_volume_limits(_pod: Pod, cache: Cache, node: NodeInfo, _reasons: Reason
 
 
 def claims(pod: Pod, cache: Cache) -> Iterator[PersistentVolumeClaim]:
-    """The claims of a pod that are there."""
+    """The existing claims of a pod."""
     found = (cache.storage.claim(pod.metadata.namespace, each.name) for each in claim_names(pod))
     return (each for each in found if each)
 

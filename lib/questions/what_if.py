@@ -1,4 +1,4 @@
-"""Clusters that are a little otherwise: nodes more or fewer, other labels and taints."""
+"""What-if changes of a cluster: more or fewer nodes, other labels and taints."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,9 +21,9 @@ UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What is to be otherwise, as options say it.
+    """The what-if changes, as the options have them.
 
-    add: how many nodes more, like the node `like`. remove: nodes that are gone, with their pods. labels:
+    add: how many new nodes like the node `like`. remove: nodes to remove, with their pods. labels:
     `NODE:KEY=VALUE`, or `NODE:KEY-` for none; taints: `NODE:KEY=VALUE:EFFECT`, or `NODE:KEY-`. NODE may be a
     pattern with * in it.
     """
@@ -35,7 +35,7 @@ class WhatIf:
     taints: Sequence[str] = ()
 
     def apply(self, snapshot: Snapshot) -> None:
-        """Change a snapshot. QuestionError when a node isn't there, or an option is none."""
+        """Change a snapshot. QuestionError when a node doesn't exist, or an option is invalid."""
         for text in self.labels:
             _each_node(snapshot, text, "--label", _with_label)
         for text in self.taints:
@@ -54,7 +54,7 @@ class WhatIf:
 
 
 def node_named(snapshot: Snapshot, name: str) -> Node:
-    """The node of that name; QuestionError when there is none."""
+    """The node of this name; QuestionError when there is none."""
     for node in snapshot.of(Node):
         if node.metadata.name == name:
             return node
@@ -64,9 +64,9 @@ def node_named(snapshot: Snapshot, name: str) -> Node:
 def copies(
     like: Node, pods: Iterable[Pod], number: int, nodes: Iterable[Node] = ()
 ) -> list[tuple[Node, list[Pod]]]:
-    """New nodes like one that is there, each with pods like those of its DaemonSets.
+    """New nodes like an existing one, each with pods like those of its DaemonSets.
 
-    They are ready and not cordoned. Their names are those of no other node.
+    They are ready and not cordoned. Their names are new.
     """
     named = {node.metadata.name for node in nodes}
     own = [each for each in pods if each.spec.node_name == like.metadata.name and belongs_to_node(each)]
@@ -75,7 +75,7 @@ def copies(
 
 
 def belongs_to_node(pod: Pod) -> bool:
-    """Whether a pod is there because its node is: a DaemonSet's, or a static one."""
+    """Whether a pod belongs to its node: a DaemonSet's pod, or a static one."""
     return any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
 
 
@@ -155,7 +155,7 @@ def _with_taint(node: Node, what: str, where: str) -> Node:
 
 
 def uncordoned(node: Node) -> Node:
-    """A node on which pods may be placed again."""
+    """A copy of a node that isn't cordoned."""
     taints = [each for each in node.spec.taints if each.key != UNSCHEDULABLE]
     return msgspec.structs.replace(
         node, spec=msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
@@ -163,7 +163,7 @@ def uncordoned(node: Node) -> Node:
 
 
 def shapes(nodes: Iterable[Node]) -> list[Node]:
-    """One node of each shape, the most frequent first; nodes of a shape differ in their names only."""
+    """One node of each shape, the most frequent shape first. Nodes of a shape differ only in their names."""
     alike: dict[object, list[Node]] = defaultdict(list)
     for node in nodes:
         labels = frozenset(each for each in node.metadata.labels.items() if each[0] != HOSTNAME)

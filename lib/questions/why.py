@@ -1,4 +1,4 @@
-"""Why a pod has no node, and what would help; or why it is where it is, and if it would go there again."""
+"""`why`: why a pod has no node, and what would help; or why it is on its node, and if it would go back there."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ from lib.scheduling.decision import Decision, Outcome
 
 @dataclass
 class Group:
-    """Nodes that one plugin rejected for the same reasons; what else there is to say, and of which."""
+    """Nodes that one plugin rejected for the same reasons, with details and their nodes."""
 
     plugin: str
     reasons: tuple[str, ...]
@@ -30,9 +30,9 @@ class Why:
     """The answer.
 
     pod: as it is; decision: where it would go now. bound_to: its node, "" while it waits. gated: why no
-    scheduler may place it yet. details: by node that was rejected, what stands against it with values.
-    suggestions: what would help, if it fits nowhere. said: what its scheduler said last of it. events_known:
-    whether its events were looked at.
+    scheduler may place it yet. details: by rejected node, the details of its rejection. suggestions: what
+    would help, if it fits nowhere. said: its scheduler's last message. events_known: whether its events were
+    read.
     """
 
     pod: Pod
@@ -47,13 +47,13 @@ class Why:
 
     @property
     def yes(self) -> bool:
-        """Whether it has a node, or would get one, if others have to leave it, too."""
+        """Whether it has a node, or would get one, even if by preemption."""
         found = self.decision.outcome in PLACED or bool(self.decision.nominated)
         return bool(self.bound_to) or (found and not self.gated)
 
     @property
     def groups(self) -> list[Group]:
-        """The rejected nodes: the reason of most nodes first, and of each what is said of most nodes."""
+        """The rejected nodes by reason, the most frequent first; in each, the most frequent details first."""
         found: dict[tuple[str, tuple[str, ...]], Group] = {}
         for name, rejection in self.decision.rejected.items():
             key = rejection.plugin, rejection.status.reasons
@@ -63,7 +63,7 @@ class Why:
         return sorted(found.values(), key=lambda each: (-len(each.nodes), each.plugin))
 
     def as_json(self) -> dict[str, Any]:
-        """All of it."""
+        """The whole answer."""
         decision = self.decision
         nodes: dict[str, Any] = {
             name: {
@@ -118,7 +118,7 @@ def find_pod(snapshot: Snapshot, name: str, namespace: str) -> Pod:
 
 
 def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
-    """Decide about a pod as if it had no node yet, and say what came of it."""
+    """Decide about a pod as if it had no node yet, and explain the result."""
     bound_to = pod.spec.node_name
     profile = decider.profile_of(pod).scheduler_name
     asked = without_node(pod) if bound_to else pod

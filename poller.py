@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 
-import lib.startup  # noqa: F401  # first: where poller can't run, it says what to do
+import lib.startup  # noqa: F401  # first: if poller can't run, it says what to do
 from lib.questions.verbs import add_verbs
 from lib.service.app import main
 from lib.service.binding_cycle import Completed, Result
@@ -20,8 +20,8 @@ from lib.service.steps import Poller
 
 
 def tick(poller: Poller) -> None:
-    """Take the changes, and place every pod that is to be tried now. ApiError when that can't be done."""
-    leads = poller.leads()  # asked before the poll, which so shows all that a leader before us wrote
+    """Apply the changes in the cluster, and place the pods that are to be tried now. Raises ApiError."""
+    leads = poller.leads()  # before the poll, so that the poll shows all writes of an earlier leader
     for change in poller.changes():  # kubectl get pods, nodes
         with poller.unless_odd(change):
             poller.cache.apply(change)
@@ -35,20 +35,20 @@ def place(poller: Poller) -> None:
     """Decide for each pod that is ready, and bind it."""
     with poller.writing():
         try:
-            for decision in poller.recheck_permit():  # pods whose node is held for them
+            for decision in poller.recheck_permit():  # pods that wait for Permit
                 poller.binding_cycle.submit(decision)
             for pods in poller.ready():  # for pod in ...: one pod, or a group that is placed all or none
                 for decision in poller.schedule(pods):  # node=...: filter, score, pick, assume
                     poller.binding_cycle.submit(decision)  # curl -d ... /binding
                 finish(poller, poller.binding_cycle.completed())
                 finish(poller, poller.recorder.written(poller.queue.uids()))  # kubectl delete pod, of victims
-        finally:  # a signal may end the scheduling: what was sent is settled, what is bound has its event
+        finally:  # also after a signal: handle what was sent, and write the events of bound pods
             finish(poller, poller.binding_cycle.drain())
             finish(poller, poller.recorder.flush(poller.queue.uids()))  # curl -d ... /events
 
 
 def finish(poller: Poller, completed: Iterable[Completed]) -> None:
-    """What becomes of a pod, for each result of its binding cycle."""
+    """Handle each result of a binding cycle."""
     for each in completed:
         decision, result, now = each.decision, each.result, time.monotonic()
         uid = decision.pod.metadata.uid
@@ -59,11 +59,11 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             poller.queue.drop(uid)
         elif result == Result.NOT_WRITTEN:
             poller.queue.drop(uid)
-        elif result == Result.WAITING:  # its node is held; Permit or PreBind is asked again at the next tick
+        elif result == Result.WAITING:  # its node is reserved; Permit or PreBind runs again at the next tick
             poller.report.waiting(decision)
             poller.waiting_pods.hold(decision, now)
             poller.queue.hold_for_permit(uid, decision.message)
-        elif result == Result.UNSCHEDULABLE:  # tried again when something happens that could help it
+        elif result == Result.UNSCHEDULABLE:  # tried again after a change that could help it
             poller.recorder.failed_scheduling(decision)
             poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
             if decision.nominated:
@@ -81,7 +81,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             poller.report.not_bound(decision, each.error)
             poller.free_room(decision)
             poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
-        elif result == Result.UNSETTLED:  # likewise; it may be on its node, and keeps its room until then
+        elif result == Result.UNSETTLED:  # likewise; it may be bound, so it stays assumed until then
             poller.report.not_bound(decision, each.error)
             poller.unconfirmed.add(decision, now, settled=False)
             poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
@@ -89,7 +89,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             poller.free_room(decision)
             poller.queue.activate(uid)
         elif result == Result.NOT_RECORDED and uid not in poller.waiting_pods:
-            poller.queue.requeue(uid, (), decision.message, now)  # its records may not hold any more
+            poller.queue.requeue(uid, (), decision.message, now)  # its records may be outdated
 
 
 def loop(poller: Poller) -> None:

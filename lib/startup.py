@@ -1,7 +1,7 @@
 """Runs before anything else is imported, and only when poller is started as a program.
 
-Where Python is too old, or packages are missing, it ends poller with a sentence in place of a traceback.
-So it imports the standard library only, and even Python 3.8 can read it.
+If Python is too old, or packages are missing, it ends poller with a message instead of a traceback.
+So it imports only the standard library, and even Python 3.8 can parse it.
 """
 
 import sys
@@ -20,13 +20,13 @@ MODULES = {
     "tenacity": "tenacity",
     "typer": "typer",
 }
-"""The packages of requirements.txt, and the module that each is imported as."""
+"""The packages of requirements.txt, each with the name of its module."""
 
 WHAT_TO_DO = "Run scripts/install once, then start poller with .venv/bin/python poller.py"
 
 
 def check() -> None:
-    """SystemExit, with what to do, where poller can't run."""
+    """SystemExit with what to do, if poller can't run."""
     if sys.version_info < OLDEST_PYTHON:
         found, needed = (".".join(map(str, version[:2])) for version in (sys.version_info, OLDEST_PYTHON))
         sys.exit(

@@ -1,4 +1,4 @@
-"""`why`: why a pod has no node, and what would help; or why it is on its node, and if it would go back there."""
+"""`why`: why a pod has no node, and what would help; or why it is on its node, and if it would stay there."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence

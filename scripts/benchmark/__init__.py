@@ -1,1 +1,1 @@
-"""How fast poller is, beside other schedulers, on an API server of the bench's own."""
+"""Compares poller's speed with other schedulers', on the bench's own API server."""

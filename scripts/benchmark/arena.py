@@ -1,4 +1,4 @@
-"""The API server that all contestants meet, and what is in its cluster."""
+"""The API server for all contestants, and its cluster's content."""
 
 import ssl
 import time

@@ -1,4 +1,4 @@
-"""The ceiling: binds what waits, round robin, with no thought and no event.
+"""The upper limit: binds unassigned pods round robin, without a decision and without events.
 
 `python -m scripts.benchmark.bare PROXY SCHEDULER-NAME`
 """

@@ -1,4 +1,4 @@
-"""What else happens in a cluster while a workload is measured."""
+"""Changes in a cluster while a workload is measured."""
 
 import http.client
 import threading

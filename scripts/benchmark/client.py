@@ -1,4 +1,4 @@
-"""Requests to an API server, fast: keep-alive connections of the standard library, several at a time."""
+"""Fast requests to an API server: several keep-alive connections of the standard library."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""How fast poller decides, with no API server, and how much memory that takes: in a process of its own.
+"""Measures poller's decisions without an API server, in a separate process: their speed and memory.
 
 `python -m scripts.benchmark.decisions NODES PODS {alike,different}`, or `... WORKLOAD SCALE`
 """

@@ -1,4 +1,4 @@
-"""What was measured."""
+"""The measured figures."""
 
 from typing import Literal
 

@@ -1,4 +1,4 @@
-"""The measurements: each starts a contestant, gives it pods, and sees when they are bound."""
+"""The measurements: each starts a contestant, creates pods, and watches when they are bound."""
 
 import math
 import time

@@ -1,4 +1,4 @@
-"""A TCP relay that counts what passes through it; TLS passes like anything else."""
+"""A TCP relay that counts bytes; TLS passes unchanged."""
 
 import socket
 import socketserver

@@ -1,4 +1,4 @@
-"""Goes through all measurements, and lets none that fails stop the others."""
+"""Runs all measurements; if one fails, the others go on."""
 
 import http.client
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""The table that people read: a row for each measurement, a column for each contestant."""
+"""The printed table: a row for each measurement, a column for each contestant."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The bench's own watch, straight on the API server: when does each pod get its node?"""
+"""The bench's own watch, directly at the API server: when does each pod get its node?"""
 
 import http.client
 import socket

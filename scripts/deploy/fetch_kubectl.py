@@ -1,4 +1,4 @@
-"""Fetches a release of kubectl, and installs it if it is the one with this checksum.
+"""Downloads a release of kubectl, and installs it if its checksum is right.
 
 python fetch_kubectl.py VERSION ARCHITECTURE SHA256 FILE
 """

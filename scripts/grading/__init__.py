@@ -1,1 +1,1 @@
-"""What students' policies come to on a scenario: a cluster, pods, and what is expected of where they go."""
+"""Grades students' policies on a scenario: a cluster, pods, and the expected result."""

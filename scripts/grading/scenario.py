@@ -1,4 +1,4 @@
-"""Scenarios: folders with a cluster, the pods that are to be placed, and what is expected.
+"""Scenarios: folders with a cluster, the pods to place, and the expected result.
 
 `scenario.yaml` says what is expected; `cluster.yaml` holds nodes, and pods that run already, in manifests or
 as `kubectl get nodes,pods -A -o yaml` prints them; `pods.yaml` holds manifests.

@@ -1,4 +1,4 @@
-"""Runs one policy: `poller.py try` in a process of its own, with limits."""
+"""Runs one policy: `poller.py try` in a separate process, with limits."""
 
 import json
 import os

@@ -1,1 +1,1 @@
-"""The lab's lessons, in a terminal: a page, a shell beside a cluster, and a look at what was done there."""
+"""The lab's lessons in a terminal: a page, a shell with a cluster, and checks of the tasks."""

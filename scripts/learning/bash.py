@@ -1,4 +1,4 @@
-"""A shell that runs the commands of a page, one block after the other, and tells what they show."""
+"""A shell that runs the commands of a page, one block after the other, and returns their output."""
 
 import os
 import secrets

@@ -1,4 +1,4 @@
-"""What each task asks for, looked up in the cluster: a function a task, named by the task's page.
+"""The checks of tasks in the cluster: one function per task, which the task's page names.
 
 It returns what it saw, as a sentence. NotYetError when the task isn't done: what is seen instead.
 """

@@ -1,4 +1,4 @@
-"""The cluster that lessons are about, as checks look at it; and how it is made as good as new."""
+"""The lessons' cluster: reads it for checks, and resets it."""
 
 import time
 from collections.abc import Callable

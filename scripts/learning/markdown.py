@@ -1,4 +1,4 @@
-"""Markdown in a terminal, as rich shows it, but with little room taken by commands and what they show."""
+"""Markdown in a terminal by rich, but with less space around commands and their output."""
 
 from typing import ClassVar
 

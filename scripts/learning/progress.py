@@ -1,4 +1,4 @@
-"""How far a student has come: kept in a file from one command to the next."""
+"""A student's progress, kept in a file between commands."""
 
 import json
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""A cluster for the lessons, and a shell beside it."""
+"""Starts a cluster for the lessons, and a shell for it."""
 
 import json
 import os

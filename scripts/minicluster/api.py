@@ -1,4 +1,4 @@
-"""What can be done to any object: create, update, scale, delete; on the API server's conditions.
+"""Writes of any object, by the API server's rules: create, update, scale, delete.
 
 HTTP requests and the stand-in controllers both come through here, so both live by the same rules.
 """

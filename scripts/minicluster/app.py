@@ -1,4 +1,4 @@
-"""HTTP in, HTTP out: finds what a path means, and the form in which the client wants the answer."""
+"""The HTTP application: finds the resource of a path, and the format that the client wants."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""Times as the API writes them."""
+"""Times in the API's format."""
 
 from datetime import UTC, datetime, timedelta
 

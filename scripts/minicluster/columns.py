@@ -1,4 +1,4 @@
-"""Columns of tables: a name, and how its cell is made of an object."""
+"""Columns of tables: a name, and a function for an object's cell."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What there is: the version, groups, resources; the latter all at once too, as kubectl asks for them."""
+"""Discovery: the version, groups and resources; also aggregated, as kubectl requests them."""
 
 import platform
 from itertools import groupby

@@ -1,4 +1,4 @@
-"""Disruption budgets: how many of their pods may go, counted anew whenever one of these changes.
+"""Disruption budgets: how many of their pods may be disrupted, counted again at each change.
 
 https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 """

@@ -1,4 +1,4 @@
-"""Errors as the API server words them: a Status object with a reason, and the HTTP code that goes with it."""
+"""Errors in the API server's words: a Status object with a reason, and its HTTP code."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""Stand-in kubelets, one for every node: a bound pod is running after a while, a deleted one gone."""
+"""Simulated kubelets, one for each node: after a short time a bound pod runs, and a deleted pod is gone."""
 
 import asyncio
 from collections.abc import Callable

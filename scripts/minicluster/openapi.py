@@ -1,4 +1,4 @@
-"""As little OpenAPI as makes kubectl send `fieldValidation`: that a PATCH of each kind takes it, no schemas.
+"""The least OpenAPI with which kubectl sends `fieldValidation`: the PATCH of each kind, without schemas.
 
 Before it writes, kubectl looks here whether the server checks fields; if not, it wants schemas to do so.
 """

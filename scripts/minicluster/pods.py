@@ -1,4 +1,4 @@
-"""What only pods have: a binding gives one its node, an eviction takes it away if the budget allows it."""
+"""The subresources of pods: a binding sets the node, an eviction deletes the pod if its budget allows it."""
 
 from . import errors
 from .api import Api

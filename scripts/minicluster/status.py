@@ -1,4 +1,4 @@
-"""Statuses as the stand-ins write them: conditions, counts, what a pod's status says."""
+"""Statuses that the simulated controllers write: conditions, counts, and a pod's status."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What etcd and the watch cache do: keep objects, number every write, remember the last ones for watches."""
+"""In place of etcd and the watch cache: keeps objects, numbers writes, remembers the latest for watches."""
 
 import asyncio
 from collections import defaultdict, deque

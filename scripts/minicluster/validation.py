@@ -1,4 +1,4 @@
-"""What the API server refuses, as far as a scheduler or a user of one meets it (pkg/apis/*/validation)."""
+"""Validation, as far as schedulers and their users need it (pkg/apis/*/validation)."""
 
 import difflib
 import json

@@ -1,4 +1,4 @@
-"""Watches: what happens to a resource from a version on, as lines of JSON."""
+"""Watches: the changes of a resource from a version on, as lines of JSON."""
 
 import asyncio
 import time

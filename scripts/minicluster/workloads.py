@@ -1,4 +1,4 @@
-"""Deployments and replica sets: from a template to pods, and from one template to the next.
+"""The controllers of Deployments and ReplicaSets: create pods of a template, and roll out a new one.
 
 https://kubernetes.io/docs/concepts/workloads/controllers/deployment/
 """

@@ -1,4 +1,4 @@
-"""The embedded API server, as a process of its own."""
+"""The embedded API server, in a separate process."""
 
 import sys
 from collections.abc import Iterator

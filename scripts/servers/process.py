@@ -1,4 +1,4 @@
-"""Servers that say on standard output when they are ready."""
+"""Servers that print on standard output when they are ready."""
 
 import os
 import signal

@@ -164,13 +164,13 @@ def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
 class PluginResults:
     """The results of a group's plugins for each node and one kind of pods, together with those of `base`.
 
-    base: the results of another group for the same pods; they are part of these. Nodes go by their index in
-    `Cache.node_list`. state: what the plugins keep in the CycleState. pre_filtered: the answers of PreFilter
-    by plugin. skipped: the plugins that answered SKIP. all_agree: whether none of them rejected the pod or
-    named the only nodes that it allows. rejections: by the first filter that rejects a node, None where all
-    let it pass. totals: sums of weighted scores that need no normalizing. scores: by plugin, an unweighted
-    score for each node that has a total. seen_scores: all scores ever given by a plugin that normalizes.
-    of_pods_alike: stands for these results, where keeping them alive would take too much memory.
+    base: the results of another group for the same pods; they are included. Nodes are known by their index in
+    `Cache.node_list`. state: the plugins' CycleState. pre_filtered: by plugin, PreFilter's answer. skipped:
+    the plugins that answered SKIP. all_agree: whether none of them rejected the pod or named the only nodes
+    that it allows. rejections: for each node, by the first filter that rejects it; None if all let it pass.
+    totals: sums of weighted scores that need no normalizing. scores: by plugin, an unweighted score for each
+    node that has a total. seen_scores: all scores so far of a plugin that normalizes. of_pods_alike: a key
+    for these results; a reference to the results themselves would keep their memory.
     """
 
     def __init__(self, group: PluginGroup, pod: Pod, cache: Cache, base: "PluginResults | None") -> None:

@@ -1,4 +1,4 @@
-"""Writes of pods that were not placed why: conditions, nominations and events; and evicts their victims.
+"""Writes for pods that were not scheduled: conditions, nominations, events, and evictions of victims.
 
 Source: pkg/scheduler/schedule_one.go, handleSchedulingFailure; framework/preemption/executor.go
 """
@@ -23,15 +23,15 @@ CONDITION_REASONS = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "Sch
 """Reasons of a pod's condition PodScheduled."""
 
 PREEMPTION = "preemption"
-"""What is written of a pod that is evicted."""
+"""The name of the write that evicts a pod."""
 
 
 @dataclass(eq=False)
 class FailureRecords:
-    """What is to be written of a pod that was not placed: its status first, then all else at a time.
+    """The writes for a pod that was not scheduled: first its status, then all others at the same time.
 
-    writes: what isn't written yet. open: how many of these are begun. failures: what could not be written,
-    and why. outdated: it holds no longer, and what isn't begun is not to be written.
+    writes: those not written yet. open: how many of them have begun. failures: those that failed, and why.
+    outdated: whether they are no longer true; then no other write is begun.
     """
 
     decision: Decision
@@ -47,15 +47,15 @@ class FailureRecords:
 
     @property
     def evicts(self) -> bool:
-        """Whether pods are still to be evicted, or one could not be."""
+        """Whether evictions are still to be done, or one has failed."""
         failed = [pending for pending, _ in self.failures]
         return any(each.what == PREEMPTION for each in self.writes + failed)
 
 
 class FailureRecorder:
-    """Keeps what is to be written of pods that were not placed, and writes it.
+    """Collects the writes for pods that were not scheduled, and makes them.
 
-    workers: how many requests are in flight at most.
+    workers: the most requests in flight.
     """
 
     def __init__(self, writer: Writer, cache: Cache, report: Report, gate: WriteGate, workers: int) -> None:
@@ -69,10 +69,10 @@ class FailureRecorder:
         return len(self._failed) + len(self._writing)
 
     def add(self, decision: Decision, now: datetime) -> None:
-        """Have a condition and an event say why a pod was not placed, and its victims evicted."""
+        """Collect a condition and an event with the reason, and the evictions of victims."""
         pod, message, writer = decision.pod, decision.message, self._writer
         reason, where = CONDITION_REASONS[decision.outcome], decision.nominated
-        # A pod that waited for its volumes was nominated for that time.
+        # A pod that waited for its volumes was nominated while it waited.
         nominated = where or ("" if decision.waits_for_pre_bind else None)
         status = writer.mark_unscheduled(pod, reason, message, now, nominated)
         rest = [
@@ -89,23 +89,23 @@ class FailureRecorder:
         self._failed[pod.metadata.uid] = records
 
     def is_preempting(self, uid: str) -> bool:
-        """Whether pods that are to make room for a pod are still to be evicted."""
+        """Whether victims of a pod are still to be evicted."""
         return any(uid in by_uid and by_uid[uid].evicts for by_uid in (self._failed, self._writing))
 
     @property
     def is_writing(self) -> bool:
-        """Whether requests have been sent that weren't answered yet, or are about to be sent."""
+        """Whether requests are in flight, or are about to be sent."""
         return len(self._pipeline) > 0
 
     def run(self, until: float) -> None:
-        """Send requests and hear answers until all that was begun is written, but no longer than this.
+        """Send requests and read answers until all that was begun is written, or until the time is over.
 
-        until: in `time.monotonic`'s seconds; 0 doesn't wait at all.
+        until: in `time.monotonic`'s seconds; with 0 it doesn't wait at all.
         """
         self._pipeline.run(until)
 
     def start(self, unassigned: Collection[str]) -> None:
-        """Begin to write what is still true; what an earlier decision left comes first."""
+        """Begin the writes that are still true; those of earlier decisions come first."""
         for uid, records in self._writing.items():
             records.outdated |= uid not in unassigned
         for uid, records in list(self._failed.items()):
@@ -118,14 +118,14 @@ class FailureRecorder:
             self._begin(records, [records.status])
 
     def _begin(self, records: FailureRecords, writes: list[PendingWrite]) -> None:
-        """Begin writes, unless they hold no longer, or nothing may be written."""
+        """Begin writes, unless they are outdated, or nothing may be written."""
         if not (records.outdated or self._gate.closed):
             records.open += len(writes)
             for pending in writes:
                 self._pipeline.start(pending)
 
     def _ended(self, pending: PendingWrite, error: ApiError | None, settled: bool) -> None:
-        """A write has come to its end. After the status, the rest is written."""
+        """Handle the end of a write. After the status, begin the others."""
         records = self._records_of.pop(pending)
         records.open -= 1
         if settled:
@@ -139,7 +139,7 @@ class FailureRecorder:
             self._begin(records, records.rest)
 
     def settled(self) -> Iterator[Completed]:
-        """Settle what is written; the pods of which something is missing that still holds."""
+        """Finish complete records; returns the pods with a missing write that isn't outdated."""
         for uid, records in list(self._writing.items()):
             if records.open:
                 continue
@@ -150,14 +150,14 @@ class FailureRecorder:
                 self._report.failed(pending.pod, pending.what, error)
             failed = [pending for pending, _ in records.failures]
             self._forget_victims(failed + records.writes)
-            is_alone = any(each.what == PREEMPTION for each in failed)  # with who should have left
+            is_alone = any(each.what == PREEMPTION for each in failed)  # with its victims
             if is_alone:
                 self._take_back_nomination(records.decision)
             if (is_alone or records.writes) and not (records.outdated or self._gate.stopping):
                 yield Completed(records.decision, Result.NOT_RECORDED)
 
     def _take_back_nomination(self, decision: Decision) -> None:
-        """A pod could not be evicted: its room is not kept for the pod that would have had it."""
+        """A pod could not be evicted: delete the nomination of the pod that needs its room."""
         self._cache.nominator.delete(decision.pod)
         undone = PendingWrite(decision.pod, "nomination", self._writer.nominate(decision.pod, ""))
         records = FailureRecords(decision, undone, [])
@@ -165,7 +165,7 @@ class FailureRecorder:
         self._failed.setdefault(decision.pod.metadata.uid, records)
 
     def _forget_victims(self, unwritten: list[PendingWrite]) -> None:
-        """Nobody has told these pods to leave."""
+        """Forget these victims: they were not evicted."""
         self._cache.leaving.difference_update(
             each.pod.metadata.uid for each in unwritten if each.what == PREEMPTION
         )

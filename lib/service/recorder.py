@@ -54,21 +54,21 @@ class Recorder:
     # --- collecting writes ------------------------------------------------------------------------------
 
     def scheduled(self, decision: Decision) -> None:
-        """A pod was bound: an event says so."""
+        """A pod was bound: collect its event."""
         self._events.add(decision.pod, decision.message, _now())
 
     def failed_scheduling(self, decision: Decision) -> None:
-        """A pod was not placed: a condition and an event say why. Pods that must make room are evicted."""
+        """A pod was not scheduled: collect a condition and an event with the reason, and its evictions."""
         if not self._dry_run:
             self._failures.add(decision, _now())
 
     def is_preempting(self, uid: str) -> bool:
-        """Whether pods that are to make room for a pod are still to be evicted."""
+        """Whether victims of a pod are still to be evicted."""
         return self._failures.is_preempting(uid)
 
     @property
     def is_writing(self) -> bool:
-        """Whether requests have been sent that weren't answered yet, or are about to be sent."""
+        """Whether requests are in flight, or are about to be sent."""
         return self._failures.is_writing
 
     # --- writing ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Writes the events of bound pods, the way bindings are written: many at a time.
+"""Writes the events of bound pods, many at the same time, as bindings are written.
 
 Counterpart: client-go's tools/record
 """
@@ -21,7 +21,7 @@ from lib.service.write_gate import MAX_THREADS, WriteGate
 
 @dataclass
 class ScheduledEvent:
-    """That a pod was bound, and when; to be written. failed: how an earlier try ended."""
+    """An event to be written: a pod was bound, and when. failed: the error of an earlier try."""
 
     pod: Pod
     message: str
@@ -32,7 +32,7 @@ class ScheduledEvent:
 class ScheduledEvents:
     """The events of bound pods that are still to be written.
 
-    workers: how many are in flight at most.
+    workers: the most events in flight.
     """
 
     def __init__(self, writer: Writer, report: Report, gate: WriteGate, workers: int) -> None:
@@ -43,17 +43,17 @@ class ScheduledEvents:
         self._retried: list[tuple[ScheduledEvent, Future[ApiError | None]]] = []
 
     def add(self, pod: Pod, message: str, when: datetime) -> None:
-        """Have it written that a pod was bound."""
+        """Collect the event of a bound pod."""
         self._events.append(ScheduledEvent(pod, message, when))
 
     def write(self, until: float) -> None:
-        """Write them, and wait, but no longer than this. What could not be written is written the next time.
+        """Write the events, and wait until the time is over. The next call writes what is left.
 
-        until: in `time.monotonic`'s seconds. During shutdown it takes as long as it takes.
+        until: in `time.monotonic`'s seconds. During shutdown there is no time limit.
         """
         if self._gate.stopping:
             until = inf  # there is no next tick
-        for _ in range(len(self._events)):  # those only: what can't be written now is put back
+        for _ in range(len(self._events)):  # only these: an event that can't be written now is put back
             while self._in_flight.is_full and time.monotonic() < until:
                 self._in_flight.poll(until)
             if self._in_flight.is_full or self._gate.error or self._gate.impatient:
@@ -78,14 +78,14 @@ class ScheduledEvents:
         return self._writer.begin_scheduled(event.pod, event.message, event.when)
 
     def _answered(self, event: ScheduledEvent, error: ApiError | None) -> None:
-        """A first try was answered. If it failed, a thread goes on: there are waits between tries."""
+        """Handle the answer to a first try. If it failed, a thread goes on, because retries must wait."""
         if error and self._gives_up(error):
             self._report.failed(event.pod, "event", error)
         elif error:
             self._retried.append((event, self._threads.submit(self._retry, event, error)))
 
     def _retry(self, event: ScheduledEvent, failed: ApiError) -> ApiError | None:
-        """Write an event after a first try has failed; the last error."""
+        """Retry an event after a failed first try; returns the last error, or None."""
         if self._gate.error or self._gate.impatient:
             return failed
         try:
@@ -95,7 +95,7 @@ class ScheduledEvents:
         return None
 
     def _not_written(self, event: ScheduledEvent, error: ApiError) -> None:
-        """Keep an event if nobody was there to take it."""
+        """Keep an event if the API server wasn't there."""
         gave_up = self._gate.error is not None
         if isinstance(error, UnreachableError | NotLeadingError):
             self._gate.error = error
@@ -107,7 +107,7 @@ class ScheduledEvents:
         self._events.append(event)
 
     def _gives_up(self, error: ApiError) -> bool:
-        """Write no more if poller was told to end and nothing answers: the others would take as long."""
+        """Stop writing if poller was told to stop and nothing answers: the other writes would hang, too."""
         in_vain = self._gate.stopping and isinstance(error, LostAnswerError)
         if in_vain:
             self._gate.error = error

@@ -27,7 +27,7 @@ from lib.kube.objects import Lease, LeaseSpec, is_object_name
 log = logging.getLogger(__name__)
 
 JITTER = 1.2
-"""Pollers that stand by wait for the retry period, and a random part of so many more on top."""
+"""Pollers that stand by wait for the retry period plus a random time of up to so many periods."""
 
 CLOCK_CHECK = 1.0
 """The longest single wait, in seconds: a wait doesn't count the time while the machine is suspended."""

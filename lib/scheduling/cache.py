@@ -120,9 +120,10 @@ class Cache:
             info.add(pod)
 
     def _describe_otherwise(self, before: NodeInfo, now: NodeInfo) -> None:
-        """Replace a node that was updated. Results about other nodes are kept.
+        """Replace an updated node, and keep results about other nodes.
 
-        Counts of images are an exception. In the journal the old node's pods are removed, for counts of pods.
+        Not for a change of images: scores of other nodes depend on that. In the journal the old node's pods
+        are removed, so that counts of pods are right.
         """
         self.nodes[now.name] = now
         if "node_list" in self.__dict__:

@@ -108,7 +108,7 @@ class Scoring:
                 scores.note(plugin.name, feasible, kept, weight)
                 continue
             elif len(results.seen_scores[plugin.name]) == 1 or len(set(own := feasible.of(kept))) == 1:
-                raw = {"": feasible.one_of(kept, 0)}  # equal scores stay equal: one stands for all
+                raw = {"": feasible.one_of(kept, 0)}  # all are equal: normalize one of them, for all nodes
             else:
                 raw = {node.name: score for node, score in zip(nodes, own, strict=True)}
             if normalizer:

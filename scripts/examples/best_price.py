@@ -3,7 +3,7 @@
     .venv/bin/python poller.py --plugin scripts/examples/best_price.py
     kubectl annotate node NAME example.com/price=0.05
 
-What costs nothing scores 100; DEAREST and above score 0, and so does a node without a price.
+A price of 0 scores 100. A price of DEAREST or more scores 0, and so does a node without a price.
 """
 
 PRICE = "example.com/price"

@@ -1,9 +1,9 @@
-"""The fullest node that still has room goes first, so that empty nodes stay empty and can be switched off.
+"""The fullest node with enough room is best, so that empty nodes stay empty and can be switched off.
 
     .venv/bin/python poller.py --plugin scripts/examples/bin_packing.py
 
-kube-scheduler by default does the opposite: it spreads the load. The weight here is larger than that of all
-the plugins that spread together.
+By default, kube-scheduler does the opposite: it spreads the load. The weight here is larger than the sum of
+the weights of all plugins that spread pods.
 """
 
 WEIGHT = 10

@@ -2,7 +2,7 @@
 
     .venv/bin/python poller.py --plugin scripts/examples/headroom.py
 
-`node.free` and `pod.requests` count alike: cpu in thousandths of a core, memory in bytes.
+`node.free` and `pod.requests` have the same units: cpu in thousandths of a core, memory in bytes.
 """
 
 SHARE = 0.2

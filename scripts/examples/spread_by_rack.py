@@ -1,9 +1,9 @@
-"""Never two pods of an application in one rack; a node's label `example.com/rack` says where it stands.
+"""Never two pods of an application in one rack; a node's label `example.com/rack` names its rack.
 
     .venv/bin/python poller.py --plugin scripts/examples/spread_by_rack.py
     kubectl label node NAME example.com/rack=r1
 
-A class, as it must know what runs in other racks: it looks once for each pod, before the nodes are asked.
+It is a class, because it needs the pods in other racks: it finds these once for each pod, in `pre_filter`.
 """
 
 from lib.scheduling.framework.interface import unschedulable

@@ -144,7 +144,7 @@ class SignPlugin(Plugin, Protocol):
     """Gives the same results for pods with the same signature, so that results can be kept.
 
     A plugin that reads other nodes' pods must not implement it. A plugin without it is called for every pod.
-    Its `normalize_score` must give equal nodes' scores equal results.
+    If all scores are equal, `normalize_score` is called with one of them, for all nodes.
     """
 
     @property

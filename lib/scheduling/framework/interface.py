@@ -157,7 +157,7 @@ class SignPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
-    """Orders the pods that wait. A profile has one."""
+    """Orders the active pods. A profile has one."""
 
     def queue_sort(self, pod: Pod) -> Any:
         """A key to sort pods by: the smallest goes first."""
@@ -165,7 +165,7 @@ class QueueSortPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
-    """Says whether a pod may be queued at all."""
+    """Says whether a pod may enter the active queue."""
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         """A rejection keeps the pod out."""
@@ -173,7 +173,7 @@ class PreEnqueuePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class QueueingHintPlugin(Plugin, Protocol):
-    """Says what could help a pod that it rejected; without this, any change could."""
+    """Says which changes could help a pod that it rejected; without this, any change counts."""
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """Whether to try the pod again after this change."""
@@ -181,7 +181,7 @@ class QueueingHintPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
-    """Looks at a pod once, before any node is looked at."""
+    """Looks at a pod once, before the nodes are filtered."""
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> set[str] | Status | None:
         """Keep what `filter` needs. A set of names: only these nodes can fit. SKIP: don't call `filter`."""
@@ -213,7 +213,7 @@ class PostFilterResult:
 
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
-    """Is asked when no node is left, and may make one fit."""
+    """Runs when no node fits, and may make one fit."""
 
     def post_filter(
         self,
@@ -228,7 +228,7 @@ class PostFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PreScorePlugin(Plugin, Protocol):
-    """Looks at the nodes that are left, before they are scored."""
+    """Looks at the feasible nodes, before they are scored."""
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
@@ -254,7 +254,7 @@ class ScoreNodesPlugin(ScorePlugin, Protocol):
 
 @runtime_checkable
 class NormalizeScorePlugin(ScorePlugin, Protocol):
-    """Brings its scores into the range when it has seen them all."""
+    """Brings all its scores into the range from 0 to 100."""
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """Change the scores, by node name, in place."""
@@ -262,7 +262,7 @@ class NormalizeScorePlugin(ScorePlugin, Protocol):
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
-    """Is told when a pod is counted on a node, before it is bound there."""
+    """Runs when a pod is assumed on a node, before it is bound there."""
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
         """A rejection ends the pod's cycle."""
@@ -270,7 +270,7 @@ class ReservePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class UnreservePlugin(Plugin, Protocol):
-    """Is told when that came to nothing."""
+    """Undoes Reserve, when the pod is not bound there."""
 
     def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Undo `reserve`, even if it wasn't called or failed. It must not fail."""
@@ -278,7 +278,7 @@ class UnreservePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
-    """Has the last word before the binding."""
+    """Approves the node, rejects it, or has the pod wait."""
 
     def permit(self, state: CycleState, pod: Pod, node_name: str, waited: float) -> Status | None:
         """WAIT keeps the node reserved; it is called again at the next tick. waited: in seconds."""
@@ -302,7 +302,7 @@ class BindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class PostBindPlugin(Plugin, Protocol):
-    """Is told of a pod that was bound."""
+    """Runs after a pod was bound."""
 
     def post_bind(self, state: CycleState, pod: Pod, node_name: str) -> None:
         """Clean up."""

@@ -72,7 +72,7 @@ class Cache:
         self._priorities: Counter[int] = Counter()  # of assigned pods
         self.version = 0  # grows when a node comes or goes, or has other images
         self.journal: list[JournalEntry] = []  # since the last new version
-        self.described_otherwise: list[str] = []  # likewise: names of nodes
+        self.updated_nodes: list[str] = []  # likewise: names of nodes
         self._remembered: dict[Hashable, Any] = {}  # likewise
         self._remembered_of_all_nodes: dict[Hashable, Any] = {}  # since a node was updated
         for node in nodes:
@@ -131,14 +131,14 @@ class Cache:
         now.generation = before.generation + 1  # results for the old one are outdated
         self._remembered_of_all_nodes = {}
         self.journal += [(before, pod, -1) for pod in before.pods]
-        self.described_otherwise.append(now.name)
-        if len(self.described_otherwise) > MAX_JOURNAL:
+        self.updated_nodes.append(now.name)
+        if len(self.updated_nodes) > MAX_JOURNAL:
             self._nodes_changed()
 
     def _nodes_changed(self) -> None:
         self.version += 1
         self.journal = []
-        self.described_otherwise = []
+        self.updated_nodes = []
         self._remembered = {}
         self._remembered_of_all_nodes = {}
         for known in ("image_spread", "node_list", "node_index"):
@@ -304,16 +304,16 @@ class Cache:
         return [self._assigned[uid] for uid in self.assumed.intersection(uids)]
 
 
-class DescribedNodes:
+class UpdatedNodes:
     """A cursor: which nodes have been updated since it was read last."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._read = len(cache.described_otherwise)
+        self._read = len(cache.updated_nodes)
 
     def names(self) -> Sequence[str]:
         """The nodes' names."""
-        names = self._cache.described_otherwise[self._read :]
+        names = self._cache.updated_nodes[self._read :]
         self._read += len(names)
         return names
 
@@ -328,7 +328,7 @@ class ChangedNodes:
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
         self._read = len(cache.journal)
-        self._described = DescribedNodes(cache)
+        self._described = UpdatedNodes(cache)
 
     def indexes(self) -> list[int]:
         """The nodes' indexes in `Cache.node_list`, each once."""

@@ -14,7 +14,7 @@ from reprlib import repr as short
 from typing import cast
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, ChangedNodes, DescribedNodes
+from lib.scheduling.cache import Cache, ChangedNodes, UpdatedNodes
 from lib.scheduling.decision import Rejection
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
@@ -191,7 +191,7 @@ class PluginResults:
         self._scorers: list[ScorePlugin] | None = None
         # Results that depend on nodes only stay valid when their pods change.
         of_nodes = group.depends_on == DependsOn.NODES
-        self._changed = DescribedNodes(cache) if of_nodes else ChangedNodes(cache)
+        self._changed = UpdatedNodes(cache) if of_nodes else ChangedNodes(cache)
 
     def find_rejections(self, indexes: Sequence[int]) -> None:
         """Run the filters for those of these nodes whose result isn't known."""

@@ -205,7 +205,8 @@ def modest_is_placed_and_miser_waits(lab: Lab) -> str:
     require(not node_of(miser), f"pod miser is on {node_of(miser)}, which costs more than it wants to pay")
     told = [event["message"] for event in lab.events("FailedScheduling", "miser")]
     require(told, "poller hasn't tried pod miser yet")
-    require(any("too dear" in words for words in told), f"the event of pod miser says: {told[-1]}; not: too dear")
+    said = f"the event of pod miser says: {told[-1]}; not: too dear"
+    require(any("too dear" in words for words in told), said)
     return f"pod modest is on {node}{', scored by ' + ', '.join(scores) if scores else ''}; pod miser waits."
 
 

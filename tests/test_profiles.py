@@ -445,7 +445,7 @@ def test_it_shows_who_is_asked_where(
     assert "score: says how good a node is\n      NodeResourcesFit*5\n" in first
     assert "NodeResourcesFit: strategy='MostAllocated'\n" in first
     assert (
-        "postFilter: is asked when no node is left, and may make one fit\n      DefaultPreemption\n" in second
+        "postFilter: runs when no node fits, and may make one fit\n      DefaultPreemption\n" in second
     )
     assert re.search(r"ImageLocality\*1,\s+mine\*3\n", second)
     assert "30 %" in first

@@ -69,6 +69,17 @@ def test_the_api_server_itself_is_no_proxy(one_node: Cluster) -> None:
     assert "Start kubectl proxy" in done.stderr
 
 
+@EMBEDDED
+def test_a_proxy_that_is_asked_over_tls_does_not_speak_it(one_node: Cluster) -> None:
+    address = one_node.proxy.removeprefix("http://")
+    done = one_node.poller(proxy=f"https://{address}")
+    assert done.returncode == 1
+    assert (
+        f"https://{address} doesn't speak TLS. Give its address with http: --proxy http://{address}"
+        in done.stderr
+    )
+
+
 @REAL
 def test_all_missing_rights_are_named_in_one_go(one_node: Cluster) -> None:
     """Those of someone who may only look at pods and nodes; and those of the administrator."""

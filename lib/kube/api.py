@@ -394,6 +394,10 @@ class Api:
 
     def _nobody_there(self, error: Exception) -> str:
         url = urlsplit(self.address)
+        if "WRONG_VERSION_NUMBER" in str(error):
+            return (
+                f"{self.address} doesn't speak TLS. Give its address with http: --proxy http://{url.netloc}"
+            )
         if "SSL" in str(error):
             return (
                 f"{self.address} is not a kubectl proxy: it speaks TLS, as the API server does ({error})."

@@ -71,6 +71,13 @@ def answers(url: str) -> bool:
     return True
 
 
+def running_python(code: str, *arguments: str) -> "subprocess.Popen[str]":
+    """Python that runs some code, which may import the project's; its output can be read."""
+    command = [sys.executable, "-c", code, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment)
+
+
 @pytest.mark.parametrize(
     ("server", "by"),
     [
@@ -83,13 +90,7 @@ def answers(url: str) -> bool:
 def test_a_server_ends_with_its_parent(server: str, by: signal.Signals, tmp_path: Path) -> None:
     if server == "real" and not assets():
         pytest.skip("needs a real kube-apiserver")
-    with subprocess.Popen(
-        [sys.executable, "-c", HOLDS, server, str(tmp_path)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as parent:
+    with running_python(HOLDS, server, str(tmp_path)) as parent:
         assert parent.stdout
         url = parent.stdout.readline().strip()
         assert answers(url)
@@ -101,13 +102,7 @@ def test_a_server_ends_with_its_parent(server: str, by: signal.Signals, tmp_path
 def test_what_runs_for_others_ends_with_its_parent(parent: str, tmp_path: Path) -> None:
     file = tmp_path / "pids"
     Path(tmp_path, "endless.py").write_text(ENDLESS.format(pids=str(file)))
-    with subprocess.Popen(
-        [sys.executable, "-c", parent, str(tmp_path)],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    ) as running:
+    with running_python(parent, str(tmp_path)) as running:
         assert running.stdout
         if parent == SHELL:
             pids = running.stdout.readline().split()

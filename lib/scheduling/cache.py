@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.objects import LabelSelector, Node, Pod, PodDisruptionBudget
@@ -304,57 +304,54 @@ class Cache:
         return [self._assigned[uid] for uid in self.assumed.intersection(uids)]
 
 
-class UpdatedNodes:
-    """A cursor: which nodes have been updated since it was read last."""
+class _Cursor(Generic[T]):
+    """Reads one of the cache's growing lists, each entry once. entries: returns the list as it is now."""
+
+    def __init__(self, cache: Cache, entries: Callable[[Cache], list[T]]) -> None:
+        self._cache, self._entries = cache, entries
+        self._read = len(entries(cache))
+
+    def new(self) -> Sequence[T]:
+        """The entries since the last call, in order."""
+        entries = self._entries(self._cache)[self._read :]
+        self._read += len(entries)
+        return entries
+
+
+class PodChanges(_Cursor[JournalEntry]):
+    """Which pods were added to nodes or removed since it was read last."""
 
     def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-        self._read = len(cache.updated_nodes)
+        super().__init__(cache, lambda cache: cache.journal)
 
-    def names(self) -> Sequence[str]:
-        """The nodes' names."""
-        names = self._cache.updated_nodes[self._read :]
-        self._read += len(names)
-        return names
+
+class UpdatedNodes(_Cursor[str]):
+    """The names of the nodes that have been updated since it was read last."""
+
+    def __init__(self, cache: Cache) -> None:
+        super().__init__(cache, lambda cache: cache.updated_nodes)
 
     def indexes(self) -> list[int]:
         """The nodes' indexes in `Cache.node_list`, each once."""
-        return [self._cache.node_index[name] for name in dict.fromkeys(self.names())]
+        return [self._cache.node_index[name] for name in dict.fromkeys(self.new())]
 
 
 class ChangedNodes:
-    """A cursor in the journal: which nodes, or whose pods, have changed since it was read last."""
+    """Which nodes, or whose pods, have changed since it was read last."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._read = len(cache.journal)
-        self._described = UpdatedNodes(cache)
+        self._updated, self._pods = UpdatedNodes(cache), PodChanges(cache)
 
     def indexes(self) -> list[int]:
         """The nodes' indexes in `Cache.node_list`, each once."""
-        described = self._described.names()
-        entries = self._cache.journal[self._read :]
-        if not (entries or described):
+        updated, entries = self._updated.new(), self._pods.new()
+        if not (entries or updated):
             return []
-        self._read += len(entries)
         node_index = self._cache.node_index
         return [
-            node_index[name] for name in dict.fromkeys([*described, *[node.name for node, _, _ in entries]])
+            node_index[name] for name in dict.fromkeys([*updated, *[node.name for node, _, _ in entries]])
         ]
-
-
-class PodChanges:
-    """A cursor in the journal: which pods were added to nodes or removed since it was read last."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-        self._read = len(cache.journal)
-
-    def new(self) -> Sequence[JournalEntry]:
-        """The entries, in order."""
-        entries = self._cache.journal[self._read :]
-        self._read += len(entries)
-        return entries
 
 
 class MatchingPodCounts:

@@ -141,7 +141,7 @@ class Cache:
         self.updated_nodes = []
         self._remembered = {}
         self._remembered_of_all_nodes = {}
-        for known in ("image_spread", "node_list", "node_index"):
+        for known in ("image_sizes", "node_list", "node_index"):
             self.__dict__.pop(known, None)
 
     def _apply_to_unassigned(self, pod: Pod, change: AnyChange) -> None:
@@ -241,9 +241,14 @@ class Cache:
         return min(self._priorities, default=None)
 
     @cached_property
-    def image_spread(self) -> Counter[str]:
-        """The number of nodes that have an image, by each of its names."""
-        return Counter(name for node in self.nodes.values() for name in node.images)
+    def image_sizes(self) -> dict[str, dict[str, int]]:
+        """By each name of an image, its size in bytes on each node that has it, by the node's name."""
+        found: dict[str, dict[str, int]] = {}
+        for node_name, node in self.nodes.items():
+            for image in node.node.status.images:
+                for name in image.names or ():
+                    found.setdefault(name, {})[node_name] = image.size_bytes
+        return found
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Add a pod to a node before the API server confirms it, so that the next decision counts it."""

@@ -4,6 +4,7 @@ A list is kept from pod to pod. A node's value is computed again when the node's
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 from typing import Generic, TypeVar
 
 from lib.scheduling.cache import Cache, ChangedNodes
@@ -48,7 +49,7 @@ class _KeptValues(Generic[T]):
 
     def __init__(self, cache: Cache, find: Callable[..., T], arguments: tuple[str, ...]) -> None:
         self._cache, self._find, self._arguments = cache, find, arguments
-        self._values = [find(node, *arguments) for node in cache.node_list]
+        self._values = [*map(find, cache.node_list, *map(repeat, arguments))]
         self._changed = ChangedNodes(cache)
 
     def current(self) -> list[T]:

@@ -3,6 +3,7 @@
 `python -m scripts.benchmark.decisions NODES PODS {alike,different}`, or `... WORKLOAD SCALE`
 """
 
+import gc
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
+from lib.service.app import OBJECTS_BEFORE_COLLECTION
 from scripts.benchmark import objects
 from scripts.benchmark.client import Json
 from scripts.benchmark.measures import MEBI, MEMORY, Result, in_words
@@ -79,6 +81,7 @@ class Scene:
 
 
 def main(arguments: Sequence[str]) -> None:
+    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)  # as poller does
     scene = _workload_scene(*arguments) if len(arguments) == 2 else _burst_scene(*arguments)
     services = [_read(Service, each) for each in scene.services]
     cache = Cache(

@@ -12,6 +12,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, CycleState, DependsOn
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 
 MEGABYTE = 1024 * 1024
 SMALLEST = 23 * MEGABYTE
@@ -31,16 +32,22 @@ class ImageLocality:
         return tuple(_images(pod)), _containers(pod)
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
-        """Find the pod's images, and how many nodes have each."""
-        spread = [(image, cache.image_spread[image] / len(cache.nodes)) for image in _images(pod)]
-        state[self.name] = spread, LARGEST * _containers(pod)
+        """Find which nodes have the pod's images, and the share of all nodes that has each."""
+        known = [sizes for image in _images(pod) if (sizes := cache.image_sizes.get(image))]
+        shares = [len(sizes) / len(cache.nodes) for sizes in known]
+        state[self.name] = [*zip(known, shares, strict=True)], LARGEST * _containers(pod)
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The total size of the pod's images on this node, in proportion between SMALLEST and the largest."""
-        spread, largest = state[self.name]
-        size = sum(int(node.images[image] * share) for image, share in spread if image in node.images)
+        images, largest = state[self.name]
+        size = sum(int(sizes.get(node.name, 0) * share) for sizes, share in images)
         size = min(max(size, SMALLEST), largest)
         return int(MAX_NODE_SCORE * (size - SMALLEST) // (largest - SMALLEST))
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
+        """The same; most pods' images are on no node yet."""
+        images, _ = state[self.name]
+        return [self.score(state, pod, node) for node in nodes] if images else [0] * len(nodes)
 
 
 def _images(pod: Pod) -> list[str]:

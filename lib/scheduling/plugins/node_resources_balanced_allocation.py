@@ -69,7 +69,8 @@ def _share(used: int, room: int) -> float:
 
 def _balance_now(node: NodeInfo, *names: str) -> int:
     """How evenly these resources are used."""
-    return _balance_with(node, [(name, 0) for name in names])
+    has, used = node.allocatable, node.requested
+    return _balance([_share(used.get(name, 0), has[name]) for name in names if has.get(name)])
 
 
 def _balance_with(node: NodeInfo, wanted: Iterable[tuple[str, int]]) -> int:

@@ -223,7 +223,7 @@ def taken(node: NodeInfo, name: str) -> int:
 
 def amount_left(node: NodeInfo, name: str) -> int:
     """Its allocatable less its pods' requests."""
-    return capacity(node, name) - requested(node, name)
+    return node.allocatable.get(name, 0) - node.requested.get(name, 0)
 
 
 def pods_left(node: NodeInfo) -> int:

@@ -15,6 +15,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.scores import normalize_to_largest
 
 TAINTED = unresolvable("node(s) had untolerated taint(s)")
@@ -42,6 +43,10 @@ class TaintToleration:
         """Reject a node with an untolerated taint."""
         return TAINTED if _repels(node, pod) else None
 
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+        """The same; most nodes have no taints."""
+        return [self.filter(state, pod, node) if node.taints else None for node in nodes]
+
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Find the pod's tolerations of PreferNoSchedule taints."""
         state[self.name] = [each for each in pod.spec.tolerations if each.effect in ("", ADVISING)]
@@ -51,6 +56,10 @@ class TaintToleration:
         advising = [taint for taint in node.taints if taint.effect == ADVISING]
         tolerations: list[Toleration] = state[self.name]
         return sum(not any(tolerates(each, taint) for each in tolerations) for taint in advising)
+
+    def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
+        """The same; most nodes have no taints."""
+        return [self.score(state, pod, node) if node.taints else 0 for node in nodes]
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """The fewest taints become 100."""

@@ -5,13 +5,24 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
+import httpx
 import pytest
+from faults import Effect, Exchange, Fault, Stream, answer, faulty
 
+from scripts.benchmark.arena import Arena
+from scripts.benchmark.contestants import CONTESTANTS
 from scripts.benchmark.decisions import decide_workload
+from scripts.benchmark.measures import burst
 from scripts.benchmark.workloads import NAMES, Workload, chosen
+from scripts.servers.embedded import minicluster
 from scripts.servers.process import ROOT
+
+EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410}}\n'
 
 
 def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -83,6 +94,49 @@ def test_each_workload_fits_its_nodes(workload: Workload) -> None:
     assert rate.pods == workload.measured
     assert rate.value
     assert memory.unit == "MiB"
+
+
+def end_after(events: int, *last: bytes, broken_off: bool = False) -> Effect:
+    """End a watch after so many of its events, and after these lines."""
+
+    def effect(exchange: Exchange) -> Stream:
+        original = exchange.stream()
+
+        def lines() -> Iterator[bytes]:
+            yield from islice(original.lines, events)
+            yield from last
+            if broken_off:
+                raise httpx.ReadError("broken off")
+
+        return replace(original, lines=lines())
+
+    return effect
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        end_after(4),
+        end_after(4, b'{"type":"ADDED","obj', broken_off=True),
+        end_after(4, EXPIRED),
+        answer(410, "{}"),
+    ],
+    ids=["at its time limit", "in the middle of an event", "as its events expired", "as its version expired"],
+)
+def test_a_burst_is_measured_to_its_end_when_the_watch_of_the_bench_is_ended(
+    end: Effect, tmp_path: Path
+) -> None:
+    with (
+        minicluster("--bare", "--nodes", "0") as server,
+        faulty(server, Fault("GET", "[?&]watch=1", end)) as between,
+    ):
+        arena = Arena("embedded", between.url, None, None, tmp_path)
+        arena.prepare(nodes=5, bound=0)
+        [result] = burst(arena, CONTESTANTS[0], 10, 60, alike=True)  # poller, which polls: it doesn't watch
+
+        watches = [path for _, path in between.requests if "watch=1" in path]
+    assert len(watches) == 2
+    assert result.value
 
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the lab's script needs curl")

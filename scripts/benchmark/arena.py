@@ -92,11 +92,6 @@ class Arena:
         if bound:
             self._bound, self._used = [], {"default"}
 
-    def resource_version(self) -> str:
-        """That of the cluster now: a watch from here on misses nothing."""
-        with_one = self._connections()[0].get(f"{PODS}?limit=1")
-        return str(with_one["metadata"]["resourceVersion"])
-
     def _have_nodes(self, wanted: dict[str, Json]) -> int:
         """Delete the nodes that aren't wanted so, and add those that are missing; how many these were."""
         gone = [name for name, body in self._nodes.items() if wanted.get(name) != body]

@@ -53,13 +53,11 @@ class Client:
         self.connection.close()
 
 
-def connect(
-    url: str, tls: ssl.SSLContext | None, timeout: float | None = TIMEOUT
-) -> http.client.HTTPConnection:
+def connect(url: str, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
     address = urlsplit(url).netloc
     if tls:
-        return http.client.HTTPSConnection(address, context=tls, timeout=timeout)
-    return http.client.HTTPConnection(address, timeout=timeout)
+        return http.client.HTTPSConnection(address, context=tls, timeout=TIMEOUT)
+    return http.client.HTTPConnection(address, timeout=TIMEOUT)
 
 
 def send_all(clients: Sequence[Client], requests: Sequence[Request]) -> None:

@@ -4,48 +4,57 @@ import http.client
 import socket
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterable
+from contextlib import closing, suppress
 from types import TracebackType
 from urllib.parse import urlencode
 
 import msgspec
 
 from scripts.benchmark.arena import PODS, Arena
-from scripts.benchmark.client import connect
+from scripts.benchmark.client import RefusedError, connect
 from scripts.benchmark.processes import FailedError
+
+RESTART_PAUSE = 0.01
+"""Seconds from the end of a watch until the next one is started."""
+
+BROKEN_OFF = (OSError, http.client.HTTPException, msgspec.MsgspecError)
+"""What reading raises when the connection ends in the middle of an answer."""
 
 
 class _Metadata(msgspec.Struct):
     name: str = ""
+    resource_version: str = msgspec.field(name="resourceVersion", default="")
 
 
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
+class _Object(msgspec.Struct):
+    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
 
 
 class _Event(msgspec.Struct):
     type: str
-    object: _Pod
+    object: _Object
 
 
 class Bindings:
-    """Notes when pods that name a scheduler are seen bound; use as `with Bindings(...) as bindings`."""
+    """Notes when pods that name a scheduler are seen bound; use as `with Bindings(...) as bindings`.
+
+    At the start no such pod may exist. The API server may end a watch at any time: after its time limit, or
+    because the client reads too slowly, as it does on a busy machine. The next watch then starts after the
+    last event. If the server no longer has the events since then, the pods are listed again. A pod that is
+    bound between two watches is noted a little later than it was bound.
+    """
 
     def __init__(self, arena: Arena, scheduler_name: str) -> None:
         self.seen: dict[str, float] = {}  # by pod name: on the clock of time.monotonic
+        self._arena = arena
+        selector = f"spec.nodeName!=,spec.schedulerName={scheduler_name}"
+        self._path = f"{PODS}?{urlencode({'fieldSelector': selector})}"
         self._changed = threading.Condition()
-        self._ended = False
-        query = {
-            "watch": "1",
-            "resourceVersion": arena.resource_version(),
-            "fieldSelector": f"spec.nodeName!=,spec.schedulerName={scheduler_name}",
-        }
-        self._connection = connect(arena.url, arena.tls, timeout=None)
-        self._connection.request("GET", f"{PODS}?{urlencode(query)}")
-        self._answer = self._connection.getresponse()
-        assert self._connection.sock
-        self._socket: socket.socket = self._connection.sock
-        self._thread = threading.Thread(target=self._note, daemon=True)
+        self._stopping = False
+        self._problem: Exception | None = None
+        self._socket: socket.socket | None = None
+        self._thread = threading.Thread(target=self._run, args=(self._list(),), daemon=True)
 
     def __enter__(self) -> "Bindings":
         self._thread.start()
@@ -54,17 +63,20 @@ class Bindings:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Ends the thread's reading; TLS would first want to say goodbye.
-        socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+        with self._changed:
+            self._stopping = True
+            if self._socket:
+                with suppress(OSError):  # the server has closed the connection
+                    # This ends the thread's reading. TLS's own shutdown would wait for the server.
+                    socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
         self._thread.join()
-        self._connection.close()
 
     def wait_for(self, number: int, seconds: float) -> bool:
         """Whether so many pods are seen bound within so many seconds."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or len(self.seen) >= number, seconds)
-        if self._ended:
-            raise FailedError("the bench's own watch has ended; run it again")
+            self._changed.wait_for(lambda: self._problem or len(self.seen) >= number, seconds)
+        if self._problem:
+            raise FailedError(f"the bench can't watch the pods: {self._problem}")
         return len(self.seen) >= number
 
     @property
@@ -72,18 +84,56 @@ class Bindings:
         """When the last of them was seen."""
         return max(self.seen.values())
 
-    def _note(self) -> None:
+    def _run(self, version: str) -> None:
+        """Watch until the block ends. A server that refuses a request, or can't be reached, ends it, too."""
+        try:
+            while not self._stopping:
+                version = self._watch(version) or self._list()
+                time.sleep(RESTART_PAUSE)
+        except (OSError, http.client.HTTPException, RefusedError) as error:
+            with self._changed:
+                self._problem = error
+                self._changed.notify_all()
+
+    def _list(self) -> str:
+        """Note the pods that are bound now; returns the list's resource version."""
+        with closing(self._arena.new_client()) as client:
+            pods = client.get(self._path)
+        self._note(pod["metadata"]["name"] for pod in pods["items"])
+        return str(pods["metadata"]["resourceVersion"])
+
+    def _watch(self, version: str) -> str:
+        """Note the pods that one watch shows, until it ends.
+
+        Returns the resource version of the last event; "" if the server no longer has the events after it.
+        """
+        query = urlencode({"watch": "1", "resourceVersion": version})
         decoder = msgspec.json.Decoder(_Event)
-        with suppress(OSError, ValueError, http.client.HTTPException, msgspec.MsgspecError):  # cut off
-            for line in self._answer:
-                now = time.monotonic()
-                event = decoder.decode(line)
-                if event.type == "ADDED":  # to what the selector lets through
-                    with self._changed:
-                        self.seen[event.object.metadata.name] = now
-                        self._changed.notify_all()
-                elif event.type == "ERROR":
-                    break
+        with closing(connect(self._arena.url, self._arena.tls)) as connection:
+            connection.request("GET", f"{self._path}&{query}")
+            with self._changed:
+                if self._stopping:
+                    return version
+                self._socket = connection.sock
+            with suppress(*BROKEN_OFF):
+                answer = connection.getresponse()
+                if answer.status == http.HTTPStatus.GONE:
+                    return ""
+                if answer.status != http.HTTPStatus.OK:
+                    raise RefusedError(f"a watch: {answer.status} {answer.read().decode()[:300]}")
+                for line in answer:
+                    now = time.monotonic()
+                    event = decoder.decode(line)
+                    if event.type == "ERROR":
+                        return ""
+                    version = event.object.metadata.resource_version
+                    if event.type == "ADDED":  # the field selector now matches
+                        self._note([event.object.metadata.name], now)
+        return version
+
+    def _note(self, names: Iterable[str], now: float | None = None) -> None:
+        when = time.monotonic() if now is None else now
         with self._changed:
-            self._ended = True
+            for name in names:
+                self.seen.setdefault(name, when)
             self._changed.notify_all()

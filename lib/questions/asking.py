@@ -23,17 +23,13 @@ from lib.questions.text import QuestionError, printable
 from lib.questions.what_if import WhatIf
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.registry import Handle
-from lib.service.command_line import DEFAULT_PROXY
+from lib.service.command_line import CLUSTER, DEFAULT_PROXY, option
 from lib.service.config import ConfigError, default_config, load_config
 from lib.service.option_types import proxy_address
 from lib.service.policies import PolicyError, load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
-CLUSTER, ASKED, OTHERWISE = (
-    "Cluster",
-    "How to decide, and how to answer",
-    "What if the cluster were different",
-)
+ASKED, OTHERWISE = "How to decide, and how to answer", "What if the cluster were different"
 """The parts of --help."""
 
 KUBECTL_NAME = "kubectl poller"
@@ -115,145 +111,107 @@ def common_options(
     context: typer.Context,
     proxy: Annotated[
         str | None,
-        typer.Option(
+        option(
+            CLUSTER,
+            "Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
             envvar="POLLER_PROXY",
-            show_envvar=False,
-            rich_help_panel=CLUSTER,
             callback=proxy_address,
             metavar="URL",
             show_default=DEFAULT_PROXY,
-            help="Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
         ),
     ] = None,
     start_proxy: Annotated[
         bool,
-        typer.Option(
+        option(
+            CLUSTER,
+            "Start a kubectl proxy on a private socket, and stop it at the end.",
             "--start-proxy",
             envvar="POLLER_START_PROXY",
-            show_envvar=False,
-            rich_help_panel=CLUSTER,
-            metavar="",
-            help="Start a kubectl proxy on a private socket, and stop it at the end.",
         ),
     ] = False,
     from_file: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--from",
-            show_envvar=False,
-            rich_help_panel=CLUSTER,
-            metavar="FILE",
-            help="Read the cluster from this file, which `save` or kubectl get -o json has written. "
+        option(
+            CLUSTER,
+            "Read the cluster from this file, which `save` or kubectl get -o json has written. "
             "Can be given several times.",
+            "--from",
+            metavar="FILE",
         ),
     ] = None,
     namespace: Annotated[
         str | None,
-        typer.Option(
+        option(
+            CLUSTER,
+            "The namespace of names that have none.",
             "--namespace",
             "-n",
-            show_envvar=False,
-            rich_help_panel=CLUSTER,
             metavar="NAMESPACE",
             show_default="default; of kubectl poller that of kubectl's context",
-            help="The namespace of names that have none.",
         ),
     ] = None,
     scheduler_name: Annotated[
         str | None,
-        typer.Option(
+        option(
+            ASKED,
+            "Decide as this scheduler does.",
             envvar="POLLER_SCHEDULER_NAME",
-            show_envvar=False,
-            rich_help_panel=ASKED,
             metavar="NAME",
             show_default="the one that the pod names",
-            help="Decide as this scheduler does.",
         ),
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(
-            envvar="POLLER_CONFIG",
-            show_envvar=False,
-            rich_help_panel=ASKED,
-            metavar="FILE.yaml",
-            help="A KubeSchedulerConfiguration to decide by.",
+        option(
+            ASKED, "A KubeSchedulerConfiguration to decide by.", envvar="POLLER_CONFIG", metavar="FILE.yaml"
         ),
     ] = None,
     plugin: Annotated[
         list[Path] | None,
-        typer.Option(
+        option(
+            ASKED,
+            "Add a policy of your own to the default plugins. Can be given several times.",
             envvar="POLLER_PLUGIN",
-            show_envvar=False,
-            rich_help_panel=ASKED,
             metavar="FILE.py",
-            help="Add a policy of your own to the default plugins. Can be given several times.",
         ),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(
-            envvar="POLLER_SEED",
-            show_envvar=False,
-            rich_help_panel=ASKED,
-            metavar="NUMBER",
-            help="Make the random choices repeatable.",
-        ),
+        option(ASKED, "Make the random choices repeatable.", envvar="POLLER_SEED", metavar="NUMBER"),
     ] = None,
     output: Annotated[
-        Output,
-        typer.Option(
-            "--output",
-            "-o",
-            show_envvar=False,
-            rich_help_panel=ASKED,
-            help="wide shows all; json is for programs.",
-        ),
+        Output, option(ASKED, "wide shows all; json is for programs.", "--output", "-o")
     ] = Output.TABLE,
     add: Annotated[
         int,
-        typer.Option(
+        option(
+            OTHERWISE,
+            "Add this many nodes, each a copy of the one that --like names.",
             min=0,
-            show_envvar=False,
-            rich_help_panel=OTHERWISE,
             metavar="NUMBER",
-            help="Add this many nodes, each a copy of the one that --like names.",
         ),
     ] = 0,
     like: Annotated[
-        str,
-        typer.Option(
-            show_envvar=False,
-            rich_help_panel=OTHERWISE,
-            metavar="NODE",
-            help="The node that --add copies, with the pods of its DaemonSets.",
-        ),
+        str, option(OTHERWISE, "The node that --add copies, with the pods of its DaemonSets.", metavar="NODE")
     ] = "",
     remove: Annotated[
         list[str] | None,
-        typer.Option(
-            show_envvar=False,
-            rich_help_panel=OTHERWISE,
-            metavar="NODE",
-            help="Leave out this node and its pods. Can be given several times.",
-        ),
+        option(OTHERWISE, "Leave out this node and its pods. Can be given several times.", metavar="NODE"),
     ] = None,
     label: Annotated[
         list[str] | None,
-        typer.Option(
-            show_envvar=False,
-            rich_help_panel=OTHERWISE,
+        option(
+            OTHERWISE,
+            "Set a label of a node; KEY- removes it. NODE can have * in it. Can be given several times.",
             metavar="NODE:KEY=VALUE",
-            help="Set a label of a node; KEY- removes it. NODE can have * in it. Can be given several times.",
         ),
     ] = None,
     taint: Annotated[
         list[str] | None,
-        typer.Option(
-            show_envvar=False,
-            rich_help_panel=OTHERWISE,
+        option(
+            OTHERWISE,
+            "Add a taint to a node; KEY- removes it. Can be given several times.",
             metavar="NODE:KEY=VALUE:EFFECT",
-            help="Add a taint to a node; KEY- removes it. Can be given several times.",
         ),
     ] = None,
 ) -> Common:

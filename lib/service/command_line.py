@@ -33,18 +33,18 @@ class ExplainName(StrEnum):
     JSON = "json"
 
 
-def _option(part: str, what: str, *names: str, **more: Any) -> Any:
-    """An option. show_default: for defaults that come from elsewhere, such as a file."""
+def option(part: str, what: str, *names: str, **more: Any) -> Any:
+    """An option in a part of --help. show_default: for defaults that come from elsewhere, such as a file."""
     return typer.Option(*names, help=what, rich_help_panel=part, show_envvar=False, **more)
 
 
 def _flag(part: str, what: str, *names: str) -> Any:
     """An option without a value, and without a "--no-" form."""
-    return _option(part, what, *names)
+    return option(part, what, *names)
 
 
 def _seconds(part: str, what: str, default: float) -> Any:
-    return _option(part, what, metavar="SECONDS", callback=option_types.seconds, show_default=f"{default:g}")
+    return option(part, what, metavar="SECONDS", callback=option_types.seconds, show_default=f"{default:g}")
 
 
 def _show_version(asked: bool) -> None:
@@ -59,7 +59,7 @@ class CommandLine:
 
     proxy: Annotated[
         str | None,
-        _option(
+        option(
             CLUSTER,
             "Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
             metavar="URL",
@@ -81,7 +81,7 @@ class CommandLine:
     ] = False
     scheduler_name: Annotated[
         str | None,
-        _option(
+        option(
             PODS,
             "Schedule only pods with this spec.schedulerName.",
             metavar="NAME",
@@ -91,7 +91,7 @@ class CommandLine:
     ] = None
     namespace: Annotated[
         list[str] | None,
-        _option(
+        option(
             PODS,
             "Schedule only pods of this namespace, and evict no others. Can be given several times.",
             metavar="NAMESPACE",
@@ -101,7 +101,7 @@ class CommandLine:
     ] = None
     policy: Annotated[
         PolicyName | None,
-        _option(
+        option(
             PODS,
             "How to place the pods of --scheduler-name NAME: as kube-scheduler does, or at random.",
             show_default="default",
@@ -109,7 +109,7 @@ class CommandLine:
     ] = None
     plugin: Annotated[
         list[Path] | None,
-        _option(
+        option(
             PODS,
             "Add a policy of your own to the default plugins: a file with filter(pod, node), score(pod, node)"
             " or both. Can be given several times.",
@@ -118,7 +118,7 @@ class CommandLine:
     ] = None
     config_file: Annotated[
         Path | None,
-        _option(
+        option(
             PODS,
             "A KubeSchedulerConfiguration, as kube-scheduler reads it.",
             "--config",
@@ -138,10 +138,10 @@ class CommandLine:
         bool,
         _flag(PODS, "Disable preemption: never evict a pod to make room for another.", "--no-preemption"),
     ] = False
-    seed: Annotated[int | None, _option(PODS, "Make the random choices repeatable.", metavar="NUMBER")] = None
+    seed: Annotated[int | None, option(PODS, "Make the random choices repeatable.", metavar="NUMBER")] = None
     bind_workers: Annotated[
         int,
-        _option(
+        option(
             LOOP, "Send at most this many bindings, or events, at once.", metavar="NUMBER", min=1, max=256
         ),
     ] = 64
@@ -214,7 +214,7 @@ class CommandLine:
     ] = None
     leader_elect_resource_name: Annotated[
         str | None,
-        _option(
+        option(
             ELECTION,
             "The lease's name: the same for all pollers that schedule the same pods.",
             metavar="NAME",
@@ -223,7 +223,7 @@ class CommandLine:
     ] = None
     leader_elect_resource_namespace: Annotated[
         str | None,
-        _option(
+        option(
             ELECTION,
             "The lease's namespace.",
             metavar="NAMESPACE",
@@ -232,7 +232,7 @@ class CommandLine:
     ] = None
     explain_as: Annotated[
         ExplainName | None,
-        _option(
+        option(
             OUTPUT,
             "Show each decision node by node, on standard output; json is one line for each.",
             "--explain",
@@ -248,7 +248,7 @@ class CommandLine:
     ] = False
     listen: Annotated[
         Address | None,
-        _option(
+        option(
             OUTPUT,
             "Serve /healthz, /livez, /readyz and /metrics at this address; the host is 127.0.0.1 if there is"
             " only a PORT.",
@@ -257,7 +257,7 @@ class CommandLine:
         ),
     ] = None
     log_format: Annotated[
-        LogFormat, _option(OUTPUT, "Log lines as text for people, or as one JSON object each.")
+        LogFormat, option(OUTPUT, "Log lines as text for people, or as one JSON object each.")
     ] = LogFormat.TEXT
     verbose: Annotated[
         bool,

@@ -2,14 +2,14 @@
 
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Annotated
+from typing import Annotated, Any, Protocol
 
 import typer
 
@@ -18,6 +18,7 @@ from lib.kube.proxy import OwnProxy
 from lib.kube.source import MAIN_SCHEDULER
 from lib.questions.deciding import Decider
 from lib.questions.files import read_files
+from lib.questions.page import Page, print_json
 from lib.questions.snapshot import Snapshot, read_cluster
 from lib.questions.text import QuestionError, printable
 from lib.questions.what_if import WhatIf
@@ -42,6 +43,17 @@ class Output(StrEnum):
     TABLE = "table"
     WIDE = "wide"
     JSON = "json"
+
+
+class Answer(Protocol):
+    """The answer of any verb."""
+
+    @property
+    def yes(self) -> bool:
+        """Whether the exit status is 0; else it is 3."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole answer."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +93,15 @@ class Common:
         for note in snapshot.notes:
             complain(self.command, note)
         snapshot.notes.clear()
+
+    def show(self, snapshot: Snapshot, answer: Answer, show_on: Callable[[Page], None]) -> bool:
+        """Print the notes, and the answer as JSON or by `show_on`; returns whether the answer is yes."""
+        self.tell_notes(snapshot)
+        if self.output == Output.JSON:
+            print_json(answer.as_json())
+        else:
+            show_on(Page(wide=self.output == Output.WIDE))
+        return answer.yes
 
     def decider(self, snapshot: Snapshot, config: Path | None = None) -> Decider:
         """The decider for a snapshot, by the options. QuestionError when they contradict each other."""

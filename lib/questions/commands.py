@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from lib.kube.objects import Pod
-from lib.questions.asking import Common, Output, now
-from lib.questions.compare import Replacing, differing
+from lib.questions.asking import Common, now
+from lib.questions.compare import Comparison, Replacing
 from lib.questions.drain import Draining
 from lib.questions.events import read_events
 from lib.questions.files import save
 from lib.questions.manifests import read_manifests, workloads_in
-from lib.questions.page import Page, print_json, run_through
+from lib.questions.page import run_through
 from lib.questions.room import Filling
 from lib.questions.show import show_compare, show_drain, show_room, show_trial
 from lib.questions.show_why import show_why
@@ -41,12 +41,7 @@ def ask_why(
             read_events(api, snapshot, asked)
     common.what_if.apply(snapshot)
     answer = why(asked, snapshot, common.decider(snapshot))
-    common.tell_notes(snapshot)
-    if common.output == Output.JSON:
-        print_json(answer.as_json())
-    else:
-        show_why(answer, Page(wide=common.output == Output.WIDE), now())
-    return answer.yes
+    return common.show(snapshot, answer, lambda page: show_why(answer, page, now()))
 
 
 Manifests = Annotated[
@@ -88,12 +83,7 @@ def ask_try(common: Common, filename: Manifests, replicas: Replicas = None) -> b
     placing = Placing(new, decider)
     run_through(placing.steps(), len(new), "placing pods")
     trial = placing.trial
-    common.tell_notes(snapshot)
-    if common.output == Output.JSON:
-        print_json(trial.as_json())
-    else:
-        show_trial(trial, Page(wide=common.output == Output.WIDE), len(decider.cache.nodes))
-    return trial.yes
+    return common.show(snapshot, trial, lambda page: show_trial(trial, page, len(decider.cache.nodes)))
 
 
 def ask_room(
@@ -116,12 +106,7 @@ def ask_room(
     workloads = workloads_in(objects, snapshot)
     filling = Filling(workloads, snapshot, common.decider(snapshot), most)
     run_through(filling.steps(), most, "placing pods")
-    common.tell_notes(snapshot)
-    if common.output == Output.JSON:
-        print_json(filling.room.as_json())
-    else:
-        show_room(filling.room, Page(wide=common.output == Output.WIDE))
-    return filling.room.yes
+    return common.show(snapshot, filling.room, lambda page: show_room(filling.room, page))
 
 
 def ask_drain(
@@ -141,12 +126,7 @@ def ask_drain(
     common.what_if.apply(snapshot)
     draining = Draining(node, common.decider(snapshot))
     run_through(draining.steps(), len(draining), "moving pods")
-    common.tell_notes(snapshot)
-    if common.output == Output.JSON:
-        print_json(draining.drain.as_json())
-    else:
-        show_drain(draining.drain, Page(wide=common.output == Output.WIDE))
-    return draining.drain.yes
+    return common.show(snapshot, draining.drain, lambda page: show_drain(draining.drain, page))
 
 
 def ask_save(
@@ -198,20 +178,7 @@ def ask_compare(
         replacing = Replacing(str(file), snapshot, decider, pending_only=pending)
         run_through(replacing.steps(), len(replacing), f"placing pods by {file}")
         results.append(replacing.result)
-    common.tell_notes(snapshot)
-    alike = not any(differing(results[0], each) for each in results[1:])
-    if common.output == Output.JSON:
-        print_json(
-            {
-                "question": "compare",
-                "answer": "yes" if alike else "no",
-                "configs": [each.as_json() for each in results],
-                "differing": {each.name: differing(results[0], each) for each in results[1:]},
-            }
-        )
-    else:
-        show_compare(results, Page(wide=common.output == Output.WIDE))
-    return alike
+    return common.show(snapshot, Comparison(results), lambda page: show_compare(results, page))
 
 
 ALL: Mapping[str, Callable[..., bool]] = {

@@ -1,6 +1,6 @@
 """Compares configurations: each places all pods of a cluster again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from statistics import fmean, pstdev
@@ -53,6 +53,29 @@ def differing(one: Result, other: Result) -> list[str]:
     return sorted(
         name for name in {**one.nodes, **other.nodes} if one.nodes.get(name) != other.nodes.get(name)
     )
+
+
+@dataclass
+class Comparison:
+    """The answer: the results of all configurations; the others are compared with the first."""
+
+    results: Sequence[Result]
+
+    @property
+    def yes(self) -> bool:
+        """Whether all put each pod on the same node."""
+        first, *others = self.results
+        return not any(differing(first, each) for each in others)
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole answer."""
+        first, *others = self.results
+        return {
+            "question": "compare",
+            "answer": "yes" if self.yes else "no",
+            "configs": [each.as_json() for each in self.results],
+            "differing": {each.name: differing(first, each) for each in others},
+        }
 
 
 class Replacing:

@@ -1,4 +1,4 @@
-"""Shell completion: verbs, options, pods, nodes, namespaces, files.
+"""Shell completion: verbs, options, pods, nodes, labels of nodes, namespaces, files.
 
 The format is that of cobra, kubectl's library: one candidate per line, then a directive for the shell.
 Source: https://github.com/spf13/cobra/blob/main/completions.go
@@ -26,11 +26,12 @@ from lib.service.command_line import DEFAULT_PROXY
 
 T = TypeVar("T", bound=Object)
 
-FILES, NO_FILES, FAILED = ":0", ":4", ":1"
-"""Directives for the shell: offer files, too; offer no files; or nothing, because of an error."""
+FILES, NO_FILES, UNFINISHED, FAILED = ":0", ":4", ":6", ":1"
+"""Directives for the shell: offer files, too; no files; no files, and no space after the word; an error."""
 
 TAKE_FILES = ("-f", "--filename", "--from", "--config", "--plugin")
 TAKE_NODES = ("--like", "--remove")
+TAKE_LABELS = ("--label",)
 TAKE_NAMESPACES = ("-n", "--namespace")
 TAKE_OUTPUTS = ("-o", "--output")
 
@@ -62,6 +63,8 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
     asked = _Asked(context, before)
     if previous in TAKE_NODES:
         return list(asked.nodes()), NO_FILES
+    if previous in TAKE_LABELS:
+        return sorted(asked.labels(last)), NO_FILES if "=" in last else UNFINISHED
     if previous in TAKE_NAMESPACES:
         return list(asked.namespaces()), NO_FILES
     if last.startswith("-"):
@@ -112,6 +115,17 @@ class _Asked:
     def nodes(self) -> Iterator[str]:
         """All nodes."""
         return (node.metadata.name for node in self._list(Node, NODES))
+
+    def labels(self, last: str) -> set[str]:
+        """NODE:KEY=VALUE, as far as the next sign: any node, any key of a label, or any value of the key."""
+        nodes = self._list(Node, NODES)
+        node, colon, label = last.partition(":")
+        key, equals, _ = label.partition("=")
+        if equals:
+            return {f"{node}:{key}={found}" for each in nodes if (found := each.metadata.labels.get(key))}
+        if colon:
+            return {f"{node}:{found}=" for each in nodes for found in each.metadata.labels}
+        return {f"{each.metadata.name}:" for each in nodes}
 
     def namespaces(self) -> Iterator[str]:
         """All namespaces."""

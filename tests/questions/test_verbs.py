@@ -339,6 +339,13 @@ def test_a_file_that_is_none(poller: Run, tmp_path: Path, text: str, said: str) 
         (["why", "--from", "{}", "-n", "other", ""], [], ":4"),
         (["drain", "--from", "{}", "n1", ""], ["n1", "n2", "n3"], ":4"),
         (["try", "--from", "{}", "--add", "1", "--like", "n3"], ["n3"], ":4"),
+        (["why", "--from", "{}", "--label", ""], ["n1:", "n2:", "n3:"], ":6"),
+        (["why", "--from", "{}", "--label", "n*:kube"], ["n*:kubernetes.io/hostname="], ":6"),
+        (
+            ["why", "--from", "{}", "--label", "n1:kubernetes.io/hostname="],
+            [f"n1:kubernetes.io/hostname={name}" for name in ("n1", "n2", "n3")],
+            ":4",
+        ),
         (["why", "-o", ""], ["table", "wide", "json"], ":4"),
         (["try", "--re"], ["--replicas", "--remove"], ":4"),
         (["try", "-f", ""], [], ":0"),

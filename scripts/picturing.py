@@ -1,4 +1,4 @@
-"""Takes pictures of the page that poller.py --ui serves, before an embedded API server with some pods."""
+"""Takes pictures of the page that poller.py --ui serves, for an embedded API server with some pods."""
 
 import json
 import os
@@ -92,7 +92,7 @@ def chip(page: Page, shown: dict[str, Any], within: str = "") -> Any:
 
 @contextmanager
 def serving_poller(environment: dict[str, str]) -> Iterator[str]:
-    """Run poller for as long as the block takes; the page's address."""
+    """Run poller for as long as the block takes; yields the page's address."""
     command = [sys.executable, str(ROOT / "poller.py"), "--start-proxy", "--ui", "--seed=1", "--interval=0.3"]
     with subprocess.Popen(
         ending_with_us(command), env=environment, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -113,7 +113,7 @@ def serving_poller(environment: dict[str, str]) -> Iterator[str]:
 
 @contextmanager
 def opened(address: str) -> Iterator[Page]:
-    """The page in a Chromium, connected."""
+    """The page in a Chromium, connected to the server."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if not chromium:
         sys.exit("scripts/screenshots needs chromium; on Debian and Ubuntu: apt-get install chromium")

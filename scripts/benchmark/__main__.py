@@ -40,7 +40,7 @@ def main(chosen: Options) -> None:
 
 @contextmanager
 def folder(chosen: Path | None) -> Iterator[Path]:
-    """Where logs go: to a folder that stays, or to one that goes with the bench."""
+    """The folder for logs: the chosen one, or a temporary one that is deleted at the end."""
     if chosen:
         chosen.mkdir(parents=True, exist_ok=True)
         yield chosen.resolve()
@@ -50,7 +50,7 @@ def folder(chosen: Path | None) -> Iterator[Path]:
 
 
 def progress() -> Progress:
-    """On standard error, and seldom: who draws takes time from who is measured."""
+    """A progress bar on standard error. It is drawn seldom, as drawing takes CPU time from those measured."""
     columns = BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}")
     return Progress(*columns, console=Console(stderr=True), refresh_per_second=1)
 
@@ -61,7 +61,7 @@ def machine() -> str:
 
 
 def stop(number: int, _: FrameType | None) -> None:
-    """Leave every block, and so end what was started; once that has begun, see it through."""
+    """Leave every block, which ends what was started. Further signals don't interrupt that."""
     for each in ENDING:
         signal.signal(each, signal.SIG_IGN)
     sys.exit(128 + number)

@@ -19,7 +19,7 @@ NAMESPACES = "/api/v1/namespaces"
 PRIORITY_CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 RECOVERY = 0.001
-"""Seconds that the API server is given for each object, so that the first contestant doesn't pay for them."""
+"""Seconds of rest that the API server gets for each new object: else the first contestant would be slower."""
 
 
 @dataclass
@@ -42,14 +42,14 @@ class Arena:
         return Client(self.url, self.tls)
 
     def prepare(self, nodes: int, bound: int) -> None:
-        """Have so many nodes and bound pods, and no other pod."""
+        """Make the cluster have this many nodes and bound pods, and no other pod."""
         pods = [objects.bound_pod(each, nodes) for each in range(bound)]
         self._prepare([objects.node(each) for each in range(nodes)], pods)
 
     def prepare_workload(self, workload: Workload) -> None:
-        """Have the nodes, the pods and what else a workload finds, and no other pod."""
+        """Make the cluster have the nodes, pods and other objects that a workload needs, and no other pod."""
         if workload.evicts:
-            self._bound = [{}]  # some of them may have left
+            self._bound = [{}]  # some of them may have been evicted
         for name in workload.namespaces():
             labels = {"team": "devops"} if workload.teams else {}
             self._create_once(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
@@ -75,15 +75,15 @@ class Arena:
         self._send([Request("POST", pods_path(pod), pod) for pod in pods])
 
     def collect_garbage(self) -> None:
-        """Have the API server do now what else it would do while some contestant is measured, and not others.
+        """Make the API server collect garbage now: else it would do so while some contestant is measured.
 
-        With a large heap that takes it a second. From outside it can be asked for by net/http/pprof only.
+        With a large heap that takes a second. From outside, only net/http/pprof can ask for it.
         """
         if self.kind == "real":
             self._send([Request("GET", "/debug/pprof/heap?gc=1")])
 
     def clear(self, *, bound: bool) -> None:
-        """Delete the pods that a contestant was given, and all events; the bound ones, too, if told to."""
+        """Delete the pods that a contestant was to bind, and all events. bound: also the bound pods."""
         which = "bench" if bound else "bench=waiting"
         for namespace in sorted(self._used):
             path = f"{NAMESPACES}/{namespace}"
@@ -93,23 +93,23 @@ class Arena:
             self._bound, self._used = [], {"default"}
 
     def _have_nodes(self, wanted: dict[str, Json]) -> int:
-        """Delete the nodes that aren't wanted so, and add those that are missing; how many these were."""
+        """Delete the nodes that aren't wanted so, and add the missing ones; returns how many it added."""
         gone = [name for name, body in self._nodes.items() if wanted.get(name) != body]
         self._send([Request("DELETE", f"{NODES}/{name}") for name in gone])
         for name in gone:
             del self._nodes[name]
         new = {name: body for name, body in wanted.items() if name not in self._nodes}
         self._send([Request("POST", NODES, body) for body in new.values()])
-        # A new node is tainted as not ready until a node controller lifts that; there is none here.
+        # A new node has the taint not-ready until a node controller removes it. No such controller runs here.
         untainted: Json = {"spec": {"taints": None}}
         self._send([Request("PATCH", f"{NODES}/{name}", untainted, MERGE) for name in new])
         self._nodes |= new
         return len(new)
 
     def _have_storage(self, wanted: dict[str, Json]) -> int:
-        """Delete what isn't wanted, and add what is missing; how much that was.
+        """Delete the objects that aren't wanted, and add the missing ones; returns how many it added.
 
-        A contestant's claims serve the next one, too. Finalizers are those of a controller that isn't here.
+        The next contestant uses the same claims. No controller runs here that would remove finalizers.
         """
         gone = self._storage.keys() - wanted.keys()
         self._send([Request("PATCH", path, {"metadata": {"finalizers": None}}, MERGE) for path in gone])
@@ -120,7 +120,7 @@ class Arena:
         return len(new)
 
     def _create_once(self, path: str, body: Json) -> None:
-        """Create an object that stays until the end."""
+        """Create an object, unless it exists; it stays until the end."""
         whole = f"{path}/{body['metadata']['name']}"
         if whole not in self._created and whole != f"{NAMESPACES}/default":
             self._send([Request("POST", path, body)])
@@ -131,7 +131,7 @@ class Arena:
             send_all(self._connections()[: len(requests)], requests)
 
     def _connections(self) -> list[Client]:
-        """Opened anew each time that the server may have closed those that were idle."""
+        """New connections: the server may have closed the earlier ones, as they were idle."""
         for client in self._clients:
             client.close()
         self._clients = clients(THREADS, self.new_client)
@@ -143,13 +143,13 @@ def _path_of_storage(storage: Json) -> str:
 
 
 def pods_path(pod: Json) -> str:
-    """Where a pod is created."""
+    """The path at which a pod is created."""
     return f"{NAMESPACES}/{pod['metadata']['namespace']}/pods"
 
 
 @contextmanager
 def arena(kind: str, folder: Path) -> Iterator[Arena]:
-    """Start an API server, "real" or "embedded", and end it with the block; "" starts none."""
+    """Run an API server, "real" or "embedded", for as long as the block takes; "" starts none."""
     if not kind:
         yield Arena(kind, "", None, None, folder)
     elif kind == "real":

@@ -25,7 +25,7 @@ def main(proxy: str, scheduler_name: str) -> None:
 
 
 def names(client: Client, path: str) -> list[tuple[str, str]]:
-    """Of each object its namespace, "" if it has none, and its name."""
+    """The namespace ("" if it has none) and the name of each object."""
     of_all = (item["metadata"] for item in client.get(path)["items"])
     return [(each.get("namespace", ""), each["name"]) for each in of_all]
 

@@ -17,7 +17,7 @@ STOPPED = (OSError, RefusedError, http.client.HTTPException)
 
 @contextmanager
 def churning(arena: Arena, churn: Churn | None, scheduler_name: str) -> Iterator[None]:
-    """Have it happen while the block runs. FailedError if it couldn't."""
+    """Make the changes of a workload while the block runs. FailedError if one of them fails."""
     if churn is None:
         yield
         return
@@ -45,7 +45,7 @@ def churning(arena: Arena, churn: Churn | None, scheduler_name: str) -> Iterator
 
 
 def _churn(client: Client, churn: Churn, scheduler_name: str, ended: threading.Event) -> None:
-    there: list[str] = []  # paths of what was created, and is to be deleted the next time
+    there: list[str] = []  # paths of the objects that are deleted the next time
     number = 0
     while not ended.wait(churn.seconds):
         if there:

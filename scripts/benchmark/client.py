@@ -18,7 +18,7 @@ MERGE = "application/merge-patch+json"
 
 
 class RefusedError(Exception):
-    """The API server did not do what it was asked for."""
+    """The API server has refused a request."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Client:
         self.connection = connect(url, tls)
 
     def send(self, request: Request) -> bytes:
-        """What is answered; RefusedError if that isn't a success."""
+        """Returns the answer's body; RefusedError if the answer isn't a success."""
         body = None if request.body is None else json.dumps(request.body)
         headers = {"Content-Type": request.content_type, "Accept": "application/json"}
         self.connection.request(request.method, request.path, body, headers)
@@ -61,7 +61,7 @@ def connect(url: str, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
 
 
 def send_all(clients: Sequence[Client], requests: Sequence[Request]) -> None:
-    """Send many requests over all the connections at once; a refusal ends that, and is raised."""
+    """Send many requests over all connections at once. The first refusal ends that, and is raised."""
     ended = threading.Event()
 
     def send_share(number: int) -> None:

@@ -18,21 +18,21 @@ from scripts.servers.process import ROOT
 from scripts.servers.real import assets
 
 LIVING = ("burst", "single", "start", "idle")
-"""The parts that whoever serves a cluster takes part in."""
+"""The parts for every contestant that runs as a scheduler in a cluster."""
 
 COMPARED = (*LIVING, "throughput")
 BINDING_ONLY = ("burst", "throughput")
 
 Command = Callable[[Arena, str, str], list[str]]
-"""What starts a contestant: told the arena, the URL to speak to, and the name it is to serve."""
+"""Returns the command line of a contestant, for an arena, the URL to connect to, and a scheduler name."""
 
 
 @dataclass(frozen=True)
 class Contestant:
     """`key` names it on the command line, `title` in the table, `scheduler_name` in pods.
 
-    missing: why it can't take part here, if it can't. most_pods: more would take it too long. workloads: the
-    only ones of which it measures the throughput, if not of all.
+    missing: returns why it can't take part here; empty if it can. most_pods: more pods would take too long.
+    workloads: the throughput of only these workloads is measured; None: of all.
     """
 
     key: str
@@ -59,7 +59,7 @@ class Running:
 
 @contextmanager
 def running(contestant: Contestant, arena: Arena, url: str) -> Iterator[Running]:
-    """Run a contestant for as long as the block takes; `url` is the API server's, or a relay's before it."""
+    """Run a contestant for as long as the block takes. url: of the API server, or of a relay before it."""
     with ExitStack() as stack:
         proxy = None
         if contestant.behind_proxy:
@@ -93,7 +93,7 @@ def poller(*options: str) -> Command:
 
 @cache
 def _compiled(folder: Path) -> dict[str, str]:
-    """The environment in which Python finds poller compiled, as after a first start, whatever ours says."""
+    """The environment in which Python finds poller's modules compiled, whatever our environment says."""
     environment = {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
     command = [sys.executable, str(ROOT / "poller.py"), "--check-config"]
     subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=True, timeout=60)
@@ -130,7 +130,7 @@ def bare(_: Arena, url: str, name: str) -> list[str]:
 
 
 def kube_scheduler(**limits: float) -> Command:
-    """It with these limits of its client: qps and burst; its own 50 and 100 without any."""
+    """kube-scheduler with these limits of its client, qps and burst. Its defaults are 50 and 100."""
 
     def command(arena: Arena, url: str, name: str) -> list[str]:
         config = {
@@ -160,7 +160,7 @@ def _no_kube_scheduler(arena: Arena) -> str:
 
 
 BASELINES = ("kube-unlimited", "bare")
-"""What the others are compared with: the first of these that has a figure."""
+"""The others are compared with the first of these that has a figure."""
 
 CONTESTANTS = (
     Contestant("poller", "poller", poller(), parts=("decide", *COMPARED)),

@@ -33,7 +33,7 @@ from scripts.servers.process import ROOT
 
 NAME = "bench"
 LIMIT = 1800.0
-"""Seconds of patience."""
+"""Seconds after which a measurement is ended."""
 
 Read = TypeVar("Read", Node, Pod, Service)
 
@@ -48,12 +48,12 @@ def decide(nodes: int, pods: int, *, alike: bool) -> list[Result]:
 
 
 def decide_workload(workload: Workload, scale: float) -> list[Result]:
-    """Decide on the measured pods of a workload; `scale` is what it has been scaled by."""
+    """Decide on the measured pods of a workload, which has been scaled by `scale`."""
     return _measured(workload.title, workload.measured, [workload.name, str(scale)])
 
 
 def _measured(what: str, pods: int, arguments: Sequence[str]) -> list[Result]:
-    """Pods a second of CPU time: it needs nothing else, so whatever else runs here doesn't count."""
+    """Pods per second of CPU time. Other processes on the machine hardly change it."""
     command = [sys.executable, "-m", "scripts.benchmark.decisions", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT)
     if done.returncode:
@@ -65,12 +65,12 @@ def _measured(what: str, pods: int, arguments: Sequence[str]) -> list[Result]:
     ]
 
 
-# --- in that process ------------------------------------------------------------------------------------
+# --- in the separate process ----------------------------------------------------------------------------
 
 
 @dataclass
 class Scene:
-    """What is there, and which pods are to be decided on, as the API has them."""
+    """The objects of a cluster, and the pods to decide on, as the API has them."""
 
     nodes: Iterable[Json]
     waiting: Iterable[Json]
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def _decide(scheduler: Scheduler, pod: Pod, cache: Cache) -> Decision:
-    """Decide on a pod; where others are told to leave for it, they do, and it is decided on again."""
+    """Decide on a pod. If it preempts others, they are removed, and poller decides again."""
     decision = scheduler.schedule_one(pod, cache)
     if decision.victims:
         for victim in decision.victims:
@@ -136,7 +136,7 @@ def _with_uid(body: Json) -> Json:
 
 
 def _read(kind: type[Read], body: Any) -> Read:
-    """What poller makes of it as JSON."""
+    """The object as poller reads it from JSON."""
     return msgspec.json.decode(msgspec.json.encode(body), type=kind, dec_hook=decode_hook)
 
 

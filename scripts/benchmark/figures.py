@@ -17,7 +17,7 @@ class Figure(msgspec.Struct, omit_defaults=True):
     value: float | None = None
     unit: str = ""
     pods: int = 0
-    bound: int = 0  # pods that had their node before
+    bound: int = 0  # how many pods had a node before
     samples: list[float] = []
     problem: str = ""
 
@@ -25,7 +25,7 @@ class Figure(msgspec.Struct, omit_defaults=True):
 class Results(msgspec.Struct):
     """All figures of a run.
 
-    load: the machine's average before. left_out: of contestants why they took no part.
+    load: the machine's load average before. left_out: by contestant, why it took no part.
     """
 
     server: str

@@ -18,13 +18,13 @@ from scripts.benchmark.watching import Bindings
 from scripts.benchmark.workloads import Churn, Workload
 
 SETTLE = 0.7
-"""Seconds after its first binding until a contestant is at rest: one that polls each second sleeps."""
+"""Seconds from its first binding until a contestant is at rest: if it polls each second, it then sleeps."""
 
 QUIET = 3.0
-"""Seconds more until it counts as idle."""
+"""Further seconds until it counts as idle."""
 
 STOPPED = 1.2
-"""Seconds that it is stopped at the least before a burst: it doesn't sleep on when it goes on."""
+"""The least time, in seconds, that it is stopped before a burst. A sleep of one second ends meanwhile."""
 
 MEBI = 1 << 20
 
@@ -43,7 +43,7 @@ def burst_of(alike: bool) -> str:
 
 @dataclass(frozen=True)
 class Result:
-    """One figure: what was measured, how much, of what."""
+    """One figure: the name of the measure, the value, and its unit."""
 
     measure: str
     value: float | None = None
@@ -56,7 +56,7 @@ class Result:
 def settled(
     contestant: Contestant, arena: Arena, limit: float, url: str = ""
 ) -> Iterator[tuple[Running, Bindings]]:
-    """A contestant that has shown that it binds, and then had time to come to rest."""
+    """A running contestant that has bound a first pod, and then had time to come to rest."""
     with (
         Bindings(arena, contestant.scheduler_name) as bindings,
         running(contestant, arena, url or arena.url) as runs,
@@ -68,7 +68,7 @@ def settled(
 
 
 def burst(arena: Arena, contestant: Contestant, pods: int, limit: float, *, alike: bool) -> list[Result]:
-    """Pods that all wait when the contestant, stopped until then, goes on."""
+    """A contestant is stopped, pods are created, and then it is resumed: how many does it bind per second?"""
     number = min(pods, contestant.most_pods or pods)
     waiting = objects.pods(number, contestant.scheduler_name, alike=alike)
     with settled(contestant, arena, limit) as (runs, bindings):
@@ -77,7 +77,7 @@ def burst(arena: Arena, contestant: Contestant, pods: int, limit: float, *, alik
 
 
 def throughput(arena: Arena, contestant: Contestant, workload: Workload, limit: float) -> list[Result]:
-    """A workload's pods, all waiting when the contestant goes on; and the most memory it took."""
+    """The same for a workload's pods; and the contestant's peak memory."""
     waiting = workload.measured_pods(contestant.scheduler_name)
     with settled(contestant, arena, limit) as (runs, bindings):
         seconds = _bind_all(arena, contestant, waiting, runs.process, bindings, limit, workload.churn)
@@ -101,7 +101,7 @@ def _bind_all(
     limit: float,
     churn: Churn | None = None,
 ) -> float:
-    """Create pods while the contestant is stopped; the seconds from when it goes on until all are bound."""
+    """Create pods while the contestant is stopped, and resume it; returns the seconds until all are bound."""
     stopped = process.pause()
     arena.create(waiting)
     arena.collect_garbage()
@@ -113,7 +113,7 @@ def _bind_all(
 
 
 def single(arena: Arena, contestant: Contestant, pods: int, limit: float) -> list[Result]:
-    """One pod at a time, after pauses by chance: not in step with who polls."""
+    """One pod at a time. The pauses between them are random, so that they aren't in step with polls."""
     chance = Random(1)
     took: list[float] = []
     client = arena.new_client()
@@ -133,7 +133,7 @@ def single(arena: Arena, contestant: Contestant, pods: int, limit: float) -> lis
 
 
 def start(arena: Arena, contestant: Contestant, limit: float) -> list[Result]:
-    """From the start of the process, with a pod waiting, to its binding; and the most memory it took."""
+    """The time from the start of the process to the binding of a pod that waits; and the peak memory."""
     arena.create([objects.pod("early", contestant.scheduler_name)])
     with (
         Bindings(arena, contestant.scheduler_name) as bindings,
@@ -148,7 +148,7 @@ def start(arena: Arena, contestant: Contestant, limit: float) -> list[Result]:
 
 
 def idle(arena: Arena, contestant: Contestant, seconds: float, limit: float) -> list[Result]:
-    """What it costs while there is nothing to do; the network is that at the API server's door."""
+    """CPU time and network traffic while there is nothing to do; the traffic is counted at the API server."""
     with relay(arena.url) as counted, settled(contestant, arena, limit, counted.url) as (runs, _):
         time.sleep(QUIET)
         processes = {CPU: runs.process, PROXY_CPU: runs.proxy}
@@ -164,12 +164,12 @@ def idle(arena: Arena, contestant: Contestant, seconds: float, limit: float) -> 
 
 
 def percentile(samples: Sequence[float], percent: int) -> float:
-    """The least of them that so many percent don't exceed."""
+    """The smallest sample that is greater than or equal to this many percent of the samples."""
     return sorted(samples)[math.ceil(len(samples) * percent / 100) - 1]
 
 
 def _wait(bindings: Bindings, number: int, limit: float, process: Process) -> None:
-    """FailedError unless so many pods are bound in time."""
+    """Wait until this many pods are bound; FailedError if that takes longer than `limit`."""
     if not bindings.wait_for(number, limit):
         process.check()
         seen = len(bindings.seen)

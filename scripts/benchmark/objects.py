@@ -7,11 +7,11 @@ MEBI = 1 << 20
 
 WAITING = {"bench": "waiting"}
 BOUND = {"bench": "bound"}
-"""A label of every pod here: made for a scheduler to bind, or bound from the start."""
+"""The labels of pods that a scheduler is to bind, and of pods that are bound from the start."""
 
 
 def node(number: int) -> Json:
-    """A node with room: 1,000 pods fit on a hundred of them."""
+    """A node. 1,000 pods fit on a hundred of them."""
     name = node_name(number)
     labels = {
         "kubernetes.io/hostname": name,
@@ -31,18 +31,18 @@ def node_name(number: int) -> str:
 
 
 def pod(name: str, scheduler_name: str) -> Json:
-    """A pod that waits for a scheduler, and differs from others in its name only."""
+    """A pod for a scheduler to bind. It differs from the others only in its name."""
     return _pod(name, scheduler_name, {"app": "web", **WAITING}, {"cpu": "50m", "memory": "32Mi"})
 
 
 def different_pod(number: int, scheduler_name: str) -> Json:
-    """A pod unlike any other: what it requests and what it is called are its own."""
+    """A pod for a scheduler to bind. Its requests and its label differ from those of all others."""
     requests = {"cpu": f"{10 + number % 80}m", "memory": str(16 * MEBI + 4096 * number)}
     return _pod(f"web-{number}", scheduler_name, {"app": f"web-{number}", **WAITING}, requests)
 
 
 def bound_pod(number: int, nodes: int) -> Json:
-    """A pod that has had its node from the start."""
+    """A pod that has a node from the start."""
     body = _pod(f"bound-{number}", "other", {"app": "old", **BOUND}, {"cpu": "50m", "memory": "32Mi"})
     body["spec"]["nodeName"] = node_name(number % nodes)
     return body

@@ -84,7 +84,7 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def server(chosen: str | None) -> str:
-    """Which API server to start: the real one where it is, unless told."""
+    """The API server to start: the chosen one; by default the real one if its binaries exist."""
     if chosen == "real" and not assets():
         sys.exit("no etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin")
     return chosen or ("real" if assets() else "embedded")

@@ -1,4 +1,4 @@
-"""The processes of a contestant: started, stopped for a while, measured, ended."""
+"""Starts, pauses, measures and ends the processes of a contestant."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ READY_TIMEOUT = 30.0
 
 
 class FailedError(Exception):
-    """A contestant didn't do what it should. The text is one line, for the table's notes."""
+    """A measurement failed. The text is one line, for the table's notes."""
 
 
 @dataclass(frozen=True)
@@ -29,26 +29,26 @@ class Process:
     began: float
 
     def pause(self) -> float:
-        """Stop it, and what it has started, where it is; when that was."""
+        """Stop it and its child processes; returns when that was."""
         os.killpg(self.handle.pid, signal.SIGSTOP)
         return time.monotonic()
 
     def resume(self) -> float:
-        """Let it go on; when that was."""
+        """Resume it; returns when that was."""
         now = time.monotonic()
         os.killpg(self.handle.pid, signal.SIGCONT)
         return now
 
     @property
     def cpu_seconds(self) -> float:
-        """What it has used until now; with what those used that it started, and that have ended."""
+        """The CPU time until now, with that of its child processes that have ended."""
         # user, system, and both of its children: proc_pid_stat(5), counted after the command's name
         fields = self._about("stat").rsplit(")", 1)[1].split()
         return sum(map(int, fields[11:15])) / TICKS
 
     @property
     def peak_memory(self) -> int:
-        """The most bytes that it has held in memory."""
+        """Its peak memory in bytes."""
         self.check()
         return peak_memory(Path(f"/proc/{self.handle.pid}"))
 
@@ -58,7 +58,7 @@ class Process:
         return lines[-1][:200] if lines else "nothing"
 
     def check(self) -> None:
-        """FailedError if it has ended."""
+        """Raise FailedError if it has ended."""
         if self.handle.poll() is not None:
             raise FailedError(f"ended with status {self.handle.returncode}, and said: {self.last_words()}")
 
@@ -68,7 +68,7 @@ class Process:
 
 
 def peak_memory(proc: Path) -> int:
-    """The most bytes that a process has held in memory, by its folder in /proc."""
+    """The peak memory of a process in bytes; `proc` is its folder in /proc."""
     lines = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
     return int(lines["VmHWM"].split()[0]) * 1024
 
@@ -80,7 +80,7 @@ def process(
     """Run a command from the project's folder, with its output in `log`, for as long as the block takes."""
     with log.open("wb") as output:
         began = time.monotonic()
-        # A session of its own: ^C goes to the bench alone, and whole groups can be stopped and ended.
+        # In a session of its own: ^C reaches only the bench, and signals go to all its processes together.
         handle = subprocess.Popen(
             ending_with_us(command),
             cwd=ROOT,
@@ -97,11 +97,11 @@ def process(
 
 
 def _end(handle: "subprocess.Popen[bytes]") -> None:
-    for number in (signal.SIGTERM, signal.SIGCONT):  # one that is stopped hears nothing
+    for number in (signal.SIGTERM, signal.SIGCONT):  # a stopped process doesn't handle signals
         _signal(handle, number)
     with suppress(subprocess.TimeoutExpired):
         handle.wait(STOP_TIMEOUT)
-    _signal(handle, signal.SIGKILL)  # and what it has started, if that goes on
+    _signal(handle, signal.SIGKILL)  # its child processes, too, if they still run
     handle.wait()
     assert handle.stdin
     handle.stdin.close()
@@ -113,7 +113,7 @@ def _signal(handle: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
 
 
 def line_with(words: str, of: Process) -> str:
-    """The line of its log that begins with these words, once it is there."""
+    """Wait for the line of its log that begins with these words."""
     deadline = time.monotonic() + READY_TIMEOUT
     while time.monotonic() < deadline:
         of.check()

@@ -36,7 +36,7 @@ def main(chosen: argparse.Namespace) -> None:
 
 
 def profiled(running: Arena, file: Path, more: Sequence[str]) -> Session:
-    """What poller did, from its start to its end."""
+    """Run poller once under the profiler; returns the profile."""
     with kubectl_proxy(running.url, running.kubeconfig) as proxy:
         profiler = [sys.executable, "-m", "pyinstrument", "--renderer=pyisession", f"--outfile={file}"]
         poller = [str(ROOT / "poller.py"), "--once", f"--proxy={proxy}", f"--scheduler-name={NAME}", *more]

@@ -27,7 +27,7 @@ class Relay(socketserver.ThreadingTCPServer):
         self._lock = threading.Lock()
 
     def pump(self, source: socket.socket, sink: socket.socket) -> None:
-        """Pass on what comes from one side, until it ends."""
+        """Pass on the bytes from one side to the other, until it closes."""
         with suppress(OSError):
             while chunk := source.recv(CHUNK):
                 with self._lock:
@@ -53,7 +53,7 @@ class _Passing(socketserver.BaseRequestHandler):
 
 @contextmanager
 def relay(url: str) -> Iterator[Relay]:
-    """A relay in front of this server, for as long as the block takes."""
+    """Run a relay in front of this server for as long as the block takes."""
     with Relay(url) as running:
         thread = threading.Thread(target=running.serve_forever, daemon=True)
         thread.start()

@@ -24,7 +24,7 @@ FAILURES = (FailedError, RefusedError, OSError, http.client.HTTPException)
 
 @dataclass(frozen=True)
 class Step:
-    """One thing to be done by one contestant, and the measures that come of it."""
+    """One measurement of one contestant. yields: the names of its measures."""
 
     part: Part
     yields: Sequence[str]
@@ -38,7 +38,7 @@ class Step:
         return f"{self.yields[0]}; {self.nodes:,} nodes; {self.contestant.title}"
 
     def prepare(self, arena: Arena) -> None:
-        """Have in the cluster what is to be there before."""
+        """Prepare the cluster for the measurement."""
         if self.part == "decide":
             return
         if self.workload:
@@ -48,7 +48,7 @@ class Step:
 
 
 def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> list[Step]:
-    """What is to be measured: the fewest nodes first, the contestants right after each other."""
+    """All measurements: those with the fewest nodes first, and the contestants right after each other."""
     planned = [
         *_deciding(options, contestants),
         *_singles(arena, options, contestants),
@@ -60,7 +60,7 @@ def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> 
 
 
 def _deciding(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
-    """Bursts; or the workloads that were named."""
+    """The decisions alone: of bursts, or of the chosen workloads."""
     contestants = _taking_part("decide", contestants)
     sizes = () if options.workload else options.nodes
     for contestant, nodes, alike in product(contestants, sizes, (True, False)):
@@ -81,7 +81,7 @@ def _singles(arena: Arena, options: Options, contestants: Sequence[Contestant]) 
 
 
 def _bursts(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
-    """Repeated in rounds, so that minutes in which the machine is slow are no one contestant's."""
+    """They are repeated in rounds, so that a minute in which the machine is slow hits all contestants."""
     for nodes, alike, _, contestant in product(
         options.nodes, (True, False), range(options.repeat), _taking_part("burst", contestants)
     ):
@@ -90,7 +90,7 @@ def _bursts(arena: Arena, options: Options, contestants: Sequence[Contestant]) -
 
 
 def _throughput(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
-    """In rounds, too; those of a workload right after each other, as its nodes and pods are there then."""
+    """In rounds, too. Those of one workload come right after each other, as its nodes and pods exist then."""
     for workload, _, contestant in product(
         chosen(options.workload or NAMES, options.scale),
         range(options.repeat),
@@ -103,7 +103,7 @@ def _throughput(arena: Arena, options: Options, contestants: Sequence[Contestant
 
 
 def _at_rest(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
-    """In the largest cluster, with pods that run there already."""
+    """Start and idle costs, in the largest cluster, with pods that run already."""
     nodes, bound = options.nodes[-1], options.bound
     for contestant in _taking_part("start", contestants):
         measure = partial(measures.start, arena, contestant, options.limit)
@@ -119,7 +119,7 @@ def _taking_part(part: Part, contestants: Sequence[Contestant]) -> list[Contesta
 
 
 def run(planned: Sequence[Step], arena: Arena, progress: Progress) -> list[Figure]:
-    """The figures of all steps, in their order."""
+    """Take all steps; returns their figures in the same order."""
     figures: list[Figure] = []
     task = progress.add_task("", total=len(planned))
     for step in planned:

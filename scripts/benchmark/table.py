@@ -14,10 +14,10 @@ from scripts.benchmark.contestants import BASELINES, CONTESTANTS, Contestant
 from scripts.benchmark.figures import Figure, Results
 
 WIDTH = 160
-"""Of the table when it goes to a file."""
+"""The table's width in a file."""
 
 BUSY = 0.5
-"""A load that leaves its traces in the figures."""
+"""A load average that changes the figures."""
 
 Row = dict[str, Figure]
 """The figures of one measurement, by contestant."""
@@ -59,7 +59,7 @@ def _rows(figures: Sequence[Figure]) -> dict[tuple[str, int], Row]:
 
 
 def _median(repeated: Sequence[Figure]) -> Figure:
-    """The middle one; any that failed, if one did: a median of the rest would flatter."""
+    """The figure with the median value. If any failed, a failed one: the others' median would be too good."""
     values = [each.value for each in repeated if each.value is not None]
     if len(values) < len(repeated):
         return next(each for each in repeated if each.value is None)
@@ -84,7 +84,7 @@ def _cell(row: Row, contestant: Contestant, problems: list[str]) -> Text:
 
 
 def _ratio(row: Row, figure: Figure) -> str:
-    """How many times the baseline's value this is."""
+    """The value divided by the baseline's value."""
     base = next((row[key].value for key in BASELINES if key in row and row[key].value), None)
     if not base or figure.value is None:
         return ""
@@ -92,7 +92,7 @@ def _ratio(row: Row, figure: Figure) -> str:
 
 
 def _rounded(value: float) -> str:
-    """Three digits are enough."""
+    """The value with three digits."""
     return f"{value:,.{0 if value >= 100 else 1 if value >= 10 else 2}f}"
 
 
@@ -156,7 +156,7 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
 
 
 def _rounds(figures: Sequence[Figure]) -> int:
-    """How often the same was measured, if more than once."""
+    """How many times the same was measured; 0 if only once."""
     places = Counter((each.measure, each.nodes, each.contestant) for each in figures)
     most = max(places.values())
     return most if most > 1 else 0

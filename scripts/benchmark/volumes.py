@@ -7,7 +7,7 @@ from scripts.benchmark.client import Json
 
 DRIVER = "ebs.csi.aws.com"
 ATTACHABLE = 39
-"""How many of its volumes a node can have."""
+"""How many volumes of the driver a node can have."""
 
 ACCESS_MODES = ["ReadOnlyMany"]
 SIZE = "1Gi"
@@ -16,7 +16,7 @@ _STORAGE_API = "/apis/storage.k8s.io/v1"
 
 
 def path_of(storage: Json) -> str:
-    """Where an object of those here is created."""
+    """The path at which an object of this module is created."""
     if storage["kind"] == "PersistentVolumeClaim":
         return f"/api/v1/namespaces/{storage['metadata']['namespace']}/persistentvolumeclaims"
     return {"PersistentVolume": "/api/v1/persistentvolumes", "CSINode": f"{_STORAGE_API}/csinodes"}[
@@ -25,7 +25,7 @@ def path_of(storage: Json) -> str:
 
 
 def csi_node(node_name: str) -> Json:
-    """What tells of a node that the driver runs there."""
+    """The object that says that the driver runs on a node."""
     driver = {"name": DRIVER, "nodeID": node_name, "allocatable": {"count": ATTACHABLE}}
     return {
         "apiVersion": "storage.k8s.io/v1",

@@ -1,6 +1,6 @@
 """The workloads that schedulers are compared by: one table, in the shape of Kubernetes' own benchmark.
 
-Names, pods and nodes are those of scheduler_perf; how many there are of each is the table's own.
+Names, pods and nodes are those of scheduler_perf; the numbers of pods and nodes are our own.
 
 Source: https://github.com/kubernetes/kubernetes/tree/master/test/integration/scheduler_perf, the folders
 affinity, default_preemption, misc, topology_spreading and volumes with their performance-config.yaml, and
@@ -27,7 +27,7 @@ NAMED_NODE = "scheduler-perf-node"
 
 @dataclass(frozen=True)
 class Template:
-    """What pods of a workload look like. Without cpu they request nothing.
+    """The template of a workload's pods. Without cpu they request nothing.
 
     high_priority: they have the PriorityClass HIGH_PRIORITY.
     """
@@ -53,9 +53,9 @@ class Template:
 
 @dataclass(frozen=True)
 class Churn:
-    """What else happens meanwhile, every so many seconds: a pod that fits nowhere is created.
+    """Changes during the measurement: every `seconds`, a pod that fits on no node is created.
 
-    recreate: a node without room, such a pod and a service are created one time, deleted the next.
+    recreate: also a node without room and a service; the next time all three are deleted.
     """
 
     seconds: float
@@ -66,10 +66,10 @@ class Churn:
 class Workload:
     """Nodes, pods that run there already (`existing`), and pods whose scheduling is measured.
 
-    zones: given to the nodes in turn. existing_namespaces: given to the existing pods in turn. teams: whether
+    zones: the nodes get them in turn. existing_namespaces: the existing pods get them in turn. teams: whether
     all these namespaces have the label `team: devops`. service: the labels that a service selects in the
-    namespace of the measured pods. named_node: one node more, NAMED_NODE, has room for all of them.
-    evicts: existing pods are told to leave. claims: whether each pod has a claim of its own, bound to a CSI
+    namespace of the measured pods. named_node: there is one more node, NAMED_NODE, with room for all of them.
+    evicts: whether existing pods are evicted. claims: whether each pod has a claim of its own, bound to a CSI
     volume.
     """
 
@@ -106,11 +106,11 @@ class Workload:
         return named + [_node(_node_name(i), zones[i % len(zones)]) for i in range(self.nodes)]
 
     def namespaces(self) -> list[str]:
-        """Those that must be there, each once."""
+        """The namespaces that must exist, each once."""
         return list(dict.fromkeys([*self.existing_namespaces, self.namespace]))
 
     def existing_pods(self) -> list[Json]:
-        """Pods that have had their node from the start: nodes and namespaces have them in turn."""
+        """Pods that have a node from the start. Nodes and namespaces get them in turn."""
         template, spaces = self.existing_template or self.template, self.existing_namespaces
         pods = []
         for i in range(self.existing):
@@ -203,7 +203,7 @@ INIT_NAMESPACES = tuple(f"init-ns-{i}" for i in range(50))
 SERVED = {"app": "scheduler-perf"}
 BLUE = {"color": "blue"}
 
-# Those whose nodes are the same stand together: they are created once.
+# Workloads with the same nodes stand together, so that these are created once.
 WORKLOADS = (
     Workload("SchedulingBasic", 5000, 1000, 2000, DEFAULT),
     Workload("Unschedulable", 5000, 100, 1000, DEFAULT, churn=Churn(0.2)),

@@ -50,19 +50,19 @@ def grade(
 
 
 def short_names(policies: list[Path]) -> dict[Path, str]:
-    """The files' names, if no two are the same; else the whole paths."""
+    """The file names, if they all differ; else the whole paths."""
     unique = len({policy.name for policy in policies}) == len(set(policies))
     return {policy: policy.name if unique else str(policy) for policy in policies}
 
 
 def graded(scenario: Scenario, policy: Path | None, name: str, seed: int, limits: Limits) -> Marks:
-    """What a policy comes to."""
+    """Run a policy, and mark the result."""
     trial = run(scenario, policy, seed, limits)
     return mark(scenario, name, trial.answer) if trial.answer else Marks(name, problem=trial.problem)
 
 
 def show_table(scenario: Scenario, rows: list[Marks]) -> None:
-    """A row a policy; what isn't as expected is marked."""
+    """Print a row for each policy; values that aren't as expected are marked."""
     headings = expectations(scenario)
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("policy", no_wrap=True)
@@ -81,7 +81,7 @@ def show_table(scenario: Scenario, rows: list[Marks]) -> None:
 
 
 def show_csv(scenario: Scenario, rows: list[Marks]) -> None:
-    """The same for programs."""
+    """Print the same for programs."""
     headings = expectations(scenario)
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(["policy", *headings, "points", "of", "problem"])

@@ -8,7 +8,7 @@ from scripts.grading.scenario import Json, Scenario, Spread
 
 @dataclass(frozen=True)
 class Mark:
-    """One thing that is expected: what it is, what came of it, and whether that will do."""
+    """One expectation: its name, the value, and whether the value is good."""
 
     what: str
     value: str
@@ -17,7 +17,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Marks:
-    """What a policy comes to. problem: why it has no marks, or what went wrong with a pod."""
+    """The marks of a policy. problem: why it has no marks, or what went wrong with a pod."""
 
     policy: str
     marks: tuple[Mark, ...] = field(default=())
@@ -30,7 +30,7 @@ class Marks:
 
 
 def expectations(scenario: Scenario) -> list[str]:
-    """What is expected, a heading each."""
+    """A heading for each expectation."""
     expect = scenario.expect
     names = [
         (expect.placed is not None, f"placed >= {expect.placed}"),
@@ -47,7 +47,7 @@ def expectations(scenario: Scenario) -> list[str]:
 
 
 def mark(scenario: Scenario, policy: str, answer: Json) -> Marks:
-    """The marks for an answer of `poller.py try`. Where too few pods are placed, nothing else counts."""
+    """The marks for an answer of `poller.py try`. If too few pods are placed, no expectation is met."""
     expect = scenario.expect
     placed = [pod for pod in answer["pods"] if pod["node"]]
     victims = {victim for pod in answer["pods"] for victim in pod["victims"]}
@@ -69,7 +69,7 @@ def mark(scenario: Scenario, policy: str, answer: Json) -> Marks:
         values.append((str(astray), not astray))
     if expect.evicted is not None:
         values.append((str(len(victims)), len(victims) <= expect.evicted))
-    if expect.placed is not None and not values[0][1]:  # who places nothing spreads well, and costs nothing
+    if expect.placed is not None and not values[0][1]:  # without pods, spread and cost would be perfect
         values = [(value, False) for value, _ in values]
     marks = [Mark(what, *value) for what, value in zip(expectations(scenario), values, strict=True)]
     failed = next((pod["message"] for pod in answer["pods"] if "failed at" in pod["message"]), "")
@@ -77,7 +77,7 @@ def mark(scenario: Scenario, policy: str, answer: Json) -> Marks:
 
 
 def _skew(scenario: Scenario, spread: Spread, answer: Json) -> int:
-    """Between the most and the fewest pods of a workload, over all values that nodes have for the label."""
+    """The most minus the fewest pods of a workload, over all values that the nodes have for the label."""
     counts = Counter({scenario.label_of(node, spread.by): 0 for node in scenario.nodes})
     counts.pop("", None)
     for workload in answer["workloads"]:

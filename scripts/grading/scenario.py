@@ -30,11 +30,11 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What is expected; None or empty where nothing is.
+    """The expected result; None or empty: nothing is expected.
 
-    placed: so many of the new pods at least. nodes_used: so many nodes with pods at most, old pods counted.
-    cost: so much at most, of the nodes with pods. spread: of several workloads. avoid: nodes that no new pod
-    may be on. evicted: so many pods had to leave at most.
+    placed: the least number of new pods with a node. nodes_used: the highest number of nodes with pods, old
+    or new. cost: the highest cost of these nodes. spread: for several workloads. avoid: the nodes on which no
+    new pod may be. evicted: the highest number of evicted pods.
     """
 
     placed: int | None = None
@@ -51,10 +51,10 @@ class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Scenario:
-    """A folder, read. nodes: by name. running: the node of each pod that runs already, by NAMESPACE/NAME."""
+    """A scenario. nodes: by name. running: the node of each pod that runs already, by NAMESPACE/NAME."""
 
     def __init__(self, folder: Path) -> None:
-        """Read it. ScenarioError when something in it can't be read, or names what isn't there."""
+        """Read the folder. ScenarioError when a file can't be read, or names an object that doesn't exist."""
         file = folder / "scenario.yaml"
         try:
             told = msgspec.yaml.decode(file.read_bytes(), type=_File)
@@ -76,17 +76,17 @@ class Scenario:
                 raise ScenarioError(f"{file}: avoid {name}: cluster.yaml has no such node")
 
     def price_of(self, node: str) -> float:
-        """What an hour of a node costs; 0 if it says nothing."""
+        """The price of an hour of a node; 0 without the annotation."""
         said = self.nodes[node]["metadata"].get("annotations", {}).get(PRICE, 0)
         return float(said)
 
     def label_of(self, node: str, key: str) -> str:
-        """A label of a node; empty if it hasn't got it."""
+        """The value of a node's label; empty without that label."""
         return str(self.nodes[node]["metadata"].get("labels", {}).get(key, ""))
 
 
 def _objects(file: Path) -> Iterator[Json]:
-    """The objects of a file, those of lists one by one."""
+    """The objects of a file; lists are taken apart."""
     try:
         documents = [each for each in yaml.safe_load_all(file.read_text()) if each]
     except (OSError, yaml.YAMLError) as error:

@@ -14,11 +14,11 @@ from scripts.grading.scenario import Json, Scenario
 from scripts.servers.process import ROOT, ending_with_all_it_starts
 
 GRACE = 60.0
-"""Seconds beyond the limit of computing time, for a machine that does other things, too."""
+"""Seconds of waiting beyond the limit of CPU time: the machine may be busy with other processes."""
 
 MOST_WRITTEN = 16 * 1024 * 1024  # bytes, of a file
 
-# A policy's own `random` is to give the same for the same seed, too.
+# The same seed makes a policy's own use of `random` repeatable, too.
 START = """
 import random, runpy, sys
 _, program, seed, *arguments = sys.argv
@@ -30,13 +30,13 @@ runpy.run_path(program, run_name="__main__")
 
 @dataclass(frozen=True)
 class Limits:
-    """What a policy may use: seconds of computing time, mebibytes of memory."""
+    """What a policy may use: seconds of CPU time, mebibytes of memory."""
 
     seconds: int
     mebibytes: int
 
     def apply(self) -> None:
-        """Put them on this process, and those that it starts."""
+        """Set the limits for this process and its child processes."""
         resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds + 1))
         resource.setrlimit(resource.RLIMIT_AS, (self.mebibytes << 20, self.mebibytes << 20))
         resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
@@ -45,14 +45,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Trial:
-    """What came of it: where each pod went, or what went wrong, in a line."""
+    """The result: where each pod went; or what went wrong, in one line."""
 
     answer: Json | None
     problem: str = ""
 
 
 def run(scenario: Scenario, policy: Path | None, seed: int, limits: Limits) -> Trial:
-    """Have the pods placed by a policy; by poller as it comes, if that is None."""
+    """Place the pods by a policy; None: by poller's defaults."""
     with tempfile.TemporaryDirectory(prefix="grade-") as folder:
         cluster = Path(folder, "cluster.json")
         content = {"kind": "List", "apiVersion": "v1", "items": scenario.objects}
@@ -66,7 +66,7 @@ def run(scenario: Scenario, policy: Path | None, seed: int, limits: Limits) -> T
         ]
         command += ["--scheduler-name=my-scheduler"]
         command += [f"--plugin={policy.resolve()}"] if policy else []
-        # Nothing of the teacher's environment: no kubeconfig, no tokens.
+        # The policy gets nothing of the teacher's environment: no kubeconfig, no tokens.
         environment = {"PATH": os.defpath, "HOME": folder, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
         with ending_with_all_it_starts(
             command,

@@ -19,7 +19,7 @@ from scripts.learning.session import FOLDER, current_cluster, lab_of, own_cluste
 from scripts.servers.process import ROOT
 
 PROGRESS = FOLDER / "progress.json"
-PATIENCE = 3.0  # seconds that a check waits for what is under way
+PATIENCE = 3.0  # seconds; a check waits so long for changes that have begun
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 console = Console(highlight=False)
@@ -157,7 +157,7 @@ def prepare(lab: Lab, step: Step, environment: dict[str, str]) -> None:
     before = step.lesson.steps[: step.number - 1]
     with console.status("making the cluster as it was when this step began …" if before else "cleaning up …"):
         lab.reset()
-        for log in FOLDER.glob("*.log"):  # of an earlier try
+        for log in FOLDER.glob("*.log"):  # from an earlier try
             log.unlink()
         with Bash(environment, ROOT) as bash:
             for each in before:
@@ -177,7 +177,7 @@ def show(step: Step) -> None:
     else:
         with console.capture() as capture:
             console.print(text)
-        # -F, -E: it ends by itself at the end of the page; -X: the page stays on the screen; -R: colours.
+        # -F, -E: less exits at the end of the page. -X: the page stays on the screen. -R: colours.
         subprocess.run(
             ["less", "-EFRX", "-Psspace\\: more, q\\: to the shell "], input=capture.get().encode()
         )
@@ -186,7 +186,7 @@ def show(step: Step) -> None:
 
 
 def main() -> None:
-    """Run a command; what goes wrong is one line."""
+    """Run a command; an error is printed in one line."""
     try:
         app()
     except (LabError, ShellError) as error:

@@ -15,7 +15,7 @@ from scripts.servers.process import ending_with_all_it_starts
 
 
 class ShellError(Exception):
-    """A block didn't come to its end. The text holds what it showed until then."""
+    """A block didn't end. The text holds its output until then."""
 
 
 class Bash:
@@ -48,12 +48,12 @@ class Bash:
         self.close()
 
     def run(self, commands: str, seconds: float = 120) -> str:
-        """What a block shows, on standard output and standard error. ShellError when it takes longer."""
+        """Run a block; returns its standard output and standard error. ShellError when it takes longer."""
         assert self._process.stdout
         mark = secrets.token_hex(8)
         file = Path(self._blocks, mark)
         file.write_text(commands)
-        # From a file, so that no command reads those that follow it.
+        # The block comes from a file, so that none of its commands reads the next ones as its input.
         self._commands.write(f". {file} </dev/null\necho {mark}\n")
         self._commands.flush()
         shown: list[str] = []
@@ -70,7 +70,7 @@ class Bash:
         raise ShellError(f"not done within {seconds:g} s:\n{commands}\n{''.join(shown)}")
 
     def close(self) -> None:
-        """End it, with all that it has started."""
+        """End bash, and all processes that it has started."""
         self._end.close()
 
     def _kill(self) -> None:

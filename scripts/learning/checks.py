@@ -1,6 +1,6 @@
 """The checks of tasks in the cluster: one function per task, which the task's page names.
 
-It returns what it saw, as a sentence. NotYetError when the task isn't done: what is seen instead.
+It returns what it saw, as a sentence. NotYetError when the task isn't done; its text says what it saw.
 """
 
 import json
@@ -14,13 +14,13 @@ CHECKS: dict[str, Check] = {}
 
 
 def task(check: Check) -> Check:
-    """A check that pages can name."""
+    """Makes a function a check that pages can name."""
     CHECKS[check.__name__] = check
     return check
 
 
 def require(holds: object, instead: str) -> None:
-    """NotYetError with these words unless something holds."""
+    """Raise NotYetError with this text unless the condition holds."""
     if not holds:
         raise NotYetError(instead)
 
@@ -91,7 +91,7 @@ def all_six_are_on_the_third_node(lab: Lab) -> str:
 
 
 def decision_of(pod: Json) -> Json | None:
-    """What poller wrote on a pod that it has bound; None if it wasn't poller."""
+    """The decision that poller wrote on a pod when it bound it; None if poller didn't bind it."""
     said = pod["metadata"].get("annotations", {}).get("poller/decision")
     return dict(json.loads(said)) if said else None
 
@@ -175,7 +175,7 @@ def picky_went_where_it_prefers(lab: Lab) -> str:
 
 
 def predicted(lab: Lab, name: str) -> str:
-    """A pod that poller placed where an annotation had said before."""
+    """A pod that poller placed on the node that an annotation had predicted."""
     pod = lab.pod(name)
     said = pod["metadata"].get("annotations", {}).get("lab/prediction")
     require(said, f"pod {name} has no annotation lab/prediction: where do you think it will go?")
@@ -271,7 +271,7 @@ def polite_waits(lab: Lab) -> str:
 
 
 def victims_of(lab: Lab, pod: str) -> list[str]:
-    """The pods that had to go for a pod, as their events say."""
+    """The pods that were evicted for a pod, according to their events."""
     return [
         event["involvedObject"]["name"]
         for event in lab.events("Preempted")

@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 DEFAULT = "/api/v1/namespaces/default"
 MARK = "lab=poller"
-"""The label of what the lab's manifests make."""
+"""The label of the objects in the lab's manifests."""
 
 SCHEDULERS = ("my-scheduler", "random-scheduler")
 """The scheduler names that lessons use."""
@@ -21,34 +21,34 @@ DEPLOYED = (
     "/apis/rbac.authorization.k8s.io/v1/clusterroles/poller",
     "/api/v1/namespaces/poller",
 )
-"""What scripts/deploy makes; on a cluster of the lab's own only is it the lab's."""
+"""The objects that scripts/deploy makes. They belong to the lab only on a cluster of its own."""
 
 OURS = ("lab-", "example.com/")
-"""How the keys of labels, taints and annotations begin that lessons put on nodes."""
+"""The prefixes of the keys of labels, taints and annotations that lessons put on nodes."""
 
 LONGEST_RESET = 60.0  # seconds
 
 
 class NotYetError(Exception):
-    """A task isn't done. The text says what is seen instead, or what is missing."""
+    """A task isn't done. The text says what the check saw instead, or what is missing."""
 
 
 class LabError(Exception):
-    """The cluster can't be asked; the text says why, and what to do."""
+    """The cluster can't be read. The text says why, and what to do."""
 
 
 class Lab:
-    """The cluster behind a `kubectl proxy`. own: it was started for the lab, so all that is in it may go."""
+    """The cluster behind a `kubectl proxy`. own: it was started for the lab, so all in it may be deleted."""
 
     def __init__(self, proxy: str, *, own: bool) -> None:
         # A proxy speaks plain HTTP; certificates would take 50 ms to read.
         self._http = httpx.Client(base_url=proxy, timeout=30, trust_env=False, verify=False)
         self._proxy, self.own = proxy, own
 
-    # --- looking ----------------------------------------------------------------------------------------
+    # --- reading ----------------------------------------------------------------------------------------
 
     def get(self, path: str, **selectors: str) -> Json | None:
-        """What is at a path; None if there is nothing. LabError when no answer comes."""
+        """The object at a path; None if it doesn't exist. LabError when the cluster doesn't answer."""
         answer = self._ask("GET", path, params=selectors)
         return None if answer.status_code == 404 else dict(answer.json())
 
@@ -57,18 +57,18 @@ class Lab:
         return list((self.get(path, **selectors) or {}).get("items", ()))
 
     def nodes(self) -> dict[str, Json]:
-        """The nodes that lessons use, by name: ready, and not those of a control plane."""
+        """The nodes that lessons use, by name: the ready ones that don't belong to a control plane."""
         found = self.items("/api/v1/nodes", labelSelector="!node-role.kubernetes.io/control-plane")
         ready = [node for node in found if condition(node, "Ready") == "True"]
         return {node["metadata"]["name"]: node for node in ready}
 
     def pods(self, labels: str = "") -> list[Json]:
-        """The pods of the namespace default that aren't about to go."""
+        """The pods of the namespace default that aren't being deleted."""
         found = self.items(f"{DEFAULT}/pods", labelSelector=labels)
         return [pod for pod in found if not pod["metadata"].get("deletionTimestamp")]
 
     def pod(self, name: str) -> Json:
-        """A pod. NotYetError when there is none."""
+        """The pod of this name. NotYetError when it doesn't exist."""
         pod = self.get(f"{DEFAULT}/pods/{name}")
         if pod is None or pod["metadata"].get("deletionTimestamp"):
             raise NotYetError(f"there is no pod {name}")
@@ -89,7 +89,7 @@ class Lab:
     # --- starting over ----------------------------------------------------------------------------------
 
     def reset(self) -> None:
-        """Take away what lessons made, and what they changed on nodes. LabError if it doesn't go away."""
+        """Delete what lessons made, and undo their changes of nodes. LabError if something isn't deleted."""
         for path in self._made():
             self._ask("DELETE", path, params={"propagationPolicy": "Background"})
         for name, node in self.nodes().items():
@@ -107,7 +107,7 @@ class Lab:
             self._ask("DELETE", f"{DEFAULT}/events")
 
     def _made(self) -> list[str]:
-        """Paths of what makes pods, or is beside them."""
+        """The paths of the lab's objects other than pods; some of them create pods."""
         collections = (
             "/apis/apps/v1/namespaces/default/deployments",
             "/apis/apps/v1/namespaces/default/replicasets",
@@ -122,7 +122,7 @@ class Lab:
         ]
 
     def _pods(self) -> list[Json]:
-        """The lab's pods, also those that are about to go."""
+        """The lab's pods, also those that are being deleted."""
         found = self.items(f"{DEFAULT}/pods")
         if self.own:
             return found
@@ -166,18 +166,18 @@ class Lab:
 
 
 def node_of(pod: Json) -> str:
-    """The node that a pod is bound to; empty when it is to none."""
+    """The node that a pod is bound to; empty when it isn't bound."""
     return str(pod["spec"].get("nodeName") or "")
 
 
 def condition(thing: Json, kind: str) -> str:
-    """The status of a condition of a pod or a node; empty when it isn't there."""
+    """The status of a condition of a pod or a node; empty when it has no such condition."""
     found = (thing.get("status") or {}).get("conditions") or ()
     return next((str(each["status"]) for each in found if each["type"] == kind), "")
 
 
 def eventually(look: Callable[[], T], seconds: float) -> T:
-    """What `look` returns, once it does so without a NotYetError, within so many seconds."""
+    """Call `look` until it returns without a NotYetError, for so many seconds at most."""
     deadline = time.monotonic() + seconds
     while True:
         try:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 
 class _Block(CodeBlock):
-    """Commands in colour; what they show is dim."""
+    """A block of code: commands are coloured, and their output is dim."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         content = str(self.text).rstrip()
@@ -21,7 +21,7 @@ class _Block(CodeBlock):
 
 
 class _Heading(Heading):
-    """To the left, and bold."""
+    """A heading: bold, and to the left."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         self.text.justify = "left"

@@ -1,11 +1,11 @@
-"""Lessons: pages of Markdown, in steps, with commands, what these show, tasks and hints.
+"""Lessons: pages of Markdown, in steps, with commands, their output, tasks and hints.
 
 A page is plain Markdown, to be read anywhere. `## ` begins a step. A block of `sh` holds commands, and a
-block of `text` right behind it what they show. There `...` on a line of its own stands for any lines; with
-the word `any-node` behind `text` the names of nodes may be others, with `any-order` the order of lines, and
-with `example` all of it. A
-comment `<!-- check: NAME -->` makes a step a task, which a function in checks.py looks after; its hints are
-`<details>` with the summary Hint, and the one with the summary Solution holds commands that solve it.
+block of `text` right behind it their output. There `...` on a line of its own stands for any lines. With
+the word `any-node` behind `text` the names of nodes may differ, with `any-order` the order of lines, and
+with `example` everything. A comment `<!-- check: NAME -->` makes a step a task, which a function in checks.py
+checks; its hints are `<details>` with the summary Hint, and the one with the summary Solution holds commands
+that solve it.
 """
 
 import re
@@ -25,7 +25,7 @@ _CHECK = re.compile(r"^<!-- check: (?P<name>\w+) -->\n*", re.M)
 
 @dataclass(frozen=True)
 class Block:
-    """Commands as printed, and what they show; None where the page doesn't say.
+    """Commands as printed, and their output; None where the page has none.
 
     flags: the words behind `text`. span: where in the page that text is.
     """
@@ -54,7 +54,7 @@ class Step:
     @cached_property
     def blocks(self) -> list[Block]:
         """The commands of the step, outside of hints, in order."""
-        # Hints are blanked, not cut out, so that places in the text stay what they are.
+        # Hints are replaced by blanks, so that positions in the text stay the same.
         return list(_blocks(_DETAILS.sub(lambda found: " " * len(found[0]), self.source), self.start))
 
     @property
@@ -65,12 +65,12 @@ class Step:
 
     @property
     def hints(self) -> list[str]:
-        """What helps with the task, one thing after the other; the solution goes last."""
+        """The hints for the task, in order; the solution is the last."""
         return [found["content"].strip() for found in _DETAILS.finditer(self.source)]
 
     @property
     def solution(self) -> str:
-        """Commands that do the task."""
+        """The commands that solve the task."""
         parts = [
             found["content"] for found in _DETAILS.finditer(self.source) if found["summary"] == "Solution"
         ]
@@ -85,12 +85,12 @@ class Lesson:
 
     @property
     def number(self) -> int:
-        """Its place among the lessons, from 1 on."""
+        """Its number among the lessons, from 1 on."""
         return int(self.path.name.partition("-")[0])
 
     @cached_property
     def source(self) -> str:
-        """The page as it is written."""
+        """The page's Markdown."""
         return self.path.read_text()
 
     @property
@@ -100,7 +100,7 @@ class Lesson:
 
     @cached_property
     def steps(self) -> list[Step]:
-        """The parts; what stands above the first `## ` belongs to the first."""
+        """The steps; the text above the first `## ` belongs to the first."""
         starts = [found.start() for found in re.finditer("^## ", self.source, re.M)]
         starts, ends = [0, *starts[1:]], [*starts[1:], len(self.source)]
         steps = []
@@ -117,7 +117,7 @@ def lessons() -> list[Lesson]:
 
 
 def _blocks(source: str, start: int) -> Iterator[Block]:
-    """Commands, each with the text that follows it; `start` is where the source begins in its page."""
+    """The blocks of commands, each with its output. start: where the source begins in its page."""
     commands, end = "", 0
     for fence in _FENCE.finditer(source):
         if fence["kind"] == "text" and commands and not source[end : fence.start()].strip():

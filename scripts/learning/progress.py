@@ -10,7 +10,7 @@ from scripts.learning.pages import Lesson, Step
 
 @dataclass
 class Progress:
-    """The lesson and its step, both from 1 on, and how many hints were shown of it."""
+    """The lesson and its step, both from 1 on, and how many hints of the step were shown."""
 
     lesson: int = 1
     step: int = 1
@@ -18,7 +18,7 @@ class Progress:
 
     @classmethod
     def load(cls, file: Path, lessons: Sequence[Lesson]) -> "Progress":
-        """What the file says; the very beginning when there is none, or it names no step that there is."""
+        """Read the file; the first step of all if the file, or the step that it names, doesn't exist."""
         try:
             progress = cls(**json.loads(file.read_text()))
             progress.current(lessons)
@@ -27,15 +27,15 @@ class Progress:
         return progress
 
     def save(self, file: Path) -> None:
-        """Write it down."""
+        """Write the file."""
         file.write_text(json.dumps(asdict(self)) + "\n")
 
     def current(self, lessons: Sequence[Lesson]) -> Step:
-        """The step that it stands for. LookupError when there is none."""
+        """The lesson's step. LookupError when it doesn't exist."""
         return find(lessons, self.lesson, self.step)
 
     def advance(self, lessons: Sequence[Lesson]) -> Step | None:
-        """Go on to the next step, or to the next lesson; None at the end of the last, where it stays."""
+        """Go on to the next step, or the next lesson, and return it; None if this is the last step of all."""
         step = self.current(lessons)
         numbers = [lesson.number for lesson in lessons]
         if step.number < len(step.lesson.steps):
@@ -49,7 +49,7 @@ class Progress:
 
 
 def find(lessons: Sequence[Lesson], lesson: int, step: int) -> Step:
-    """A step by its numbers. LookupError, in words for a person, when there is none."""
+    """A step by its numbers. LookupError when it doesn't exist; its text can be shown."""
     for each in lessons:
         if each.number == lesson:
             if 1 <= step <= len(each.steps):

@@ -14,11 +14,11 @@ from scripts.servers.kubectl import KUBECTL
 from scripts.servers.process import ROOT, serving
 
 FOLDER = Path(os.environ.get("LAB_FOLDER") or ROOT / ".lab")
-"""Where students' files are, and how far they have come. Pages call it `.lab`."""
+"""The folder of the student's files and progress. Pages call it `.lab`."""
 
 NODES_NEEDED = 3
 OWN = "LAB_CLUSTER_IS_OURS"
-"""Variable of the shell: set when the cluster was started for the lab."""
+"""The variable of the shell that is set when the cluster was started for the lab."""
 
 START_OF_SHELL = """\
 learn() {{
@@ -34,13 +34,13 @@ learn
 
 
 def lab_of(environment: Mapping[str, str]) -> Lab | None:
-    """The cluster of the shell that this runs in; None outside of the lab's shell."""
+    """The cluster of the shell that runs this command; None outside of the lab's shell."""
     proxy = environment.get("POLLER_PROXY")
     return Lab(proxy, own=environment[OWN] == "yes") if proxy and OWN in environment else None
 
 
 def environment_for(lab: Lab, proxy: str, kubeconfig: str) -> dict[str, str]:
-    """The variables that pages count on. LabError when the cluster has too few nodes."""
+    """The environment variables that pages use. LabError when the cluster has too few nodes."""
     nodes = sorted(lab.nodes())
     if len(nodes) < NODES_NEEDED:
         raise LabError(
@@ -72,7 +72,7 @@ def current_cluster() -> Iterator[dict[str, str]]:
     context = current_context()
     kubeconfig = _write_kubeconfig("poller-lab", {**context, "namespace": "default"}, [])
     theirs = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    kubeconfig = f"{kubeconfig}{os.pathsep}{theirs}"  # kubectl reads them as one; ours says which context
+    kubeconfig = f"{kubeconfig}{os.pathsep}{theirs}"  # kubectl merges these files; ours sets the context
     with _proxy(kubeconfig) as proxy:
         yield environment_for(Lab(proxy, own=False), proxy, kubeconfig)
 
@@ -88,7 +88,7 @@ def current_context() -> dict[str, str]:
 
 
 def run_shell(environment: Mapping[str, str]) -> None:
-    """A bash in which `learn` is known, until its user leaves it."""
+    """Run a bash that knows the command `learn`, until the user leaves it."""
     start = FOLDER / "bashrc"
     start.write_text(START_OF_SHELL.format(root=ROOT, python=sys.executable))
     command = ["bash", "--noprofile", "--rcfile", str(start), "-i"]

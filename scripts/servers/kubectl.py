@@ -16,7 +16,7 @@ def kubectl_proxy(
 ) -> Iterator[str]:
     """Run a real `kubectl proxy` in front of `server`; yield its URL, or `unix://PATH` for a unix socket."""
     listen = f"--unix-socket={unix_socket}" if unix_socket else "--port=0"
-    # An empty kubeconfig keeps the one of whoever runs this out of it.
+    # An empty kubeconfig, so that the user's own isn't read.
     command = [
         str(KUBECTL),
         "--server",

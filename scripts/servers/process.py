@@ -16,16 +16,16 @@ KEEPER = (
     "{ trap '' HUP INT TERM; read -r _ <&3; kill $$ && sleep 5 && kill -9 $$; } >/dev/null 2>&1 & "
     'exec "$@" 3<&-'
 )
-"""A command, and beside it a reader of standard input, which ends the command when its parent has ended.
+"""Runs a command, and a reader of standard input, which ends the command when its parent has ended.
 
-The reader stays when a signal goes to all of them: the command may take it as a wish, and go on for long.
+The reader ignores signals to the process group: the command may handle them, and run on for long.
 """
 
 
 def ending_with_us(command: Sequence[str]) -> list[str]:
     """The command, to be started with `stdin=PIPE`: it then ends when this process does, however that ends.
 
-    Its process id is that of the command. The pipe is to be closed when the command has been waited for.
+    The process id is that of the command. Close the pipe after waiting for the command.
     """
     return ["/bin/sh", "-c", KEEPER, "sh", *command]
 
@@ -33,16 +33,16 @@ def ending_with_us(command: Sequence[str]) -> list[str]:
 GROUPS_KEEPER = (
     'exec 3<&0 </dev/null; { read -r _ <&3; kill -s KILL -- "-$$"; } >/dev/null 2>&1 & exec "$@" 3<&-'
 )
-"""Likewise, with everything that the command starts; and at once, as it may hang."""
+"""The same, but it kills the whole process group, as the command may hang."""
 
 
 @contextmanager
 def ending_with_all_it_starts(command: Sequence[str], **more: Any) -> Iterator["subprocess.Popen[str]"]:
-    """Run a command for as long as the block takes, and this process; then it ends, and what it has started.
+    """Run a command until the block or this process ends; then kill it, and all that it has started.
 
     more: as for `Popen`, but for `stdin`, which is empty.
     """
-    reading, writing = os.pipe()  # the kernel closes the one end when this process ends
+    reading, writing = os.pipe()  # the kernel closes `writing` when this process ends
     with os.fdopen(writing, "wb"), os.fdopen(reading, "rb") as held:
         kept = ["/bin/sh", "-c", GROUPS_KEEPER, "sh", *command]
         with subprocess.Popen(kept, stdin=held, text=True, start_new_session=True, **more) as process:
@@ -60,7 +60,7 @@ def serving(command: list[str]) -> Iterator[str]:
     with (
         TemporaryFile(
             "w+"
-        ) as errors,  # a file, not a pipe: a pipe that no one reads blocks a talkative server
+        ) as errors,  # a file, not a pipe: a server would block once a pipe that no one reads is full
         subprocess.Popen(
             ending_with_us(command),
             cwd=ROOT,

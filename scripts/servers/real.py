@@ -1,6 +1,6 @@
 """A real etcd and kube-apiserver with RBAC, for Kubernetes' own answers.
 
-There is no controller, kubelet or scheduler beside them: who needs what those do does it.
+No controller, kubelet or scheduler runs beside them: their work is left to the caller.
 """
 
 import json
@@ -27,10 +27,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from scripts.servers.process import ending_with_us
 
 START_TIMEOUT = 180.0
-STOP_TIMEOUT = 1.0  # kube-apiserver waits longer while a watch is open; nothing here is worth that wait
+STOP_TIMEOUT = 1.0  # seconds; kube-apiserver waits longer while a watch is open, and nothing here needs that
 LOG_LINES_SHOWN = 20
 
-# The server makes its namespaces when it is ready already, and `default` last.
+# The server creates its namespaces only after it is ready, and `default` last.
 READY_PATHS = ("/readyz", "/api/v1/namespaces/default")
 
 
@@ -127,14 +127,14 @@ def _apiserver_command(binaries: Path, folder: Path, port: int, etcd_url: str) -
         "--service-cluster-ip-range=10.0.0.0/24",
         # No controller makes the service account that pods would otherwise have to wait for.
         "--disable-admission-plugins=ServiceAccount",
-        # The endpoints of the service `kubernetes` can't be on loopback; nobody here asks for them.
+        # The endpoints of the service `kubernetes` can't be on loopback; nothing here reads them.
         "--endpoint-reconciler-type=none",
     ]
 
 
 @contextmanager
 def _reserved_port() -> Iterator[int]:
-    """A free loopback port that nobody else is given meanwhile; servers that share ports can listen on it."""
+    """A free loopback port that no other process gets meanwhile. Servers that share ports can use it."""
     with socket.socket() as holder:
         holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         holder.bind(("127.0.0.1", 0))
@@ -170,7 +170,7 @@ def _process(command: list[str], log: Path) -> Iterator[_Process]:
 
 
 def _wait_for(http: httpx.Client, path: str, etcd: _Process, kube: _Process) -> None:
-    """Return when the path is answered with success; raise if a process ends or that takes too long."""
+    """Wait until the path is answered with success; raise if a process ends, or that takes too long."""
     deadline = time.monotonic() + START_TIMEOUT
     while True:
         try:
@@ -187,12 +187,12 @@ def _wait_for(http: httpx.Client, path: str, etcd: _Process, kube: _Process) -> 
 
 
 def _write_kubeconfig(folder: Path, ca: trustme.CA, url: str, user: str, groups: Sequence[str]) -> Path:
-    """A kubeconfig in the folder, and beside it a client certificate with the same stem and suffix .pem."""
+    """Write a kubeconfig, and beside it a client certificate with the same stem and the suffix .pem."""
     kubeconfig = folder / (quote("+".join([user, *groups]), safe="+") + ".kubeconfig")
     certificate = kubeconfig.with_suffix(".pem")
     certificate.write_bytes(_client_certificate(ca, user, groups))
     cluster = {"server": url, "certificate-authority": str(folder / "ca.crt")}
-    # The PEM file holds both certificate and key: each reader takes what it looks for.
+    # The PEM file holds both certificate and key; each reader takes the part that it needs.
     credentials = {"client-certificate": str(certificate), "client-key": str(certificate)}
     config = {
         "apiVersion": "v1",

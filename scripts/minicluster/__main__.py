@@ -1,4 +1,4 @@
-"""`python -m scripts.minicluster`: start the server, say where, serve until told to stop."""
+"""`python -m scripts.minicluster`: starts the server, prints its URL, and serves until it gets a signal."""
 
 import argparse
 import asyncio
@@ -51,7 +51,7 @@ def options() -> argparse.Namespace:
 
 
 class Server(uvicorn.Server):
-    """Tells when it is ready, and ends the watches when it is told to go: they would hold it up."""
+    """Prints when it is ready. At its end it first ends the watches: else it would wait for them."""
 
     def __init__(self, config: uvicorn.Config, store: Store, nodes: int) -> None:
         super().__init__(config)
@@ -91,5 +91,5 @@ async def serve(chosen: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):  # uvicorn has ended by then, and raises it again
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn has ended then, and raises the signal again
         asyncio.run(serve(options()))

@@ -52,13 +52,13 @@ def _check_namespace(store: Store, resource: Resource, name: str, namespace: str
 
 
 def _taint_as_not_ready(spec: Object) -> None:
-    """TaintNodesByCondition: nothing is scheduled onto a new node until its controller lifts this."""
+    """TaintNodesByCondition: no pod is scheduled onto a new node until its controller removes this taint."""
     taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
     spec["taints"] = [*(spec.get("taints") or []), taint]
 
 
 def _tolerate_lost_nodes(spec: Object) -> None:
-    """DefaultTolerationSeconds: a pod stays five minutes on a node that is lost, unless it says otherwise."""
+    """DefaultTolerationSeconds: by default, a pod stays five minutes on a node that can't be reached."""
     tolerations = spec.get("tolerations") or []
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(_tolerates(toleration, key) for toleration in tolerations):
@@ -72,7 +72,7 @@ def _tolerates(toleration: Object, key: str) -> bool:
 
 
 def _set_priority(store: Store, pod: str, spec: Object) -> None:
-    """Priority: the class by its name, else the global default, else zero."""
+    """Priority: of the named class, else of the global default, else zero."""
     name = spec.get("priorityClassName")
     classes = [stored.content for stored in store.every(PRIORITY_CLASSES)]
     if name:

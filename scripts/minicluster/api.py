@@ -1,6 +1,6 @@
 """Writes of any object, by the API server's rules: create, update, scale, delete.
 
-HTTP requests and the stand-in controllers both come through here, so both live by the same rules.
+HTTP requests and the stand-in controllers both write by these functions, so the same rules hold for both.
 """
 
 import secrets
@@ -17,7 +17,7 @@ from .selectors import show_selector
 from .store import Key, Object, Store, Stored
 from .validation import check_change, check_new, decodable
 
-# What generated names are made of: no vowels and nothing that looks like another (apimachinery's util/rand).
+# The characters of generated names: no vowels, and none that look alike (apimachinery's util/rand).
 SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 # The parts of metadata that only the server writes.
 SERVERS_OWN = (
@@ -58,7 +58,7 @@ class Api:
         if resource.has_generation:
             metadata["generation"] = 1
         if STATUS in resource.subresources and resource != NODES:
-            content.pop("status", None)  # whereas a kubelet registers its node along with the status
+            content.pop("status", None)  # but a kubelet creates its node together with the status
         admit(self.store, resource, content)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + random_letters(5)
@@ -79,7 +79,7 @@ class Api:
         manager: str = "",
         dry_run: bool = False,
     ) -> Stored:
-        """Replace an object by what `change` makes of it, or the part that the subresource stands for."""
+        """Replace an object, or the part for the subresource, by what `change` makes of it."""
         stored = self.find(resource, key)
         old, new = stored.content, decoded(resource, change(stored.copy()))
         self._check_same(stored, new["metadata"])
@@ -97,18 +97,18 @@ class Api:
         if not subresource:
             check_change(resource, old, new)
         if new == old:
-            return stored  # nothing was changed, so nothing is written and no watch hears of it
+            return stored  # nothing was changed, so nothing is written, and watches get no event
         if resource.has_generation and _desired(old) != _desired(new):
             metadata["generation"] += 1
         if manager:
             note_manager(resource, metadata, manager, subresource)
         written = self._written(resource, new, dry_run)
         if metadata.get("deletionGracePeriodSeconds") == 0 and not metadata.get("finalizers") and not dry_run:
-            return self.store.remove(written)  # the last finalizer was what held it
+            return self.store.remove(written)  # the last finalizer is gone
         return written
 
     def delete(self, resource: Resource, key: Key, options: Object, dry_run: bool = False) -> Stored | None:
-        """Delete an object, or begin to. The answer is the object if it takes its leave in its own time."""
+        """Delete an object, or begin to. Returns the object if it is deleted only later."""
         stored = self.find(resource, key)
         _check_preconditions(stored, options.get("preconditions") or {})
         if dry_run:
@@ -125,11 +125,11 @@ class Api:
         return None
 
     def finish_delete(self, stored: Stored) -> None:
-        """Take out what has been waiting for its end, as a kubelet or the namespace controller does."""
+        """Delete an object that was being deleted, as a kubelet or the namespace controller does."""
         if not stored.metadata.get("finalizers"):
             self.store.remove(stored)
         elif stored.metadata["deletionGracePeriodSeconds"]:
-            self._mark_deleted(stored, 0)  # and the last finalizer lets it go
+            self._mark_deleted(stored, 0)  # its last finalizer's removal deletes it
 
     def scale_of(self, stored: Stored) -> Object:
         content, metadata = stored.content, stored.metadata
@@ -158,7 +158,7 @@ class Api:
         return self.scale_of(self.update(resource, key, set_replicas, "", manager, dry_run))
 
     def _check_same(self, stored: Stored, metadata: Object) -> None:
-        """A write must mean the object that is there: its name, its uid and the version that was read."""
+        """A write must have the existing object's name, its uid, and the version that was read."""
         name, resource = stored.key[1], stored.resource
         if metadata.get("name", name) != name:
             raise errors.bad_request(
@@ -181,13 +181,13 @@ class Api:
             )
 
     def _delete_pod(self, pod: Stored, wanted: int | None) -> Stored:
-        """A running pod is given time; what no kubelet runs has nothing to wait for."""
+        """A running pod gets its grace period. A pod that no kubelet runs is deleted at once."""
         spec = pod.content["spec"]
         grace = spec["terminationGracePeriodSeconds"] if wanted is None else wanted
         if not spec.get("nodeName") or pod.content["status"]["phase"] in ("Succeeded", "Failed"):
             grace = 0
         if grace >= pod.metadata.get("deletionGracePeriodSeconds", grace + 1):
-            return pod  # on its way already, and sooner
+            return pod  # it is being deleted already, and sooner
         marked = self._mark_deleted(pod, grace)
         if grace == 0 and not marked.metadata.get("finalizers"):
             return self.store.remove(marked)
@@ -217,7 +217,7 @@ class Api:
 
 
 def decoded(resource: Resource, content: Object) -> Object:
-    """The object as its type sees it: of the right kind, without fields that are null or unknown."""
+    """The object as its type decodes it: of the right kind, without fields that are null or unknown."""
     kind, group_version = (
         content.get("kind", resource.kind),
         content.get("apiVersion", resource.group_version),
@@ -247,7 +247,7 @@ def random_letters(count: int) -> str:
 
 
 def note_manager(resource: Resource, metadata: Object, manager: str, subresource: str = "") -> None:
-    """Who wrote last, and when. Which fields each wrote isn't kept, for there is no server-side apply."""
+    """Note who wrote last, and when. The fields of each aren't noted, as there is no server-side apply."""
     part = {"subresource": subresource} if subresource else {}
     entry = {
         "manager": manager,
@@ -275,12 +275,12 @@ def _set_namespace(metadata: Object, namespace: str) -> None:
 
 
 def _desired(content: Object) -> Object:
-    """What an object asks for: all but its metadata and status."""
+    """The desired state of an object: all but its metadata and status."""
     return {field: value for field, value in content.items() if field not in ("metadata", "status")}
 
 
 def _without_nulls(value: Any) -> Any:
-    """A field that is null isn't there; in Go's types both are the same."""
+    """The object without fields that are null: in Go's types, null is the same as no field."""
     if isinstance(value, dict):
         return {field: _without_nulls(inner) for field, inner in value.items() if inner is not None}
     if isinstance(value, list):

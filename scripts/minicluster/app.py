@@ -25,13 +25,13 @@ from .selectors import Matches, field_selector, label_selector
 from .store import Object, Stored
 from .watches import Watch
 
-GZIP_FROM = 128 * 1024  # bytes; smaller answers aren't worth the time
-LONGEST_WATCH = 3600.0  # seconds, for watches that don't say
+GZIP_FROM = 128 * 1024  # bytes; to compress smaller answers isn't worth the time
+LONGEST_WATCH = 3600.0  # seconds, for watches without timeoutSeconds
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a path means: /api/v1/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE, or less of it."""
+    """The parts of a path: /api/v1/namespaces/NAMESPACE/RESOURCE/NAME/SUBRESOURCE, or fewer of them."""
 
     resource: Resource
     namespace: str
@@ -152,7 +152,7 @@ class Call:
         return self._update(lambda _: replacement)
 
     def _wanted(self, verb: str) -> rbac.Attributes:
-        """What RBAC is asked about this request; its verbs tell apart one object and many."""
+        """What RBAC is asked about this request. Its verbs differ for one object and for many."""
         target = self.target
         if not target.name and verb == "get":
             verb = "watch" if self._is_watch() else "list"
@@ -300,7 +300,7 @@ class Call:
         return content
 
     def _check_fields(self, content: Object) -> None:
-        """`fieldValidation` says what comes of fields that don't exist: an error, a warning, or nothing."""
+        """`fieldValidation` says what fields that don't exist lead to: an error, a warning, or nothing."""
         resource, mode = self.target.resource, self.query.get("fieldValidation") or "Warn"
         found = [f'unknown field "{path}"' for path in unknown_fields(resource.kind, content)]
         if found and mode == "Strict":
@@ -314,7 +314,7 @@ class Call:
     # The form of the answer
 
     def _form(self) -> str:
-        """Table, PartialObjectMetadata, PartialObjectMetadataList, or empty for the objects as they are."""
+        """The form of the answer: Table, PartialObjectMetadata(List), or empty for the objects themselves."""
         for media_type in self.request.headers.get("accept", "").split(","):
             parameters = dict(part.strip().partition("=")[::2] for part in media_type.split(";")[1:])
             if parameters.get("as") and parameters.get("g") == "meta.k8s.io":
@@ -344,7 +344,7 @@ class Call:
             header = True
 
             def show_row(stored: Stored) -> bytes:
-                """In a watch, the first row alone comes with the columns."""
+                """In a watch, only the first row comes with the columns."""
                 nonlocal header
                 version = {"resourceVersion": stored.metadata["resourceVersion"]}
                 shown = tables.table(resource, [stored], version, self._include(), header)
@@ -388,7 +388,7 @@ async def _failed(_: Request, error: Exception) -> Response:
 
 
 async def _broke(request: Request, error: Exception) -> Response:
-    """A request that nobody thought of, such as a spec that is a list; the traceback goes to stderr."""
+    """An exception of our own code, as for a spec that is a list; the traceback goes to stderr."""
     return await _failed(request, ApiError(500, "InternalError", f"Internal error occurred: {error!r}"))
 
 

@@ -8,7 +8,7 @@ def timestamp(seconds_from_now: float = 0) -> str:
 
 
 def age(since: str | None) -> str:
-    """How long ago, in the short form of tables (k8s.io/apimachinery/pkg/util/duration, HumanDuration)."""
+    """The time since, in the short form of tables (k8s.io/apimachinery/pkg/util/duration, HumanDuration)."""
     if not since:
         return "<unknown>"
     seconds = int((datetime.now(UTC) - datetime.fromisoformat(since)).total_seconds())

@@ -1,4 +1,4 @@
-"""What a new cluster holds: namespaces, the system's priority classes, and the nodes that were asked for."""
+"""The objects of a new cluster: namespaces, the system's priority classes, and the requested nodes."""
 
 from .api import Api
 from .clock import timestamp
@@ -17,7 +17,7 @@ def furnish(api: Api, nodes: int) -> None:
 
 
 def _add_node(api: Api, number: int) -> None:
-    """A node that is ready, and without the taint of a new one, as after a while in a real cluster."""
+    """Add a node that is ready, and has no longer the taint of a new one."""
     stored = api.create(NODES, "", _node(number))
     content = stored.copy()
     del content["spec"]["taints"]

@@ -1,8 +1,8 @@
-"""Stand-ins for the controllers whose work a scheduler meets: deployments, replica sets, disruption budgets,
+"""Stand-ins for the controllers whose work a scheduler sees: deployments, replica sets, disruption budgets,
 volumes, garbage collection, namespaces.
 
-Each looks at what is there and takes the next step towards what is wanted; the change that this makes calls
-it again.
+Each compares the actual state with the desired state, and takes the next step. The change that this makes
+calls it again.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ from .store import Event, Key, Stored
 from .volume_controller import VolumeController
 from .workloads import Workloads
 
-PAUSE = 0.02  # seconds in which changes are gathered, so that a hundred of them are looked at once
-RETRY = 1.0  # seconds until what failed is tried again
+PAUSE = 0.02  # seconds; changes are collected for so long, and then handled together
+RETRY = 1.0  # seconds until a failed step is tried again
 
 
 class Controllers:
@@ -47,7 +47,7 @@ class Controllers:
             VOLUMES: self._volumes.volume,
             PODS: self._volumes.pod,
         }
-        self._waiting: dict[tuple[Resource, Key], None] = {}  # in the order in which they came
+        self._waiting: dict[tuple[Resource, Key], None] = {}  # in the order of their arrival
         self._woken = asyncio.Event()
         api.store.listen(self._on_event)
 
@@ -62,7 +62,7 @@ class Controllers:
                 try:
                     if stored:
                         self._reconcile(stored)
-                except Exception:  # one object that makes no sense must not stop the work on all others
+                except Exception:  # one invalid object must not stop the work on all others
                     traceback.print_exc()
 
     def _reconcile(self, stored: Stored) -> None:
@@ -97,7 +97,7 @@ class Controllers:
         self._woken.set()
 
     def _collect(self, uid: str) -> None:
-        """Garbage: what an owner leaves behind goes with it."""
+        """Garbage collection: delete the objects whose owner was deleted."""
         for dependent in self._store.owned_by(uid):
             self._api.delete(dependent.resource, dependent.key, {})
 
@@ -111,7 +111,7 @@ class Controllers:
         self._api.finish_delete(namespace)
 
     def _blame(self, stored: Stored, message: str) -> None:
-        """Say on the object why nothing more happens to it."""
+        """Write on the object why its controller stopped."""
         if stored.resource not in (DEPLOYMENTS, REPLICA_SETS):
             return
         status = dict(stored.content.get("status") or {})

@@ -1,4 +1,4 @@
-"""What the API server fills in: the defaults of each kind (pkg/apis/*/v1/defaults.go)."""
+"""The defaults of each kind, which the API server fills in (pkg/apis/*/v1/defaults.go)."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ Object = dict[str, Any]
 
 
 def fill_in(resource: Resource, content: Object) -> None:
-    """Set every field that an object of this kind always has, in an object that was sent or patched."""
+    """Set the defaults in an object that was sent or patched."""
     if resource == PODS:
         _pod_spec(content.setdefault("spec", {}))
         content["spec"].setdefault("enableServiceLinks", True)
@@ -79,7 +79,7 @@ EMPTY_EVENT: Object = {
 
 
 def blank(resource: Resource) -> Object:
-    """The empty object that stands in a bookmark: what Go writes for a struct that nobody filled."""
+    """The empty object of a bookmark: Go writes an empty struct so."""
     if resource == PODS:
         return {"spec": {"containers": None}, "status": {}}
     if resource == NODES:
@@ -90,7 +90,7 @@ def blank(resource: Resource) -> Object:
 
 
 def _pod_spec(spec: Object) -> None:
-    """The defaults that a pod and a pod template share."""
+    """Set the defaults that a pod and a pod template have in common."""
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
@@ -125,7 +125,7 @@ def _container(container: Object) -> None:
 
 
 def _pull_policy(image: str) -> str:
-    """An image without a tag is `:latest`, and that is pulled each time."""
+    """An image without a tag is `:latest`, which is pulled each time."""
     name = image.rpartition("/")[2]
     tag = name.partition("@")[0].partition(":")[2]
     return "Always" if "@" not in name and tag in ("", "latest") else "IfNotPresent"

@@ -15,7 +15,7 @@ VERSION: Object = {
     "emulationMinor": "36",
     "minCompatibilityMajor": "1",
     "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.2",  # of the kube-apiserver that this one is measured against
+    "gitVersion": "v1.36.2",  # of the kube-apiserver that this one is compared with
     "gitCommit": "minicluster",
     "gitTreeState": "clean",
     "buildDate": "1970-01-01T00:00:00Z",

@@ -1,4 +1,4 @@
-"""Disruption budgets: how many of their pods may be disrupted, counted again at each change.
+"""Disruption budgets: counts again at each change how many of their pods may be disrupted.
 
 https://kubernetes.io/docs/tasks/run-application/configure-pdb/
 """
@@ -43,7 +43,7 @@ class Disruptions:
         set_status(self._api, budget, status)
 
     def _expected(self, pods: list[Stored]) -> int:
-        """A pod on its own counts as one; with those of a replica set, count those that it wants."""
+        """How many pods are expected: the replicas of their replica sets, and each pod without one."""
         wanted = {}
         for pod in pods:
             owners = pod.metadata.get("ownerReferences") or []

@@ -9,7 +9,7 @@ Object = dict[str, Any]
 
 
 class ApiError(Exception):
-    """An answer other than success. Raised anywhere, turned into a response in one place."""
+    """An error as the answer. It is raised anywhere, and turned into a response in one place."""
 
     def __init__(
         self, code: int, reason: str, message: str, details: Object | None = None, retry_after: int = 0
@@ -77,7 +77,7 @@ def conflict(what: str, name: str, why: str, details: Object | None = None) -> A
 
 
 def modified(resource: Resource, name: str) -> ApiError:
-    """Somebody else wrote the object since the caller read it."""
+    """Another client has written the object since the caller read it."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(resource.qualified, name, why, details_of(resource, name))
 
@@ -87,12 +87,12 @@ def expired(message: str) -> ApiError:
 
 
 def internal(message: str) -> ApiError:
-    """The real server has a few checks whose errors carry no reason and come out as a 500."""
+    """A 500: a few checks of the real server have errors without a reason."""
     return ApiError(500, "", message)
 
 
 class FieldError:
-    """One thing wrong with one field (k8s.io/apimachinery/pkg/util/validation/field)."""
+    """One error in one field (k8s.io/apimachinery/pkg/util/validation/field)."""
 
     def __init__(self, reason: str, field: str, message: str) -> None:
         self.reason, self.field, self.message = reason, field, message

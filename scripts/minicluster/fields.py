@@ -1,8 +1,8 @@
-"""The fields that the API knows, for `fieldValidation`: a misspelt field is an error, not silence.
+"""The fields that the API knows, for `fieldValidation`: a misspelt field is an error.
 
 Written from the API reference (https://kubernetes.io/docs/reference/kubernetes-api/). A line is a type and
-its fields; `field:Type` goes on into that type, `field:[Type]` into each item. A field without a type isn't
-looked into: volumes, probes and the like are stored as they come.
+its fields; `field:Type` goes on into that type, `field:[Type]` into each item. The content of a
+field without a type isn't checked: volumes, probes and the like are stored as they are sent.
 """
 
 import json
@@ -76,7 +76,7 @@ LeaseSpec: holderIdentity leaseDurationSeconds acquireTime renewTime leaseTransi
     preferredHolder
 """
 
-Type = dict[str, str]  # a field and the type of what is in it, "" for whatever it may be
+Type = dict[str, str]  # a field and the type of its content, "" for any
 
 
 def _parse(text: str) -> dict[str, Type]:
@@ -91,9 +91,9 @@ TYPES = _parse(_TYPES)
 
 
 def without_unknown(kind: str, content: Object) -> tuple[Object, list[str]]:
-    """The object without the fields that its kind doesn't have, and the paths of those.
+    """The object without unknown fields, and the paths of these.
 
-    Raises a ValueError for a value that is no list or no object where one belongs.
+    ValueError for a value that should be a list or an object, and isn't.
     """
     unknown: list[str] = []
     known = _checked(TYPES.get(kind, _anything(content)) | TYPES["TypedObject"], content, "", unknown)
@@ -103,12 +103,12 @@ def without_unknown(kind: str, content: Object) -> tuple[Object, list[str]]:
 def unknown_fields(kind: str, content: Object) -> list[str]:
     try:
         return without_unknown(kind, content)[1]
-    except ValueError:  # told of when the object is decoded
+    except ValueError:  # decoding the object reports that
         return []
 
 
 def _anything(content: Object) -> Type:
-    """Of a kind that isn't listed, every field is known."""
+    """A kind that isn't listed may have any field."""
     return dict.fromkeys(content, "")
 
 

@@ -40,7 +40,7 @@ class Kubelets:
         asyncio.get_running_loop().call_later(seconds, action, *args)
 
     def _pod(self, key: Key, uid: str) -> Stored | None:
-        """The pod that was meant; not another that has since got its name."""
+        """The pod with this uid; None if it is gone, even if another pod has its name."""
         pod = self._api.store.get(PODS, key)
         return pod if pod and pod.metadata["uid"] == uid else None
 
@@ -85,7 +85,7 @@ class Kubelets:
             self._api.finish_delete(pod)
 
     def _lose_pods(self, node: Key) -> None:
-        """The pods of a node that is gone go too, as the garbage collector for pods sees to."""
+        """Delete the pods of a deleted node, as the pod garbage collector does."""
         if not self._api.store.get(NODES, node):
             for pod in self._api.store.every(PODS):
                 if pod.content["spec"].get("nodeName") == node[1]:

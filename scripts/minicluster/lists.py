@@ -1,4 +1,4 @@
-"""Lists in chunks: `limit` and `continue`, every chunk as of the moment of the first."""
+"""Lists in chunks: `limit` and `continue`. All chunks show the state at the time of the first."""
 
 import base64
 import binascii
@@ -28,13 +28,13 @@ def page(
     if limit and len(selected) > limit:
         left, selected = len(selected) - limit, selected[:limit]
         metadata["continue"] = _encode(selected[-1].key, namespace, version)
-        if not matches:  # the real server doesn't count what it hasn't looked at
+        if not matches:  # the real server doesn't count the objects that it hasn't read
             metadata["remainingItemCount"] = left
     return Page(metadata, selected)
 
 
 def parse_version(text: str) -> int:
-    """A resource version as a query gives it; none at all counts as 0."""
+    """A resource version of a query; 0 if the query has none."""
     if text and not text.isdigit():
         why = f'strconv.ParseUint: parsing "{text}": invalid syntax'
         raise internal(f'resourceVersion: Invalid value: "{text}": {why}')
@@ -42,7 +42,7 @@ def parse_version(text: str) -> int:
 
 
 def _encode(last: Key, namespace: str, version: int) -> str:
-    """Opaque to clients, yet in the form of the real one: where the next chunk starts in etcd's order."""
+    """The token for the next chunk, in the real server's form: where that chunk starts in etcd's order."""
     path = last[1] if namespace or not last[0] else "/".join(last)
     token = {"v": "meta.k8s.io/v1", "rv": version, "start": f"/{path}\0"}
     return base64.urlsafe_b64encode(json.dumps(token, separators=(",", ":")).encode()).decode().rstrip("=")

@@ -1,6 +1,6 @@
 """The least OpenAPI with which kubectl sends `fieldValidation`: the PATCH of each kind, without schemas.
 
-Before it writes, kubectl looks here whether the server checks fields; if not, it wants schemas to do so.
+Before it writes, kubectl reads here whether the server checks fields; if not, it needs schemas to do so.
 """
 
 import json
@@ -38,9 +38,9 @@ def document(group_version: str) -> Object | None:
 
 
 def document_v2() -> bytes:
-    """The same in the old form, in protobuf: there kubectl looks when it is given a `kind: List`.
+    """The same in the old form, in protobuf: kubectl reads it for a manifest with `kind: List`.
 
-    What is said of Namespace it takes for lists too. Field numbers are those of gnostic's OpenAPIv2.proto.
+    What it finds for Namespace holds for lists, too. Field numbers are those of gnostic's OpenAPIv2.proto.
     """
     query = _message(4, "fieldValidation")
     parameter = _message(1, _message(2, _message(3, query)))

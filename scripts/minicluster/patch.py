@@ -1,7 +1,7 @@
 """The three kinds of patch: JSON patch (RFC 6902), merge patch (RFC 7396), strategic merge patch.
 
-The last is Kubernetes' own: lists of objects are merged by a key, and directives say what a merge can't
-(k8s.io/apimachinery/pkg/util/strategicpatch; the keys stand as patchMergeKey in the API's types).
+The last is Kubernetes' own: lists of objects are merged by a key, and directives express what a merge can't
+(k8s.io/apimachinery/pkg/util/strategicpatch; the keys are those named patchMergeKey in the API's types).
 """
 
 import json
@@ -37,12 +37,12 @@ MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "ownerReferences": ("uid",),
     "secrets": ("name",),
 }
-# Lists of plain values that are merged as sets.
+# Lists of plain values, which are merged as sets.
 SETS = {"finalizers", "podCIDRs"}
 
 
 def apply_patch(content_type: str, target: Object, body: bytes) -> Object:
-    """The object as it is once patched; `target` stays as it was."""
+    """The patched object; `target` isn't changed."""
     try:
         patch = json.loads(body)
     except ValueError as error:
@@ -51,7 +51,7 @@ def apply_patch(content_type: str, target: Object, body: bytes) -> Object:
 
 
 def check_patch_type(content_type: str) -> None:
-    """Server-side apply (application/apply-patch+yaml) is the kind that isn't there."""
+    """ApiError for server-side apply (application/apply-patch+yaml), which isn't supported."""
     if content_type not in PATCHES:
         accepted = ", ".join(PATCHES)
         why = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
@@ -124,12 +124,12 @@ def _merge_list(field: str, current: list[Any], patch: list[Any], whole: Object)
             fresh.append(strategic_merge({}, item))
         else:
             merged[at] = strategic_merge(merged[at], item)
-    # Without an order of its own, what a patch adds comes before what was there.
+    # If the patch gives no order, added items come before existing ones.
     return merged + fresh if f"$setElementOrder/{field}" in whole else fresh + merged
 
 
 def _merge_key(field: str, items: list[Any]) -> str | None:
-    """The key by which all items can be told apart; None where the list is replaced as a whole."""
+    """The key that all items have and by which they are merged; None: the list is replaced as a whole."""
     if not items or not all(isinstance(item, dict) for item in items):
         return None
     named = [item for item in items if item.get("$patch") != "replace"]
@@ -137,7 +137,7 @@ def _merge_key(field: str, items: list[Any]) -> str | None:
 
 
 def _ordered(field: str, items: list[Any], order: list[Any]) -> list[Any]:
-    """Items that the order names stand in its order; the others stay where they were before them."""
+    """The items that `order` names, sorted by it; the other items come before them."""
     key = _merge_key(field, items)
     ranks = {json.dumps(one.get(key) if isinstance(one, dict) else one): at for at, one in enumerate(order)}
 

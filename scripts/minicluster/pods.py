@@ -10,7 +10,7 @@ from .store import Object, Stored
 
 
 def bind(api: Api, namespace: str, name: str, binding: Object, dry_run: bool = False) -> None:
-    """Whether the node exists isn't asked (pkg/registry/core/pod/storage, BindingREST)."""
+    """As in the real server, the node needn't exist (pkg/registry/core/pod/storage, BindingREST)."""
     metadata, target = binding.get("metadata") or {}, binding.get("target") or {}
     if metadata.get("name") != name:
         raise errors.bad_request("name in URL does not match name in Binding object")
@@ -73,7 +73,7 @@ def evict(api: Api, namespace: str, name: str, eviction: Object, dry_run: bool =
 
 
 def _spend(budget: Stored, pod: str) -> Object:
-    """The budget with one disruption less."""
+    """The budget with one allowed disruption less."""
     content = budget.copy()
     status, name = content["status"], budget.key[1]
     if status.get("observedGeneration", 0) < content["metadata"]["generation"]:

@@ -1,4 +1,4 @@
-"""The few protobuf bodies that kubectl sends, decoded by hand; answers are JSON, which it takes as well.
+"""Decodes the few protobuf bodies that kubectl sends. Answers are JSON, which kubectl accepts as well.
 
 The envelope is described in k8s.io/apimachinery/pkg/runtime/serializer/protobuf; field numbers are those of
 the API's generated.proto files.
@@ -16,8 +16,8 @@ MAGIC = b"k8s\x00"
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 
 # A line is a message and its fields: number, name, type. Types are `s` (string), `i` (number), `b` (bool),
-# `map` (of strings), `data` (a map of bytes), a message, or a [list]. What `kubectl create` can say is
-# here, and not much more.
+# `map` (of strings), `data` (a map of bytes), a message, or a [list]. The fields are those that `kubectl
+# create` can set, and few others.
 _MESSAGES = """
 Unknown: 1:type:TypeMeta 2:raw:bytes
 TypeMeta: 1:apiVersion:s 2:kind:s
@@ -72,7 +72,7 @@ def _message(name: str, data: bytes) -> Object:
     content: Object = {}
     for number, value in _fields(data):
         if number not in MESSAGES[name]:
-            if not _is_empty(value):  # better an error than an object that lacks something
+            if not _is_empty(value):  # an error is better than an object without some of its fields
                 raise _unsupported(f"{name} (field {number})")
         elif not _is_empty(value) or isinstance(value, int):
             _set(content, *MESSAGES[name][number], value)
@@ -103,7 +103,7 @@ def _value(kind: str, value: Any) -> Any:
 
 
 def _is_empty(value: int | bytes) -> bool:
-    """Go writes empty fields too, and messages that hold nothing but such."""
+    """Whether a value is empty. Go writes empty fields, too, and messages with only empty fields."""
     if not value:
         return True
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""What users may do, as RBAC has it (pkg/registry/rbac/validation, plugin/pkg/auth/authorizer/rbac).
+"""What users may do, by RBAC (pkg/registry/rbac/validation, plugin/pkg/auth/authorizer/rbac).
 
-Nobody logs in here: a request is the administrator's, who may do everything, unless it says for whom it is
-made (`kubectl --as`, the header Impersonate-User).
+There is no login: a request is the administrator's, who may do everything, unless it names another user
+(`kubectl --as`, the header Impersonate-User).
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +17,7 @@ Object = dict[str, Any]
 
 @dataclass(frozen=True)
 class User:
-    """Who makes a request, and the groups that this user is in."""
+    """The user who makes a request, and the user's groups."""
 
     name: str
     groups: frozenset[str]
@@ -35,7 +35,7 @@ class Attributes:
 
 
 def user_of(headers: Mapping[str, str], groups: list[str]) -> User | None:
-    """For whom a request is made; None: it is the administrator's own. `groups` are those it names."""
+    """The user that a request names; None: it is the administrator's own. groups: those that it names."""
     name = headers.get("impersonate-user")
     if not name:
         return None
@@ -47,7 +47,7 @@ def user_of(headers: Mapping[str, str], groups: list[str]) -> User | None:
 
 
 def check(store: Store, user: User | None, wanted: Attributes, resource: Resource) -> None:
-    """ApiError 403 in the real server's words when the user may not do it."""
+    """ApiError 403 in the real server's words when the user may not do this."""
     if allowed(store, user, wanted):
         return
     assert user is not None
@@ -63,14 +63,14 @@ def check(store: Store, user: User | None, wanted: Attributes, resource: Resourc
 
 
 def allowed(store: Store, user: User | None, wanted: Attributes) -> bool:
-    """Whether one of the user's rules covers it."""
+    """Whether one of the user's rules allows it."""
     if user is None or "system:masters" in user.groups:
         return True
     return any(_covers(rule, wanted) for rule in _rules_of(store, user, wanted.namespace))
 
 
 def _rules_of(store: Store, user: User, namespace: str) -> Iterator[Object]:
-    """The rules that hold for a user in a namespace; with none, those that hold in the whole cluster."""
+    """The rules for a user in a namespace; without a namespace, those for the whole cluster."""
     bindings = list(store.every(CLUSTER_ROLE_BINDINGS))
     bindings += store.every(ROLE_BINDINGS, namespace) if namespace else []
     for binding in bindings:

@@ -14,7 +14,7 @@ class Subresource:
     name: str
     kind: str = ""  # empty: the kind of the resource itself
     verbs: tuple[str, ...] = READ_AND_WRITE
-    group_version: str = ""  # of the kind, where it isn't the resource's own
+    group_version: str = ""  # the group and version of the kind, if not the resource's own
 
 
 STATUS = Subresource("status")
@@ -45,7 +45,7 @@ class Resource:
 
     @cached_property
     def qualified(self) -> str:
-        """As error messages name it: `pods`, `leases.coordination.k8s.io`."""
+        """The name in error messages: `pods`, `leases.coordination.k8s.io`."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @cached_property
@@ -54,7 +54,7 @@ class Resource:
 
     @cached_property
     def storage_version_hash(self) -> str:
-        """What discovery says so that a client sees a change of the stored version (KEP-1380)."""
+        """The hash in discovery by which a client sees a change of the stored version (KEP-1380)."""
         path = f"{self.group}/{self.version}/{self.kind}"
         return base64.b64encode(hashlib.sha256(path.encode()).digest()[:8]).decode()
 

@@ -9,7 +9,7 @@ from .store import Object, Stored
 
 
 def set_condition(status: Object, condition: Object) -> None:
-    """Put a condition in the place of the one of its type; its transition is now, unless it says the same."""
+    """Replace the condition of this type. Its transition time is now, unless its status stays the same."""
     conditions = status.get("conditions") or []
     old = next((one for one in conditions if one["type"] == condition["type"]), None)
     if old and old["status"] == condition["status"]:
@@ -38,7 +38,7 @@ def is_over(pod: Stored) -> bool:
 
 
 def share(value: Any, whole: int, rounded: Callable[[float], int]) -> int:
-    """A number as it is, or a percentage of the whole."""
+    """The number that an absolute value or a percentage of the whole stands for."""
     if isinstance(value, str) and value.endswith("%"):
         return int(rounded(int(value[:-1]) * whole / 100))
     return int(value)

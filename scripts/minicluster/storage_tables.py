@@ -44,7 +44,7 @@ def _claim(content: Object) -> str:
 
 
 def _given(claim: Object, field: str) -> Any:
-    """What a claim's status says once it has a volume."""
+    """The value in the status of a claim that has a volume."""
     return claim["status"].get(field) if claim["spec"].get("volumeName") else None
 
 

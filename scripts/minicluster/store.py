@@ -1,4 +1,4 @@
-"""In place of etcd and the watch cache: keeps objects, numbers writes, remembers the latest for watches."""
+"""In place of etcd and the watch cache: keeps objects, numbers writes, keeps recent events for watches."""
 
 import asyncio
 from collections import defaultdict, deque
@@ -13,7 +13,7 @@ from .errors import expired
 from .resources import Resource
 
 Object = dict[str, Any]
-Key = tuple[str, str]  # namespace (empty for what belongs to none) and name
+Key = tuple[str, str]  # namespace (empty for objects that have none) and name
 Kind = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
@@ -26,7 +26,7 @@ class Stored:
 
     @cached_property
     def json(self) -> bytes:
-        """As an item of a list, where kind and apiVersion go without saying."""
+        """The JSON as an item of a list, without kind and apiVersion."""
         return msgspec.json.encode(self.content)
 
     @property
@@ -48,7 +48,7 @@ class Stored:
         return int(self.metadata["resourceVersion"])
 
     def copy(self) -> Object:
-        """Its content to change, for a write."""
+        """A copy of its content, to be changed for a write."""
         content: Object = msgspec.json.decode(self.json)
         return content
 
@@ -77,11 +77,11 @@ class Store:
         return self._objects[resource].get(key)
 
     def every(self, resource: Resource, namespace: str = "") -> list[Stored]:
-        """In the order of their keys, as etcd has them."""
+        """The objects in the order of their keys, as in etcd."""
         return _in_order(self._objects[resource], namespace)
 
     def every_at(self, resource: Resource, namespace: str, version: int) -> list[Stored]:
-        """The list as it was at an earlier version: today's, with what was written since undone."""
+        """The list as it was at an earlier version: the current one, with later writes undone."""
         if version < self._forgotten[resource]:
             raise expired(
                 "The provided continue parameter is too old to display a consistent list result. "
@@ -112,7 +112,7 @@ class Store:
         return new
 
     def remove(self, stored: Stored) -> Stored:
-        """Take an object out; its last state gets the resource version of the deletion."""
+        """Remove an object; its last state gets the resource version of the deletion."""
         resource = stored.resource
         old = self._objects[resource].pop(stored.key)
         self._own(old, set.discard)
@@ -130,7 +130,7 @@ class Store:
         return [event for event in self._history[resource] if event.version > version]
 
     def subscribe(self, resource: Resource) -> "asyncio.Queue[Event | None]":
-        """A queue that gets each event to come; None means that the server goes."""
+        """A queue that gets each later event, and None when the server ends."""
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._watches[resource].add(queue)
         if self.closed:

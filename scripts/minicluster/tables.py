@@ -27,7 +27,7 @@ from .store import Stored
 def table(
     resource: Resource, items: Iterable[Stored], metadata: Object, include: str, header: bool = True
 ) -> Object:
-    """`include` is what of each object goes along with its row: None, Metadata or Object."""
+    """A table. include: what each row has of its object: None, Metadata or Object."""
     columns = COLUMNS.get(resource, [NAME, AGE])
     return {
         "kind": "Table",
@@ -69,7 +69,7 @@ def _pod_ready(content: Object) -> str:
 
 
 def _pod_status(content: Object) -> str:
-    """One word for where a pod stands: why it waits or ended, if something says so, else its phase."""
+    """The STATUS of a pod: the reason why it waits or ended, if there is one; else its phase."""
     status = content["status"]
     shown: str = status.get("reason") or status["phase"]
     if any(condition.get("reason") == "SchedulingGated" for condition in status.get("conditions") or ()):

@@ -42,7 +42,7 @@ _POD_MAY_CHANGE = (
 
 
 def decodable(resource: Resource, content: Object) -> Object:
-    """The object as its type takes it, without unknown fields; what fails here fails before validation."""
+    """The object as its type decodes it, without unknown fields. Errors here come before validation."""
     try:
         content, _ = without_unknown(resource.kind, content)
         if resource == PODS:
@@ -79,7 +79,7 @@ def _check_resources(resources: Object) -> None:
 
 
 def _check_micro_time(time: str | None) -> None:
-    """A MicroTime is written with six digits after the seconds, as Go's layout below has it."""
+    """A MicroTime has six digits after the seconds, as in Go's layout below."""
     if time is None or re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(Z|[+-]\d\d:\d\d)", time):
         return
     seconds = re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d", time)
@@ -89,7 +89,7 @@ def _check_micro_time(time: str | None) -> None:
 
 
 def _check_owners(content: Object) -> list[FieldError]:
-    """ValidateOwnerReferences, as far as a reference must be complete."""
+    """ValidateOwnerReferences: only whether each reference is complete."""
     return [
         errors.invalid_value(f"metadata.ownerReferences.{field}", "", "must not be empty")
         for owner in content["metadata"].get("ownerReferences") or ()
@@ -139,7 +139,7 @@ def _check(resource: Resource, content: Object) -> list[FieldError]:
         return _check_pod_spec(content["spec"], "spec")
     if resource == EVENTS:
         about = content.get("involvedObject") or {}
-        # An event about something outside of namespaces lives in the namespace default.
+        # An event about an object without a namespace is in the namespace default.
         if (about.get("namespace") or "default") != content["metadata"]["namespace"]:
             why = "does not match event.namespace"
             return [errors.invalid_value("involvedObject.namespace", about.get("namespace", ""), why)]
@@ -149,7 +149,7 @@ def _check(resource: Resource, content: Object) -> list[FieldError]:
 
 
 def _value(content: Any, field: str) -> Any:
-    """What stands in a field such as spec.nodeName; None if nothing does."""
+    """The value of a field such as spec.nodeName; None if it has none."""
     for name in field.split("."):
         content = (content or {}).get(name)
     return content
@@ -202,7 +202,7 @@ def _check_pod_change(old: Object, new: Object) -> list[FieldError]:
 
 
 def _fixed(spec: Object) -> Object:
-    """The part of a pod's spec that never changes; a gated pod may still be told where to go."""
+    """The part of a pod's spec that never changes. A gated pod's node selector and affinity may change."""
     free = {"activeDeadlineSeconds", "tolerations", "schedulingGates"}
     if spec.get("schedulingGates"):
         free |= {"nodeSelector", "affinity"}

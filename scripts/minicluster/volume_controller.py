@@ -1,6 +1,6 @@
 """A stand-in for the controllers of volumes: binds claims to volumes, makes volumes, and claims for pods.
 
-Volumes are made for classes of the provisioner `minicluster` alone, after a while: no other provisioner runs
+Volumes are made only for classes of the provisioner `minicluster`, after a while: no other provisioner runs
 here. Parameters of a class: `delay`, in seconds, and `failures`, how often it fails first for each claim.
 
 Source: pkg/controller/volume/persistentvolume, and ephemeral; the CSI external-provisioner.
@@ -34,7 +34,7 @@ class VolumeController:
         self._store = api.store
         self._delay = delay
         self._provisioning: set[str] = set()  # uids of claims
-        self._failed: Counter[str] = Counter()  # how often, by the claim's uid
+        self._failed: Counter[str] = Counter()  # how often it failed, by the claim's uid
 
     # --- claims -----------------------------------------------------------------------------------------
 
@@ -76,7 +76,7 @@ class VolumeController:
         return sorted(free, key=_size)
 
     def _bind(self, volume: Stored, claim: Stored) -> None:
-        """Write of both that they belong together; what stands there already isn't written again."""
+        """Write on both that they belong together, unless they have that already."""
         namespace, name = claim.key
         reference = {
             "kind": "PersistentVolumeClaim",
@@ -112,7 +112,7 @@ class VolumeController:
     # --- volumes ----------------------------------------------------------------------------------------
 
     def volume(self, volume: Stored) -> None:
-        """Say whether a volume is free; one that is kept for a claim that is there is the claim's matter."""
+        """Take the next step for a volume: by `claim` if it has one that exists."""
         claimed = volume.content["spec"].get("claimRef")
         if not claimed:
             self._say(volume, {"phase": "Available"})
@@ -161,7 +161,7 @@ class VolumeController:
             self._api.create(VOLUMES, "", self._volume_for(claim, kind, name))
 
     def _give_back(self, claim: Stored) -> None:
-        """It failed: the scheduler is to pick a node again."""
+        """After a failure: the scheduler has to pick a node again."""
 
         def unselected(content: Object) -> Object:
             content["metadata"].get("annotations", {}).pop(SELECTED_NODE, None)
@@ -199,7 +199,7 @@ class VolumeController:
     # --- ephemeral volumes ------------------------------------------------------------------------------
 
     def pod(self, pod: Stored) -> None:
-        """Make the claims of a pod's ephemeral volumes; they go with it."""
+        """Make the claims of a pod's ephemeral volumes; they are deleted with the pod."""
         if pod.metadata.get("deletionTimestamp"):
             return
         namespace, name = pod.key
@@ -221,7 +221,7 @@ class VolumeController:
     # --- what happened ----------------------------------------------------------------------------------
 
     def touched_by(self, event: Event) -> list[Stored]:
-        """What is to be looked at after an event, besides the object itself."""
+        """The objects to handle after an event, besides its own."""
         resource, stored = event.resource, event.new
         if resource == STORAGE_CLASSES:
             return [each for each in self._store.every(CLAIMS) if not each.content["spec"].get("volumeName")]
@@ -245,7 +245,7 @@ def _annotations(stored: Stored) -> Object:
 
 
 def _is_for(volume: Stored, claim: Stored) -> bool:
-    """Whether a volume is kept for a claim."""
+    """Whether a volume is reserved for a claim."""
     kept_for = volume.content["spec"].get("claimRef") or {}
     return (kept_for.get("namespace"), kept_for.get("name")) == claim.key and kept_for.get("uid") in (
         None,

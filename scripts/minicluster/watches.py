@@ -30,7 +30,7 @@ class Watch:
     async def lines(
         self, version: int, from_now: bool, initial_events_end: bool, bookmarks: bool, timeout: float
     ) -> AsyncIterator[bytes]:
-        """From `version` on; or, `from_now`, first everything there is, as if it were added."""
+        """The events after `version`; or, `from_now`, first one ADDED event for each existing object."""
         queue = self._store.subscribe(self._resource)
         try:
             if from_now:
@@ -39,7 +39,7 @@ class Watch:
                     past += self._bookmark({"annotations": {"k8s.io/initial-events-end": "true"}})
             else:
                 past = b"".join(map(self._line, self._store.events_since(self._resource, version)))
-            yield past  # what happens from here on is in the queue: nothing did since it was made
+            yield past  # later events are in the queue: there were none since it was made
             async for events in _batches(queue, timeout):
                 yield b"".join(map(self._line, events))
                 if bookmarks and not events:
@@ -54,7 +54,7 @@ class Watch:
         return b"".join(_line("ADDED", self._show(stored)) for stored in there if self._is_in(stored))
 
     def _line(self, event: Event) -> bytes:
-        """Seen through a selector, what starts to match is added and what ceases to is deleted."""
+        """With a selector, an object that now matches is ADDED; one that no longer matches is DELETED."""
         was = bool(event.old) and self._is_in(event.old)
         is_in = event.kind != "DELETED" and self._is_in(event.new)
         if was and is_in:
@@ -84,7 +84,7 @@ class Watch:
 
 
 async def _batches(queue: "asyncio.Queue[Event | None]", timeout: float) -> AsyncIterator[list[Event]]:
-    """What is in the queue, whenever something is; an empty list when nothing was for long."""
+    """The events in the queue, as soon as there are any; an empty list after a long time without any."""
     end = time.monotonic() + timeout
     while (left := end - time.monotonic()) > 0:
         try:

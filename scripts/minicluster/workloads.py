@@ -56,7 +56,7 @@ class Workloads:
         return self._api.create(REPLICA_SETS, deployment.key[0], content)
 
     def _roll(self, spec: Object, newest: Stored, older: list[Stored]) -> None:
-        """Never more pods than maxSurge allows, never fewer available ones than maxUnavailable does."""
+        """A step of a rollout, within maxSurge (most pods) and maxUnavailable (least available pods)."""
         wanted, strategy = spec["replicas"], spec["strategy"]
         rolling = strategy.get("rollingUpdate") or {}
         have = newest.content["spec"]["replicas"]
@@ -142,7 +142,7 @@ class Workloads:
                 "ownerReferences": [_owner(replica_set)],
             }
             pods.append(self._api.create(PODS, namespace, {"metadata": metadata, "spec": template["spec"]}))
-        # Pods without a node go first, then those that aren't ready, then the youngest.
+        # Pods without a node are deleted first, then those that aren't ready, then the youngest.
         pods.sort(
             key=lambda pod: ("nodeName" in pod.content["spec"], is_ready(pod), -pod.version), reverse=True
         )

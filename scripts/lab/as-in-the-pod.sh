@@ -1,6 +1,6 @@
 #!/bin/bash
-# Runs here what poller's pod runs in a cluster: kubectl proxy, with the rights
-# of the ServiceAccount poller and no others, and poller.py, which speaks through it.
+# Runs on this machine what poller's pod runs in a cluster: kubectl proxy, with only the rights
+# of the ServiceAccount poller, and poller.py, which sends its requests through it.
 #   scripts/lab/as-in-the-pod.sh [OPTIONS OF poller.py]
 cd "$(dirname "$0")/../.." || exit
 socket=$(mktemp -d)/proxy.sock

@@ -62,7 +62,7 @@ const pause = (milliseconds) => new Promise((resume) => setTimeout(resume, milli
 /**
  * Follows a resource for as long as the page is open.
  * `replace(items)`: the whole list. `change(type, object)`: one change.
- * `status(error)`: null when it works, else what went wrong; it is tried again.
+ * `status(error)`: null after a success, else the error; then it is tried again.
  */
 export async function follow(path, {replace, change, status}) {
   let wait = FIRST_PAUSE;

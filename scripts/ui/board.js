@@ -10,7 +10,7 @@ const round = (amount) => Number(amount.toFixed(amount < 10 ? 1 : 0)).toString()
 const gibibytes = (bytes) => `${round(bytes / 2 ** 30)} GiB`;
 
 export class Board {
-  /** `choose(uid)`: a pod was clicked. `chooseNode(name)`: so was a node. */
+  /** `choose(uid)`: a pod was clicked. `chooseNode(name)`: a node was clicked. */
   constructor({choose, chooseNode}) {
     this.choose = choose;
     this.chooseNode = chooseNode;
@@ -20,7 +20,7 @@ export class Board {
     this.lanes = new Map([...document.querySelectorAll(".lane")].map((each) => [each.dataset.lane, each]));
   }
 
-  /** Draws the pods and nodes. `lanesOf(pod)`: the lane or the node to show it in: {lane} or {node}. */
+  /** Draws the pods and nodes. `lanesOf(pod)`: where to show a pod: {lane} or {node}. */
   draw(pods, nodes, placeOf) {
     const before = this.positions();
     const inLane = new Map([...this.lanes.keys()].map((name) => [name, []]));
@@ -95,14 +95,14 @@ export class Board {
     return box;
   }
 
-  /** Marks a pod, and the node that it is about, as the ones whose decision is shown. */
+  /** Marks the pod whose decision is shown, and its node. */
   select(uid) {
     this.chips.get(this.selected)?.firstElementChild.setAttribute("aria-pressed", "false");
     this.selected = uid;
     this.chips.get(uid)?.firstElementChild.setAttribute("aria-pressed", "true");
   }
 
-  /** Offers the nodes to choose from, or not. */
+  /** Shows or hides each node's button for choosing it. */
   offerNodes(offered) {
     for (const box of this.boxes.values()) box.pick.hidden = !offered;
   }
@@ -116,7 +116,7 @@ export class Board {
     return found;
   }
 
-  /** Lets each pod that has another list now fly there from where it was. */
+  /** Animates each pod that has moved to another list. */
   animate(before) {
     for (const [uid, [list, from]] of before) {
       const item = this.chips.get(uid);

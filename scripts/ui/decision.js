@@ -11,7 +11,7 @@ const isObject = (value) => value !== null && typeof value === "object" && !Arra
 const numbers = (scores) => Object.entries(isObject(scores) ? scores : {}).filter(([, each]) => Number.isFinite(each));
 const listed = (names) => (names.length > 5 ? `${names.slice(0, 5).join(", ")} and ${names.length - 5} more` : names.join(", "));
 
-/** What explains a pod, as an array of elements. */
+/** The explanation of a pod, as an array of elements. */
 export function explain(pod) {
   const found = [make("h3", {}, pod.title), make("p", {}, where(pod))];
   if (pod.lane && pod.why) found.push(make("p", {class: "why"}, pod.why));

@@ -13,12 +13,12 @@ export function make(tag, attributes = {}, ...children) {
 
 export const byId = (id) => document.getElementById(id);
 
-/** Sets text, if it isn't the text already: a screen reader repeats what is set again. */
+/** Sets an element's text if it differs: a screen reader repeats a text that is set again. */
 export function say(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
-/** Makes a list's children those with these keys, in this order; those that stay are kept. */
+/** Gives a list the children with these keys, in this order; existing ones are kept. */
 export function arrange(list, keyed) {
   const stays = new Set(keyed);
   for (const each of [...list.children]) if (!stays.has(each)) each.remove();
@@ -29,7 +29,7 @@ export function arrange(list, keyed) {
   }
 }
 
-/** A bar of a share between 0 and 1, with its meaning in words. */
+/** A bar for a share between 0 and 1, with a text that says what it means. */
 export function meter(label) {
   const fill = document.createElementNS("http://www.w3.org/2000/svg", "rect");
   const bar = document.createElementNS("http://www.w3.org/2000/svg", "svg");

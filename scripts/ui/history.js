@@ -1,4 +1,4 @@
-// The objects as they are, and as they were in the last minutes: each change keeps what was before it.
+// The objects now and in the last minutes: each change keeps the object as it was before.
 
 const KEEP_MILLISECONDS = 10 * 60 * 1000;
 const KEEP_CHANGES = 20000;
@@ -10,12 +10,12 @@ export class History {
     this.changes = []; // {number, when, uid, before}, the oldest first
   }
 
-  /** The number of the oldest state that can be shown: that before the first change that is kept. */
+  /** The number of the oldest state that can be shown: the one before the first kept change. */
   get first() {
     return this.last - this.changes.length;
   }
 
-  /** Sets one object, or removes it with null; whether anything that the page shows is different. */
+  /** Sets one object, or removes it with null. Returns whether the page must show something else. */
   set(uid, after, when = Date.now()) {
     const before = this.now.get(uid) || null;
     if (JSON.stringify(before) === JSON.stringify(after)) return false;
@@ -28,7 +28,7 @@ export class History {
     return true;
   }
 
-  /** Takes objects that were there before the page was: that is no change. */
+  /** Adds objects that existed before the page was opened; they don't count as changes. */
   begin(objects) {
     for (const each of objects) this.now.set(each.uid, each);
   }
@@ -45,7 +45,7 @@ export class History {
     return then;
   }
 
-  /** When the change of this number happened, in milliseconds; null before the first that is kept. */
+  /** When the change of this number happened, in milliseconds; null before the first kept change. */
   timeOf(number) {
     return this.changes[number - this.first - 1]?.when ?? null;
   }

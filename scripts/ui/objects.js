@@ -1,4 +1,4 @@
-// What the page keeps of the API's objects: few fields, with amounts as numbers.
+// The parts of the API's objects that the page keeps: few fields, with amounts as numbers.
 
 const FACTORS = {
   n: 1e-9, u: 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12, P: 1e15, E: 1e18,
@@ -30,7 +30,7 @@ export function requests(spec) {
   return total;
 }
 
-/** The lane of the queue in which a pod without a node is, as far as the API server knows it. */
+/** The lane of the queue for a pod without a node, judged by what the API server has. */
 function laneOf(pod, condition) {
   if (pod.spec.schedulingGates?.length) return "gated";
   if (condition?.reason === "SchedulerError") return "backoff";
@@ -75,7 +75,7 @@ export function slimEvent(event) {
   };
 }
 
-/** What the annotation poller/decision says; null if there is none, or it can't be read. */
+/** The content of the annotation poller/decision; null if there is none, or it can't be read. */
 export function decisionOf(pod) {
   try {
     const found = JSON.parse(pod.decision);

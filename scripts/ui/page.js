@@ -1,4 +1,4 @@
-// Puts the page together: what is read goes into the history, and what the history holds is drawn.
+// Puts the page together: objects that are read go into the history, and the history is drawn.
 
 import {follow} from "./api.js";
 import {Board} from "./board.js";
@@ -35,7 +35,7 @@ function select(uid) {
   byId("decision").scrollIntoView({block: "nearest"});
 }
 
-/** Draws at the next frame, however many changes come until then. */
+/** Draws once at the next frame, whatever the number of changes until then. */
 function redraw() {
   if (due) return;
   due = true;
@@ -108,7 +108,7 @@ function drawProblems() {
   say(byId("notes"), broken.map(([, words]) => words).join(" "));
 }
 
-/** One change: to the history, to predict mode, and to people who can't see it. */
+/** Passes one change on to the history, to predict mode, and to screen readers. */
 function apply(uid, after) {
   const before = history.now.get(uid) || null;
   if (!history.set(uid, after)) return;

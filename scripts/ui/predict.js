@@ -2,7 +2,7 @@
 
 import {byId, make, say} from "./elements.js";
 
-const MAX_BUTTONS = 12; // with more nodes, those beside the question are left out: each node's box has one
+const MAX_BUTTONS = 12; // with more nodes, there are no buttons beside the question: each node's box has one
 
 export class Predict {
   /** `changed()`: the board must be drawn anew. `reveal(uid)`: show this pod's decision. */
@@ -30,12 +30,12 @@ export class Predict {
     return this.on ? this.waiting[0] || "" : "";
   }
 
-  /** Whether the node of this pod is kept secret. */
+  /** Whether this pod's node is hidden. */
   hides(uid) {
     return this.on && this.waiting.includes(uid) && !(this.answered && uid === this.waiting[0]);
   }
 
-  /** A pod has got a node, or has gone: {uid, title, node} as it is now, or null. */
+  /** Handles a pod that got a node, or was deleted: {uid, title, node} as it is now, or null. */
   heard(before, after) {
     if (!this.on) return;
     if (after && before && !before.node && after.node) this.waiting.push(after.uid);
@@ -46,7 +46,7 @@ export class Predict {
     }
   }
 
-  /** Shows the question, with the pods and nodes as they are. */
+  /** Shows the question, with the current pods and nodes. */
   show(pods = this.pods, nodes = this.nodes) {
     this.pods = pods;
     this.nodes = nodes;
@@ -68,7 +68,7 @@ export class Predict {
     say(byId("question-text"), `${pod.title} has got a node. It requests cpu ${cpu} and ${Math.round(memory / 2 ** 20)} MiB of memory. Which node is it?`);
     say(byId("question-answer"), "");
     const drawn = [pod.uid, ...nodes.map((each) => each.name)].join();
-    if (this.drawn === drawn) return; // buttons that stay keep the focus
+    if (this.drawn === drawn) return; // the buttons stay, and so does the focus
     this.drawn = drawn;
     const few = nodes.length <= MAX_BUTTONS ? nodes : [];
     byId("question-nodes").replaceChildren(

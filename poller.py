@@ -23,7 +23,7 @@ def tick(poller: Poller) -> None:
     """Apply the changes in the cluster, and place the pods that are to be tried now. Raises ApiError."""
     leads = poller.leads()  # before the poll, so that the poll shows all writes of an earlier leader
     for change in poller.changes():  # kubectl get pods, nodes
-        with poller.unless_odd(change):
+        with poller.skip_on_error(change):
             poller.cache.apply(change)
             if why := poller.queue.apply(change, time.monotonic()):
                 poller.report.skipped(change.object, why)

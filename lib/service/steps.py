@@ -153,9 +153,9 @@ class Poller:
             yield from self._look_up(binding)
         self.report.synced(self.queue, self.cache)
 
-    def unless_odd(self, change: AnyChange) -> "UnlessOdd":
-        """A block that applies a change. An unexpected error affects only this object."""
-        return UnlessOdd(change, self.report)
+    def skip_on_error(self, change: AnyChange) -> "SkipOnError":
+        """A block that applies a change. An unexpected error is logged, and the next change follows."""
+        return SkipOnError(change, self.report)
 
     def _look_up(self, binding: UnconfirmedBinding) -> Iterator[AnyChange]:
         """Look up a pod that should have been seen on its node, and wasn't."""
@@ -299,8 +299,8 @@ class Poller:
         return self.schedulers[pod.spec.scheduler_name]
 
 
-class UnlessOdd:
-    """A block that applies a change. A class is faster: at the start there is a block for each object."""
+class SkipOnError:
+    """A block that applies a change. It is a class for speed: at the start, each object has such a block."""
 
     def __init__(self, change: AnyChange, report: Report) -> None:
         self._change, self._report = change, report

@@ -30,7 +30,7 @@ from lib.service.option_types import proxy_address
 from lib.service.policies import PolicyError, load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
-ASKED, OTHERWISE = "How to decide, and how to answer", "What if the cluster were different"
+ASKED, WHAT_IF = "How to decide, and how to answer", "What if the cluster were different"
 """The parts of --help."""
 
 KUBECTL_NAME = "kubectl poller"
@@ -206,23 +206,23 @@ def common_options(
     add: Annotated[
         int,
         option(
-            OTHERWISE,
+            WHAT_IF,
             "Add this many nodes, each a copy of the one that --like names.",
             min=0,
             metavar="NUMBER",
         ),
     ] = 0,
     like: Annotated[
-        str, option(OTHERWISE, "The node that --add copies, with the pods of its DaemonSets.", metavar="NODE")
+        str, option(WHAT_IF, "The node that --add copies, with the pods of its DaemonSets.", metavar="NODE")
     ] = "",
     remove: Annotated[
         list[str] | None,
-        option(OTHERWISE, "Leave out this node and its pods. Can be given several times.", metavar="NODE"),
+        option(WHAT_IF, "Leave out this node and its pods. Can be given several times.", metavar="NODE"),
     ] = None,
     label: Annotated[
         list[str] | None,
         option(
-            OTHERWISE,
+            WHAT_IF,
             "Set a label of a node; KEY- removes it. NODE can have * in it. Can be given several times.",
             metavar="NODE:KEY=VALUE",
         ),
@@ -230,7 +230,7 @@ def common_options(
     taint: Annotated[
         list[str] | None,
         option(
-            OTHERWISE,
+            WHAT_IF,
             "Add a taint to a node; KEY- removes it. Can be given several times.",
             metavar="NODE:KEY=VALUE:EFFECT",
         ),

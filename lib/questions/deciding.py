@@ -245,25 +245,25 @@ class Decider:
         self.cache.apply(Change(Kind.DELETED, self.cache.nodes[name].node))
 
     @contextmanager
-    def otherwise(
-        self, gone: Collection[Pod] = (), nodes: Collection[Node] = (), come: Collection[Pod] = ()
+    def temporarily(
+        self, removed: Collection[Pod] = (), nodes: Collection[Node] = (), added: Collection[Pod] = ()
     ) -> Iterator[None]:
         """A block in which the cluster is changed. At its end, all changes are undone.
 
-        gone: pods to remove. nodes: nodes to add or replace. come: pods to add to them.
+        removed: pods to remove. nodes: nodes to add or replace. added: pods to add to them.
         """
         before = {each.metadata.name: self.cache.nodes.get(each.metadata.name) for each in nodes}
-        places = [(pod, self.cache.node_of(pod)) for pod in gone]
-        for pod in gone:
+        places = [(pod, self.cache.node_of(pod)) for pod in removed]
+        for pod in removed:
             self.remove(pod)
         for node in nodes:
             self.set_node(node)
-        for pod in come:
+        for pod in added:
             self.add(pod)
         try:
             yield
         finally:
-            for pod in come:
+            for pod in added:
                 self.remove(pod)
             for name, info in before.items():
                 if info:

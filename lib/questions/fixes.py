@@ -26,15 +26,15 @@ CONDITIONS = "node.kubernetes.io/"
 class Fix:
     """A possible change.
 
-    words: the text before "it fits". edit: changes the pod. gone: pods to remove. nodes: nodes to add or
-    replace; come: pods that come with them.
+    words: the text before "it fits". edit: changes the pod. removed: pods to remove. nodes: nodes to add
+    or replace. added: the pods of DaemonSets on added nodes.
     """
 
     words: str
     edit: edits.Edit = lambda pod: pod
-    gone: tuple[Pod, ...] = ()
+    removed: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()
-    come: tuple[Pod, ...] = ()
+    added: tuple[Pod, ...] = ()
 
 
 class NotPossibleError(Exception):
@@ -172,9 +172,9 @@ class Fixes:
         everyone = [node.node for node in self._nodes]
         for shape in shapes(everyone)[:NODES_TRIED]:
             pods = self._decider.cache.nodes[shape.metadata.name].pods
-            ((copy, come),) = copies(shape, pods, 1, everyone)
+            ((copy, added),) = copies(shape, pods, 1, everyone)
             words = f"with one more node like {shape.metadata.name}"
-            yield Fix(words, nodes=(copy,), come=tuple(come))
+            yield Fix(words, nodes=(copy,), added=tuple(added))
 
 
 def _rounded(name: str, left: int) -> int:

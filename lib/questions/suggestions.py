@@ -107,10 +107,10 @@ class _Search:
         except NotPossibleError:
             return None
         self._left -= 1
-        with self._decider.otherwise(
-            gone=[each for fix in fixes for each in fix.gone],
+        with self._decider.temporarily(
+            removed=[each for fix in fixes for each in fix.removed],
             nodes=[each for fix in fixes for each in fix.nodes],
-            come=[each for fix in fixes for each in fix.come],
+            added=[each for fix in fixes for each in fix.added],
         ):
             if self._decider.gated(pod):
                 return None
@@ -128,8 +128,8 @@ class _Search:
         found += [each for pods in self._in_the_way() if (each := self._try((self._leaving(pods),)))]
         if not found:
             return []
-        fewest = min(len(each.fixes[-1].gone) for each in found)
-        few = {each.words: each for each in found if len(each.fixes[-1].gone) == fewest}
+        fewest = min(len(each.fixes[-1].removed) for each in found)
+        few = {each.words: each for each in found if len(each.fixes[-1].removed) == fewest}
         return list(few.values())[:2]
 
     def _could_help(self, node: NodeInfo) -> bool:
@@ -147,7 +147,7 @@ class _Search:
         """The fewest pods to remove from one node, the least important first."""
         decider, pod = self._decider, self._freed
         leave = [each for each in node.pods if not belongs_to_node(each)]
-        with decider.otherwise(gone=leave):
+        with decider.temporarily(removed=leave):
             if decider.rejection(pod, node.name):
                 return None
         leave.sort(key=lambda each: (-each.spec.priority, -self._weight(each)))
@@ -160,8 +160,8 @@ class _Search:
                 leave = fewer
         return self._try((self._leaving(leave),)) if len(leave) <= MOST_LEAVING else None
 
-    def _fits_without(self, node: NodeInfo, gone: Sequence[Pod]) -> bool:
-        with self._decider.otherwise(gone=gone):
+    def _fits_without(self, node: NodeInfo, removed: Sequence[Pod]) -> bool:
+        with self._decider.temporarily(removed=removed):
             return self._decider.rejection(self._freed, node.name) is None
 
     @property
@@ -176,7 +176,7 @@ class _Search:
 
     def _leaving(self, pods: Sequence[Pod]) -> Fix:
         lower = all(each.spec.priority < self._pod.spec.priority for each in pods)
-        return Fix(f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", gone=tuple(pods))
+        return Fix(f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", removed=tuple(pods))
 
     def _in_the_way(self) -> Iterator[list[Pod]]:
         """Single pods, on any node, that anti-affinity keeps this pod away from."""

@@ -122,7 +122,7 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
     bound_to = pod.spec.node_name
     profile = decider.profile_of(pod).scheduler_name
     asked = without_node(pod) if bound_to else pod
-    with decider.otherwise(gone=[pod] if bound_to else []):
+    with decider.temporarily(removed=[pod] if bound_to else []):
         decision = decider.ask(asked)
         gated = decider.gated(asked)
         details = Details(decision, decider.cache)

@@ -51,14 +51,14 @@ def sentences(pod: Pod, objects: list[Object]) -> list[str]:
 def fits_on(suggestion: Suggestion, objects: list[Object]) -> set[str]:
     """The nodes on which the changed pod fits, in the changed cluster, which is built from nothing."""
     fixes = suggestion.fixes
-    gone = {pod.metadata.uid for fix in fixes for pod in fix.gone}
+    removed = {pod.metadata.uid for fix in fixes for pod in fix.removed}
     described = {node.metadata.name: node for fix in fixes for node in fix.nodes}
     old_nodes = [each for each in objects if isinstance(each, Node)]
     nodes = {**{node.metadata.name: node for node in old_nodes}, **described}
-    pods = [each for each in objects if isinstance(each, Pod) and each.metadata.uid not in gone]
+    pods = [each for each in objects if isinstance(each, Pod) and each.metadata.uid not in removed]
     others = [each for each in objects if not isinstance(each, Node | Pod)]
-    come = [pod for fix in fixes for pod in fix.come]
-    cache = cache_of(snapshot_of(*nodes.values(), *pods, *come, *others))
+    added = [pod for fix in fixes for pod in fix.added]
+    cache = cache_of(snapshot_of(*nodes.values(), *pods, *added, *others))
     decision = Scheduler(default_profile("default-scheduler"), Random(1)).schedule_one(suggestion.pod, cache)
     assert decision.outcome == Outcome.SCHEDULED, (suggestion.sentence, decision.message)
     return set(cache.nodes) - set(decision.rejected)

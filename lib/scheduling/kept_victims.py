@@ -9,6 +9,7 @@ kube-scheduler has no counterpart: it tries the nodes again for each pod, in par
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from operator import is_
 from typing import Generic, TypeVar
 
 from lib.kube.objects import Pod
@@ -74,9 +75,7 @@ class KeptForKind(Generic[Answer]):
         if kept is None or kept.generation != self._cache.nodes[node_name].generation:
             return None
         nominated = self._nominated(node_name)
-        if len(nominated) != len(kept.nominated):
-            return None
-        same = all(one is other for one, other in zip(nominated, kept.nominated, strict=True))
+        same = len(nominated) == len(kept.nominated) and all(map(is_, nominated, kept.nominated))
         return kept.answer if same else None
 
     def put(self, node_name: str, answer: Answer) -> None:

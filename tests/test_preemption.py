@@ -637,24 +637,23 @@ def test_nothing_is_left_behind_by_a_try_that_fails_or_succeeds() -> None:
 @pytest.mark.parametrize(
     ("percentage", "absolute", "nominated"),
     [
-        (10, 100, "n9"),  # the default: all of ten nodes
-        (0, 1, "n0"),
-        (0, 4, "n3"),
-        (40, 1, "n3"),  # the larger of both counts
-        (19, 0, "n0"),  # cut off
-        (9, 0, "n0"),  # none of ten, but the first that will do is needed
-        (100, 0, "n9"),
-        (0, 1000, "n9"),
+        (10, 200, "n99"),  # all
+        (0, 1, "n9"),  # those that are tried first
+        (0, 40, "n39"),
+        (40, 1, "n39"),  # the larger of both counts
+        (19, 0, "n18"),
+        (0, 0, "n9"),
+        (100, 0, "n99"),
     ],
 )
 def test_the_best_of_so_many_nodes_is_taken(percentage: int, absolute: int, nominated: str) -> None:
-    """Each node's victim is less important than that of the node before."""
-    places = [on(f"n{i}", a(f"victim-{i}", 9 - i, "4")) for i in range(10)]
+    """Each node's victim is less important than that of the node before. The least important may stay."""
+    places = [on(f"n{i}", a(f"stays-{i}", 0, "0"), a(f"victim-{i}", 100 - i, "4")) for i in range(100)]
     preemption = DefaultPreemption(
         min_candidate_nodes_percentage=percentage, min_candidate_nodes_absolute=absolute
     )
     plugins = (NodeResourcesFit(), preemption)
     decision = Scheduler(Profile("my-scheduler", plugins, {}), Random(1)).schedule_one(
-        new("4"), picture(places)
+        new("4", 101), picture(places)
     )
     assert decision.nominated == nominated

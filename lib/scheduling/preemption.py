@@ -3,10 +3,11 @@
 Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go and framework/preemption
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import NamedTuple
 
 from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.kube.selectors import selects
@@ -19,6 +20,20 @@ WhyNot = Callable[[str], Status | None]
 _NOW = datetime.max.replace(tzinfo=UTC)
 
 
+class Harm(NamedTuple):
+    """The harm of preemption on a node. It is compared in the order of the fields; the lower, the better.
+
+    violations: victims that budgets protect. highest, total: the victims' highest priority, and the sum of
+    their priorities. number: of victims. age: at equal priority, victims that started later are preferred.
+    """
+
+    violations: int
+    highest: int
+    total: int
+    number: int
+    age: float
+
+
 @dataclass(frozen=True)
 class Victims:
     """The victims on a node, the most important first. violations: how many of them budgets protect."""
@@ -28,18 +43,27 @@ class Victims:
     violations: int
 
     @cached_property
-    def harm(self) -> tuple[object, ...]:
-        """Compared in this order: violated budgets, highest priority, sum of priorities, number, age.
-
-        At equal priority, victims that started later are preferred.
-        """
+    def harm(self) -> Harm:
+        """What the nodes are compared by."""
         priorities = [pod.spec.priority for pod in self.pods]
         highest = max(priorities, default=-(2**31))
         most_important = (pod for pod in self.pods if pod.spec.priority == highest)
         earliest = min(map(_started, most_important), default=_NOW)
         # Raised above zero, so that more victims never make a smaller sum.
         total = sum(priority + 2**31 for priority in priorities)
-        return self.violations, highest, total, len(priorities), -_at(earliest)
+        return Harm(self.violations, highest, total, len(priorities), -_at(earliest))
+
+
+def least_harm(pods: Collection[Pod]) -> Harm | None:
+    """The least harm that preemption can do among these pods; None if there are no pods.
+
+    It is that of evicting the one of the lowest priority that started last.
+    """
+    if not pods:
+        return None
+    lowest = min(pod.spec.priority for pod in pods)
+    latest = max(_started(pod) for pod in pods if pod.spec.priority == lowest)
+    return Harm(0, lowest, lowest + 2**31, 1, -_at(latest))
 
 
 def victims_on(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:

@@ -6,6 +6,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
@@ -19,7 +20,8 @@ from lib.scheduling.framework.interface import (
     Status,
     unschedulable,
 )
-from lib.scheduling.kept_victims import KeptVictims
+from lib.scheduling.kept_victims import KeptForKind, KeptVictims
+from lib.scheduling.nodes_by_harm import NodesByHarm, Rank
 from lib.scheduling.preemption import Victims, WhyNot, less_important, pick_one, victims_on
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
@@ -32,14 +34,22 @@ NO_CANDIDATE = "no candidate node for preemption"
 
 UNSEEN = "preemption: not possible as disruption budgets can't be seen."
 
+FIRST_TRIES = 10
+"""At most so many nodes are tried first, those that may be the best."""
+
 
 @dataclass(frozen=True)
 class DefaultPreemption:
     """Finds the node with the fewest and least important victims, among those that extenders agree to.
 
-    min_candidate_nodes_percentage, min_candidate_nodes_absolute: the best of so many candidate nodes is
-    picked; the larger of both counts. More are tried only while every candidate would violate a disruption
-    budget.
+    First some nodes are tried that may be the best, by NodesByHarm. If none of the other nodes can be better
+    than the best of these, it is picked. Else nodes are tried in the cache's order, without those that can't
+    be better. So the pick is the same as if no node had been left out, or a better one. With extenders no
+    node is left out: they choose among all candidates.
+
+    min_candidate_nodes_percentage, min_candidate_nodes_absolute: in the cache's order, nodes are tried until
+    there are so many candidates; the larger of both counts. More are tried only while every candidate would
+    violate a disruption budget.
     """
 
     extenders: Extenders = field(default_factory=Extenders)
@@ -63,32 +73,73 @@ class DefaultPreemption:
         if _victims_are_leaving(pod, cache, rejected):
             return unschedulable(ON_THEIR_WAY)
 
-        hopeful = [name for name in cache.nodes if _might_help(rejected.get(name))]
-        reasons = Counter({NOT_HELPFUL: len(cache.nodes) - len(hopeful)})
-        found: dict[str, Victims] = {}
+        tries = _Tries(pod, cache, why_not, self._kept.of_kind(state.get(ALIKE), pod, cache))
+        by_harm = NodesByHarm.of(cache)
+        if not self.extenders:
+            likely = (
+                (bound, i)
+                for bound, i in by_harm.below(pod.spec.priority)
+                if _might_help(rejected.get(cache.node_list[i].name))
+            )
+            for rank in islice(likely, FIRST_TRIES):
+                if tries.best is not None and tries.best < rank:
+                    return tries.result()  # all others have higher bounds
+                tries.answer_of(rank[1])
+
+        hopeful = [i for i, name in enumerate(cache.nodes) if _might_help(rejected.get(name))]
         enough = max(
             self.min_candidate_nodes_absolute, len(hopeful) * self.min_candidate_nodes_percentage // 100
         )
-        kept = self._kept.of_kind(state.get(ALIKE), pod, cache)
-        for name in hopeful:
+        found: dict[str, Victims] = {}
+        failed: list[Status] = []
+        for i in hopeful:
             if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
-            answer = kept.get(name)
-            if answer is None:
-                answer = _try(pod, name, cache, why_not)
-                kept.put(name, answer)
+            if not (self.extenders or by_harm.may_beat(tries.best, i)):
+                continue
+            answer = tries.answer_of(i)
             if isinstance(answer, Victims):
-                found[name] = answer
+                found[answer.node_name] = answer
             else:
-                reasons.update(answer.reasons)
-        if found:
+                failed.append(answer)
+        if self.extenders and found:
             agreed = self.extenders.process_preemption(pod, found, cache)
-            if not agreed:
-                return unschedulable(NO_CANDIDATE)
-            best = pick_one(agreed.values())
-            return PostFilterResult(best.node_name, best.pods)
+            return _result(pick_one(agreed.values())) if agreed else unschedulable(NO_CANDIDATE)
+        if tries.best is not None:
+            return tries.result()
+        reasons = Counter(reason for status in failed for reason in status.reasons)
+        reasons[NOT_HELPFUL] += len(cache.nodes) - len(hopeful)
         counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
         return unschedulable(f"preemption: 0/{len(cache.nodes)} nodes are available: {counted}.")
+
+
+class _Tries:
+    """The nodes that are tried for a pod. best: of the candidates among them; None if there is none yet."""
+
+    def __init__(self, pod: Pod, cache: Cache, why_not: WhyNot, kept: KeptForKind[Victims | Status]) -> None:
+        self._pod, self._cache, self._why_not, self._kept = pod, cache, why_not, kept
+        self.best: Rank | None = None
+        self._victims: Victims | None = None
+
+    def answer_of(self, i: int) -> Victims | Status:
+        """What came of trying the node with this index; tries it unless that is known."""
+        name = self._cache.node_list[i].name
+        answer = self._kept.get(name)
+        if answer is None:
+            answer = _try(self._pod, name, self._cache, self._why_not)
+            self._kept.put(name, answer)
+        if isinstance(answer, Victims) and (self.best is None or (answer.harm, i) < self.best):
+            self.best, self._victims = (answer.harm, i), answer
+        return answer
+
+    def result(self) -> PostFilterResult:
+        """The best candidate."""
+        assert self._victims
+        return _result(self._victims)
+
+
+def _result(victims: Victims) -> PostFilterResult:
+    return PostFilterResult(victims.node_name, victims.pods)
 
 
 def _try(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:

@@ -74,8 +74,8 @@ class DefaultPreemption:
             return unschedulable(ON_THEIR_WAY)
 
         tries = _Tries(pod, cache, why_not, self._kept.of_kind(state.get(ALIKE), pod, cache))
-        by_harm = NodesByHarm.of(cache)
-        if not self.extenders:
+        by_harm, every = NodesByHarm.of(cache), bool(self.extenders)  # extenders choose among all
+        if not every:
             likely = (
                 (bound, i)
                 for bound, i in by_harm.below(pod.spec.priority)
@@ -95,7 +95,7 @@ class DefaultPreemption:
         for i in hopeful:
             if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
-            if not (self.extenders or by_harm.may_beat(tries.best, i)):
+            if not (every or by_harm.may_beat(tries.best, i)):
                 continue
             answer = tries.answer_of(i)
             if isinstance(answer, Victims):

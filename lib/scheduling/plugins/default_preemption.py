@@ -6,6 +6,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go 
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice
 
 from lib.kube.objects import Pod
@@ -73,73 +74,98 @@ class DefaultPreemption:
         if _victims_are_leaving(pod, cache, rejected):
             return unschedulable(ON_THEIR_WAY)
 
-        tries = _Tries(pod, cache, why_not, self._kept.of_kind(state.get(ALIKE), pod, cache))
-        by_harm, every = NodesByHarm.of(cache), bool(self.extenders)  # extenders choose among all
-        if not every:
-            likely = (
-                (bound, i)
-                for bound, i in by_harm.below(pod.spec.priority)
-                if _might_help(rejected.get(cache.node_list[i].name))
-            )
-            for rank in islice(likely, FIRST_TRIES):
-                if tries.best is not None and tries.best < rank:
-                    return tries.result()  # all others have higher bounds
-                tries.answer_of(rank[1])
+        search = _Search(pod, cache, rejected, why_not, self._kept.of_kind(state.get(ALIKE), pod, cache))
+        if self.extenders:
+            candidates = search.candidates(self._enough(search))
+            agreed = self.extenders.process_preemption(pod, candidates, cache) if candidates else {}
+            if candidates and not agreed:
+                return unschedulable(NO_CANDIDATE)
+            best = pick_one(agreed.values()) if agreed else None
+        else:
+            best = search.likely_best() or search.best(self._enough(search))
+        return PostFilterResult(best.node_name, best.pods) if best else search.why_none()
 
-        hopeful = [i for i, name in enumerate(cache.nodes) if _might_help(rejected.get(name))]
-        enough = max(
-            self.min_candidate_nodes_absolute, len(hopeful) * self.min_candidate_nodes_percentage // 100
+    def _enough(self, search: "_Search") -> int:
+        share = len(search.hopeful) * self.min_candidate_nodes_percentage // 100
+        return max(self.min_candidate_nodes_absolute, share)
+
+
+class _Search:
+    """Searches for the node where preemption does the least harm."""
+
+    def __init__(
+        self,
+        pod: Pod,
+        cache: Cache,
+        rejected: Mapping[str, Status],
+        why_not: WhyNot,
+        kept: KeptForKind[Victims | Status],
+    ) -> None:
+        self._pod, self._cache, self._rejected = pod, cache, rejected
+        self._why_not, self._kept = why_not, kept
+        self._by_harm = NodesByHarm.of(cache)
+        self._best: Victims | None = None
+        self._best_rank: Rank | None = None
+        self._failed: list[Status] = []
+
+    @cached_property
+    def hopeful(self) -> list[int]:
+        """The indexes in `Cache.node_list` of the nodes where evictions could help."""
+        return [i for i, name in enumerate(self._cache.nodes) if _might_help(self._rejected.get(name))]
+
+    def likely_best(self) -> Victims | None:
+        """Try a few nodes that may be the best; None if another node may still be better."""
+        likely = (
+            (bound, i)
+            for bound, i in self._by_harm.below(self._pod.spec.priority)
+            if _might_help(self._rejected.get(self._cache.node_list[i].name))
         )
+        for rank in islice(likely, FIRST_TRIES):
+            if self._best_rank and self._best_rank < rank:
+                return self._best  # all others have higher bounds
+            self._answer_of(rank[1])
+        return None
+
+    def best(self, enough: int) -> Victims | None:
+        """The best of all candidates that are found, also by `likely_best`; None if there is none."""
+        self.candidates(enough, better_only=True)
+        return self._best
+
+    def candidates(self, enough: int, *, better_only: bool = False) -> dict[str, Victims]:
+        """Try nodes in the cache's order until there are enough candidates; returns these, by node name.
+
+        better_only: leave out nodes that can't be better than the best so far.
+        """
         found: dict[str, Victims] = {}
-        failed: list[Status] = []
-        for i in hopeful:
+        for i in self.hopeful:
             if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
-            if not (every or by_harm.may_beat(tries.best, i)):
+            if better_only and not self._by_harm.may_beat(self._best_rank, i):
                 continue
-            answer = tries.answer_of(i)
+            answer = self._answer_of(i)
             if isinstance(answer, Victims):
                 found[answer.node_name] = answer
             else:
-                failed.append(answer)
-        if self.extenders and found:
-            agreed = self.extenders.process_preemption(pod, found, cache)
-            return _result(pick_one(agreed.values())) if agreed else unschedulable(NO_CANDIDATE)
-        if tries.best is not None:
-            return tries.result()
-        reasons = Counter(reason for status in failed for reason in status.reasons)
-        reasons[NOT_HELPFUL] += len(cache.nodes) - len(hopeful)
-        counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
-        return unschedulable(f"preemption: 0/{len(cache.nodes)} nodes are available: {counted}.")
+                self._failed.append(answer)
+        return found
 
-
-class _Tries:
-    """The nodes that are tried for a pod. best: of the candidates among them; None if there is none yet."""
-
-    def __init__(self, pod: Pod, cache: Cache, why_not: WhyNot, kept: KeptForKind[Victims | Status]) -> None:
-        self._pod, self._cache, self._why_not, self._kept = pod, cache, why_not, kept
-        self.best: Rank | None = None
-        self._victims: Victims | None = None
-
-    def answer_of(self, i: int) -> Victims | Status:
-        """What came of trying the node with this index; tries it unless that is known."""
+    def _answer_of(self, i: int) -> Victims | Status:
+        """The victims on the node with this index, or why the pod would not fit there without them."""
         name = self._cache.node_list[i].name
         answer = self._kept.get(name)
         if answer is None:
             answer = _try(self._pod, name, self._cache, self._why_not)
             self._kept.put(name, answer)
-        if isinstance(answer, Victims) and (self.best is None or (answer.harm, i) < self.best):
-            self.best, self._victims = (answer.harm, i), answer
+        if isinstance(answer, Victims) and not (self._best_rank and self._best_rank < (answer.harm, i)):
+            self._best, self._best_rank = answer, (answer.harm, i)
         return answer
 
-    def result(self) -> PostFilterResult:
-        """The best candidate."""
-        assert self._victims
-        return _result(self._victims)
-
-
-def _result(victims: Victims) -> PostFilterResult:
-    return PostFilterResult(victims.node_name, victims.pods)
+    def why_none(self) -> Status:
+        """Why no node is a candidate: how many nodes have each reason."""
+        reasons = Counter(reason for status in self._failed for reason in status.reasons)
+        reasons[NOT_HELPFUL] += len(self._cache.nodes) - len(self.hopeful)
+        counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
+        return unschedulable(f"preemption: 0/{len(self._cache.nodes)} nodes are available: {counted}.")
 
 
 def _try(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:

@@ -158,7 +158,7 @@ class Side:
         if decision.node_name:
             self.running.append(replace_node(pod, decision.node_name))
         victims = [each.metadata.name for each in decision.victims]
-        lost = [each.metadata.name for each in decision.lost_nomination]
+        lost = [each.metadata.name for each in decision.cleared_nominations]
         return decision.node_name, decision.nominated, victims, lost, decision.message
 
     def does(self, i: int, what: str, which: Any) -> Any:

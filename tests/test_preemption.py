@@ -575,7 +575,7 @@ def test_less_important_pods_lose_their_nomination_where_a_pod_preempts() -> Non
     nominated = [(low, "n1"), (equal, "n1"), (elsewhere, "n2")]
     cluster = picture([on("n1", a("x", 1, "4")), on("n2", a("y", 20, "4"))], nominated=nominated)
     decision = decide(new("3"), cluster)
-    assert (decision.nominated, names(decision.lost_nomination)) == ("n1", {"low"})
+    assert (decision.nominated, names(decision.cleared_nominations)) == ("n1", {"low"})
     assert [cluster.nominator.node_of(each) for each in (low, equal, elsewhere)] == [None, "n1", "n2"]
 
 

@@ -126,8 +126,8 @@ class Scheduler:
         decision.nominated = result.node_name
         decision.victims = tuple(each for each in victims if each.metadata.uid not in held)
         decision.preempted_held = tuple(each for each in victims if each.metadata.uid in held)
-        decision.lost_nomination = tuple(cache.nominator.less_important(decision.pod, result.node_name))
-        for other in decision.lost_nomination:
+        decision.cleared_nominations = tuple(cache.nominator.less_important(decision.pod, result.node_name))
+        for other in decision.cleared_nominations:
             cache.nominator.delete(other)
         cache.nominator.add(decision.pod, result.node_name)
         cache.leaving.update(victim.metadata.uid for victim in victims)
@@ -139,10 +139,10 @@ class Scheduler:
             cache.leaving.difference_update(
                 each.metadata.uid for each in (*decision.victims, *decision.preempted_held)
             )
-            for other in decision.lost_nomination:
+            for other in decision.cleared_nominations:
                 cache.nominator.add(other, decision.nominated)
         decision.nominated, decision.victims = "", ()
-        decision.preempted_held, decision.lost_nomination = (), ()
+        decision.preempted_held, decision.cleared_nominations = (), ()
 
     def filter_node(self, pod: Pod, cache: Cache, node_name: str) -> Rejection | None:
         """The filters' first rejection of one node, with the cache as it is now; None if the node fits."""

@@ -77,7 +77,7 @@ class FailureRecorder:
         status = writer.mark_unscheduled(pod, reason, message, now, nominated)
         rest = [
             PendingWrite(other, "nomination", writer.nominate(other, ""))
-            for other in decision.lost_nomination
+            for other in decision.cleared_nominations
         ]
         rest += [
             PendingWrite(victim, PREEMPTION, writer.evict(victim, pod, where, now))

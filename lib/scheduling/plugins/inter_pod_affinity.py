@@ -34,7 +34,7 @@ UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity ru
 Topology = tuple[str, Counts]
 """A topology key, and counts by its values."""
 
-_Worth = tuple[str, Counts, int]
+_WeightedTopology = tuple[str, Counts, int]
 """A topology key, counts of pods by its values, and the score of each pod."""
 
 
@@ -128,30 +128,32 @@ class InterPodAffinity:
         held = held_terms(cache)
         if not has_wishes and not held.affect_scores:
             return SKIP
-        worth: list[_Worth] = []
+        topologies: list[_WeightedTopology] = []
         for terms, sign in ((own.preferred, 1), (own.preferred_anti, -1)):
             for term in terms:
                 (counts,) = meant_pods(cache, [term])
-                worth.append((term.topology_key, counts, sign * term.weight))
+                topologies.append((term.topology_key, counts, sign * term.weight))
         if hard := self.hard_pod_affinity_weight:
-            worth += [(term.topology_key, counts, hard) for term, counts in held.required(pod)]
-        worth += [(term.topology_key, counts, term.weight) for term, counts in held.preferred(pod)]
-        worth += [(term.topology_key, counts, -term.weight) for term, counts in held.preferred_anti(pod)]
-        state[f"{self.name}/score"] = worth = [each for each in worth if each[1]]
-        return None if worth else SKIP
+            topologies += [(term.topology_key, counts, hard) for term, counts in held.required(pod)]
+        topologies += [(term.topology_key, counts, term.weight) for term, counts in held.preferred(pod)]
+        topologies += [(term.topology_key, counts, -term.weight) for term, counts in held.preferred_anti(pod)]
+        state[f"{self.name}/score"] = topologies = [each for each in topologies if each[1]]
+        return None if topologies else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The sum of the scores of the node's topology domains; it may be negative."""
-        worth: list[_Worth] = state[f"{self.name}/score"]
+        topologies: list[_WeightedTopology] = state[f"{self.name}/score"]
         return sum(
-            counts.get(node.labels[key], 0) * weight for key, counts, weight in worth if key in node.labels
+            counts.get(node.labels[key], 0) * weight
+            for key, counts, weight in topologies
+            if key in node.labels
         )
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """The same, topology by topology."""
-        worth: list[_Worth] = state[f"{self.name}/score"]
+        topologies: list[_WeightedTopology] = state[f"{self.name}/score"]
         scores = [0] * len(nodes)
-        for key, counts, weight in worth:
+        for key, counts, weight in topologies:
             values = nodes.values(_label, key)
             scores = [
                 score + counts.get(value or "", 0) * weight

@@ -111,7 +111,7 @@ def _lacking(cache: Cache, constraints: Sequence[_Constraint]) -> frozenset[str]
 
 
 @dataclass
-class _Worth:
+class _TopologyScore:
     """The scores of the domains of a topology key: the number of pods, times a weight, plus `base`."""
 
     key: str
@@ -128,7 +128,7 @@ class _Worth:
 class _Scoring:
     """PreScore's result. ignored: the names of nodes that lack a label."""
 
-    worth: list[_Worth]
+    topology_scores: list[_TopologyScore]
     ignored: set[str]
 
 
@@ -208,7 +208,7 @@ class PodTopologySpread:
         lacking = _lacking(cache, constraints) if strict else frozenset()
         ignored = {node.name for node in nodes if node.name in lacking} if lacking else set()
         candidates = [node for node in nodes if node.name not in ignored] if ignored else nodes
-        worth: list[_Worth] = []
+        topology_scores: list[_TopologyScore] = []
         counted = _domains(pod, cache, constraints, strict=strict)
         for each, domains in zip(constraints, counted, strict=True):
             key = each.spec.topology_key
@@ -218,8 +218,8 @@ class PodTopologySpread:
                 pods = each.matching(pod, cache, domains)
                 size = len({node.labels.get(key, "") for node in candidates})
             # A few large domains differ by more pods than many small ones, so the difference counts less.
-            worth.append(_Worth(key, pods, log(size + 2), each.spec.max_skew - 1))
-        state[f"{self.name}/score"] = _Scoring(worth, ignored)
+            topology_scores.append(_TopologyScore(key, pods, log(size + 2), each.spec.max_skew - 1))
+        state[f"{self.name}/score"] = _Scoring(topology_scores, ignored)
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
@@ -228,7 +228,7 @@ class PodTopologySpread:
         if node.name in scoring.ignored:
             return 0
         total = 0.0
-        for each in scoring.worth:
+        for each in scoring.topology_scores:
             if each.key in node.labels:
                 total += each.of(node.name if each.key == HOSTNAME else node.labels[each.key])
         return _rounded(total)
@@ -237,10 +237,10 @@ class PodTopologySpread:
         """The same, domain by domain."""
         scoring: _Scoring = state[f"{self.name}/score"]
         totals = [0.0] * len(nodes)
-        for each in scoring.worth:
+        for each in scoring.topology_scores:
             values = nodes.values(_host if each.key == HOSTNAME else _label, each.key)
-            worth = {value: 0.0 if value is None else each.of(value) for value in set(values)}
-            totals = [total + worth[value] for total, value in zip(totals, values, strict=True)]
+            by_value = {value: 0.0 if value is None else each.of(value) for value in set(values)}
+            totals = [total + by_value[value] for total, value in zip(totals, values, strict=True)]
         rounded = {total: _rounded(total) for total in set(totals)}
         if not scoring.ignored:
             return [rounded[total] for total in totals]

@@ -57,7 +57,7 @@ class FeasibleNodes:
         end = self._start + self._count
         return [*range(self._start, min(end, count)), *range(end - count)]
 
-    def one_of(self, values: list[T], i: int) -> T:
+    def value_at(self, values: list[T], i: int) -> T:
         """The value of the i-th of these nodes. values: one for each node of the cluster."""
         return values[(self._start + i) % len(values) if self._indexes is None else self._indexes[i]]
 

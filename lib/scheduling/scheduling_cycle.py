@@ -90,7 +90,7 @@ class Scheduler:
             return
         scores = self._scoring.score(decision, cache, feasible, results)  # PreScore, Score, NormalizeScore
         pick = self._pick(scores.totals)
-        decision.node_name = feasible.one_of(cache.node_list, pick).name
+        decision.node_name = feasible.value_at(cache.node_list, pick).name
         self._note_scores(decision, feasible, cache.node_list, scores, pick)
         cache.assume(decision.pod, decision.node_name)
         decision.outcome = Outcome.SCHEDULED
@@ -251,7 +251,7 @@ class Scheduler:
     ) -> None:
         shown = range(len(feasible)) if self._in_full else [pick, *_runner_up(scores.totals, pick)]
         decision.feasible = len(feasible)
-        decision.scores = {feasible.one_of(nodes, i).name: scores.of(i) for i in shown}
+        decision.scores = {feasible.value_at(nodes, i).name: scores.of(i) for i in shown}
 
 
 def _is_rejected_for_good(decision: Decision) -> bool:

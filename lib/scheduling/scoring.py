@@ -39,7 +39,7 @@ class Scores:
 
     def note(self, name: str, feasible: FeasibleNodes, scores: list[int], weight: int) -> None:
         """Add scores that are part of the totals already. scores: one for each node of the cluster."""
-        self.by_plugin[name] = lambda i: feasible.one_of(scores, i) * weight
+        self.by_plugin[name] = lambda i: feasible.value_at(scores, i) * weight
 
     def of(self, i: int) -> dict[str, int]:
         """A node's weighted scores, by plugin."""
@@ -108,7 +108,7 @@ class Scoring:
                 scores.note(plugin.name, feasible, kept, weight)
                 continue
             elif len(results.seen_scores[plugin.name]) == 1 or len(set(own := feasible.of(kept))) == 1:
-                raw = {"": feasible.one_of(kept, 0)}  # all are equal: normalize one of them, for all nodes
+                raw = {"": feasible.value_at(kept, 0)}  # all are equal: normalize one of them, for all nodes
             else:
                 raw = {node.name: score for node, score in zip(nodes, own, strict=True)}
             if normalizer:

@@ -1,9 +1,10 @@
-"""An API server that takes any object for a good one: what a real one would refuse can be seen to be read.
+"""An API server without validation: poller can read objects from it that a real server would refuse.
 
     with canned({"pods": [...], "nodes": [...]}) as server:
         ...  # talk to server.url
 
-It lists, watches and gets what it was given, takes bindings and events, and merges into a pod's status.
+It answers lists, watches and gets with the given objects, accepts bindings and events, and merges patches
+into a pod's status.
 """
 
 import json
@@ -59,9 +60,9 @@ PATH = re.compile(
 class CannedServer:
     """The server, running.
 
-    objects: by resource, as they are. by_watch: pods, nodes, services and storage are told of by watches
-    only, after lists without any. failing: resources of which no list is answered. forbidden: paths
-    that nobody may read. bound: the node of each pod that was bound. deleted: the names of what was.
+    objects: by resource. by_watch: lists of pods, nodes, services and storage are empty; their watches send
+    the objects. failing: the resources whose lists fail. forbidden: the paths that nobody may read. bound:
+    the node of each pod that was bound. deleted: the names of deleted objects.
     """
 
     def __init__(self, url: str, objects: dict[str, list[Any]], *, by_watch: bool) -> None:
@@ -72,10 +73,10 @@ class CannedServer:
         self.bound: dict[str, str] = {}
         self.deleted: list[str] = []
         self.forbidden: set[str] = set()
-        self.watching = threading.Event()  # set when the watches that are open end
+        self.watching = threading.Event()  # set to end the open watches
 
     def end_watches(self) -> None:
-        """Cut off the watches that are open now."""
+        """Cut off the open watches."""
         ending, self.watching = self.watching, threading.Event()
         ending.set()
 

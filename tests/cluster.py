@@ -1,4 +1,4 @@
-"""An API server as tests meet it, embedded or real: through a real `kubectl proxy`, kubectl and poller.py."""
+"""An API server for tests, embedded or real, with a real `kubectl proxy`, kubectl and poller.py."""
 
 import os
 import re
@@ -19,22 +19,22 @@ from scripts.servers.real import assets
 Json = dict[str, Any]
 
 PATIENCE = 60
-"""Seconds: how long anything is waited for. A busy machine may take long; what never comes, a minute."""
+"""The longest time, in seconds, that a test waits for anything: a busy machine may be slow."""
 
 NEVER = "--interval=3600"
-"""Polls so seldom that what a test sees was not brought about by the next one."""
+"""The option for a poll so late that a test can't see its effects."""
 
 ONE_SERVER = "real" if assets() else "embedded"
-"""Where a test is run that need not be run on both."""
+"""The server for tests that don't need both servers."""
 
 
 def refusals(said: str) -> list[str]:
-    """The lines that tell of an answer 403; a port may have these digits, too."""
+    """The lines that report an answer 403; a port may have these digits, too."""
     return [line for line in said.splitlines() if re.search(r"\b403\b", line)]
 
 
 def eventually(condition: Callable[[], Any], within: float = PATIENCE) -> Any:
-    """What `condition` returns, once that is true; AssertionError if it isn't within so many seconds."""
+    """Wait until `condition` returns something true, and return it; AssertionError after so many seconds."""
     deadline = time.monotonic() + within
     pause = 0.02
     while not (result := condition()):
@@ -50,7 +50,7 @@ def http_client(url: str) -> httpx.Client:
 
 
 class RunningPoller:
-    """A poller.py process, and what it has said so far."""
+    """A poller.py process, and its log so far."""
 
     def __init__(self, process: "PollerProcess | subprocess.Popen[bytes]", log: Path) -> None:
         self.process = process
@@ -61,7 +61,7 @@ class RunningPoller:
         return self._log.read_text()
 
     def says(self, words: str, within: float = PATIENCE) -> None:
-        """Wait for these words."""
+        """Wait until the log has these words."""
         try:
             eventually(lambda: words in self.said, within)
         except AssertionError:
@@ -77,8 +77,8 @@ class RunningPoller:
 class Cluster:
     """A running API server.
 
-    server: its URL. proxy: the URL of a kubectl proxy in front of it. kubeconfig: the way to it for
-    kubectl. folder: a place for the test's files. api: a client of the proxy. kubeconfig_for: makes a
+    server: its URL. proxy: the URL of a kubectl proxy in front of it. kubeconfig: the file for kubectl.
+    folder: for the test's files. api: a client of the proxy. kubeconfig_for: makes a
     kubeconfig for a user without any rights, where the server has users.
     """
 
@@ -92,7 +92,7 @@ class Cluster:
     # --- the doors that users go through ----------------------------------------------------------------
 
     def kubectl(self, *arguments: str) -> str:
-        """Run the real kubectl; what it prints. It must succeed."""
+        """Run the real kubectl, which must succeed; returns its output."""
         command = [str(KUBECTL), f"--kubeconfig={self.kubeconfig}", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert done.returncode == 0, f"{command}: {done.stderr}"
@@ -179,7 +179,7 @@ class Cluster:
         return [item for item in items if item["involvedObject"]["kind"] == "Pod"]
 
     def clear(self) -> None:
-        """Delete all pods, their events, and all nodes; first the many at once, then what is left."""
+        """Delete all pods, their events, and all nodes: first by collections, then those that are left."""
         for namespace in ("default", "kube-system"):
             for kind in ("pods", "events"):
                 path = f"/api/v1/namespaces/{namespace}/{kind}"

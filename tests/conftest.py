@@ -1,7 +1,7 @@
 """The API servers that end-to-end tests run against, the embedded one and, where it is, the real one.
 
-What is read and written is tested on both. A module that says `ON_ONE_SERVER = True` is about something else,
-such as what happens on the way there, and is run on the real one if possible, else on the embedded one.
+Tests of reads and writes run on both. A module with `ON_ONE_SERVER = True` tests something else, such as the
+connection to the server. It runs on the real server if possible, else on the embedded one.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.real import apiserver, assets
 
-# What was seen to hold is what is run again, at whatever speed; so a change is to blame when a test fails.
+# Each run tries the same examples, without a time limit: when a test fails, a change is the reason.
 settings.register_profile(
     "steady", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )

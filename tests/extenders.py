@@ -1,4 +1,4 @@
-"""A small extender for tests: a real HTTP server that answers as it is told and keeps what it was sent."""
+"""A small extender for tests: a real HTTP server that gives set answers, and keeps the requests."""
 
 import json
 import ssl
@@ -14,12 +14,12 @@ import yaml
 
 Json = Any
 Verbs = Mapping[str, Callable[[Json], Json]]
-"""What is answered to what is sent, by verb. An int is a status code with a body that isn't JSON."""
+"""By verb, returns the answer to a request. An int is a status code with a body that isn't JSON."""
 
 
 @dataclass
 class RunningExtender:
-    """Where it listens, and what it was sent: verb and body, in order; and who was said to send it last."""
+    """Its address; the verb and body of each request, in order; and the last Authorization header."""
 
     url: str
     sent: list[tuple[str, Json]] = field(default_factory=list)

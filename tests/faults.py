@@ -8,8 +8,8 @@
     ) as proxy:
         ...  # talk to proxy.url
 
-Each request meets at most one fault: the first in the table that matches it and isn't used up. Here two
-bindings are turned away; the third is made, and its client never hears of it.
+At most one fault applies to a request: the first in the table that matches it and isn't used up. Here two
+bindings are refused; the third is made, but its client gets no answer.
 """
 
 import json
@@ -43,7 +43,7 @@ HOP_BY_HOP = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a client is sent; the connection breaks off where the body is shorter than `content_length`."""
+    """An answer to a client. If the body is shorter than `content_length`, the connection is broken off."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -53,7 +53,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Stream:
-    """What a client is sent line by line, as lines come; an error among them breaks the connection off."""
+    """An answer that is sent line by line. An error of the iterator breaks the connection off."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -64,8 +64,8 @@ class Stream:
 class Exchange:
     """What an effect can do with a request.
 
-    Have the upstream answer it, as a whole or, as watches are by themselves, line by line; or wait (true if
-    the proxy ends).
+    forward: the upstream's whole answer. stream: its answer line by line, as for watches. wait: waits for so
+    many seconds; true if the proxy ends.
     """
 
     forward: Callable[[], Answer]
@@ -78,9 +78,9 @@ Effect = Callable[[Exchange], Answer | Stream | None]  # None: close the connect
 
 @dataclass(frozen=True)
 class Fault:
-    """Requests with this method, and this regex in their path and query, have this effect.
+    """An effect on requests with this method, and this regex in their path and query.
 
-    The first `after` of them are left alone, then `times` of them are hit.
+    The first `after` of them are passed on, then the effect applies to `times` of them.
     """
 
     method: str
@@ -106,7 +106,7 @@ def refuse() -> Effect:
 
 
 def lose_answer() -> Effect:
-    """Close the connection once the upstream has answered: a write is done, and its client can't know."""
+    """Close the connection once the upstream has answered: a write is done, but its client can't know."""
 
     def effect(exchange: Exchange) -> None:
         exchange.forward()
@@ -136,10 +136,10 @@ def hold(let_go: threading.Event) -> Effect:
 
 
 def cut_answer(keep: int, honest_length: bool = False) -> Effect:
-    """Send so many bytes of the body only.
+    """Send only so many bytes of the body.
 
-    Content-Length still promises all of it, and the connection breaks off; or it is honest,
-    and the answer looks whole.
+    Content-Length is that of the whole body, and the connection is broken off; with `honest_length` it is
+    that of the sent part, and the answer looks whole.
     """
 
     def effect(exchange: Exchange) -> Answer:
@@ -173,9 +173,9 @@ def change_events(change: Callable[[Any], Any]) -> Effect:
 
 
 class FaultyProxy:
-    """The proxy, running: where it listens, and what it was asked, as (method, path with query), in order.
+    """The running proxy: its URL, and the requests in order, as (method, path with query).
 
-    requests: all but reviews of rights.
+    requests: all but SelfSubjectAccessReviews.
     """
 
     def __init__(self, url: str, upstream: httpx.Client, faults: tuple[Fault, ...]) -> None:
@@ -185,7 +185,7 @@ class FaultyProxy:
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._streams: set[socket.socket] = set()
-        self._table: list[tuple[Fault, Iterator[int]]] = []  # each with a count of what it has seen
+        self._table: list[tuple[Fault, Iterator[int]]] = []  # each with a count of matching requests
         self.add(*faults)
 
     def add(self, *faults: Fault) -> None:
@@ -223,7 +223,7 @@ class FaultyProxy:
         with self._lock:
             if not path.endswith(
                 "/selfsubjectaccessreviews"
-            ):  # which is asked at each start, and writes nothing
+            ):  # poller sends these at each start; they write nothing
                 self.requests.append((method, path))
             for fault, seen in self._table:
                 if fault.matches(method, path) and 0 <= next(seen) - fault.after < fault.times:
@@ -265,9 +265,9 @@ class FaultyProxy:
 
 @contextmanager
 def faulty(upstream: str, *faults: Fault) -> Iterator[FaultyProxy]:
-    """Run a proxy on loopback that passes requests on to its upstream, http:// or unix://, but for faults.
+    """Run a proxy on loopback that passes requests on to its upstream, http:// or unix://, except for faults.
 
-    Answers are passed on when they are complete, but for those of watches, which come line by line.
+    Answers are passed on when they are complete; those of watches line by line.
     """
     url = urlsplit(upstream)
     socket_path, base = (url.path, "http://localhost") if url.scheme == "unix" else (None, upstream)
@@ -320,7 +320,7 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else a body waits until the client has acknowledged the head
+    disable_nagle_algorithm = True  # otherwise a body isn't sent until the client has acknowledged the head
 
     def handle(self) -> None:
         with suppress(ConnectionError):  # a client may hang up at any time

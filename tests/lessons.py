@@ -1,4 +1,4 @@
-"""Pages of the lab as tests run them: what is compared of an output, and how a page is written anew."""
+"""For tests of the lab's pages: compares outputs, and writes pages anew."""
 
 import difflib
 import re
@@ -20,20 +20,20 @@ NORMAL = (
     (r"[ \t]+", " "),
     (r"(?m)^ | $", ""),
 )
-"""What differs from run to run, and what stands for it."""
+"""The patterns of text that differs from run to run, and their replacements."""
 
 PRINTED = (
     *NORMAL[:2],
     (r"http://127\.0\.0\.1:\d+", "http://127.0.0.1:8001"),
     (r"unix:///tmp/\S+/", "unix:///tmp/tmp.1234567890/"),
 )
-"""What of a run doesn't belong on a page."""
+"""The lines of an output that don't belong on a page."""
 
 REST = "..."
 
 
 def normal(shown: str, flags: frozenset[str]) -> list[str]:
-    """The lines of an output, with what differs from run to run made alike."""
+    """The lines of an output, with text that differs from run to run replaced."""
     for pattern, alike in NORMAL:
         shown = re.sub(pattern, alike, shown)
     if "any-node" in flags:
@@ -43,7 +43,7 @@ def normal(shown: str, flags: frozenset[str]) -> list[str]:
 
 
 def difference(block: Block, shown: str) -> str:
-    """How an output differs from what the page says; empty if it doesn't."""
+    """The difference between the page and an output; empty if there is none."""
     if block.shows is None or "example" in block.flags:
         return ""
     expected, seen = normal(block.shows, block.flags), normal(shown, block.flags)
@@ -64,7 +64,7 @@ def _matches(expected: list[str], seen: list[str]) -> bool:
 
 
 def rewrite(lesson: Lesson, seen: list[tuple[Block, str]]) -> None:
-    """Put what was seen into a page, where it says otherwise."""
+    """Replace the outputs in a page that differ from the seen ones."""
     source = lesson.path.read_text()
     for block, shown in reversed(seen):
         if REST not in (block.shows or "") and difference(block, shown):

@@ -8,7 +8,7 @@ from lib.kube.objects import Node, Object, Pod, decode_hook
 
 
 def read(kind: type[Object], body: Any) -> Any:
-    """What poller makes of a JSON body."""
+    """The object that poller reads from a JSON body."""
     return msgspec.json.decode(msgspec.json.encode(body), type=kind, dec_hook=decode_hook)
 
 

@@ -1,6 +1,6 @@
 """A cluster with 50 pods that wait, and poller's loop in this process, which must place all of them.
 
-Against a server that takes any object for a good one.
+The server doesn't validate objects.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ def pod(name: str, namespace: str = "default", **spec: Any) -> Json:
 
 
 def healthy() -> list[Json]:
-    """50 pods; what some of them need is looked up."""
+    """50 pods; poller looks up other objects for some of them."""
     web = {"matchLabels": {"app": "web"}}
     near = {"topologyKey": "kubernetes.io/hostname", "labelSelector": web, "namespaceSelector": {}}
     likes = {
@@ -91,7 +91,7 @@ def place(
     dry_run: bool = False,
     failing: Collection[str] = (),
 ) -> CannedServer:
-    """Two ticks of poller. All 50 must be placed; nothing may be said twice, and no traceback at all."""
+    """Run two ticks. All 50 pods must be placed; the log may have no line twice, and no traceback."""
     with canned(objects, by_watch=by_watch, failing=failing) as server, Shutdown() as shutdown:
         options, _ = _options(CommandLine(proxy=server.url, once=True, dry_run=dry_run))
         options = dataclasses.replace(options, watch=by_watch)

@@ -1,6 +1,6 @@
-"""Odd objects: a whole object of a kind, and each of its fields in turn missing, null, huge, and so on.
+"""Odd objects: an object with all fields, and each of its fields in turn missing, null, huge, and so on.
 
-What fields there are is read from poller's own structures: one that it learns to read is poisoned, too.
+The fields are those of poller's own structures, so a new field is tried, too.
 """
 
 import types
@@ -33,7 +33,7 @@ POISONS: dict[str, Any] = {
     LARGE: "x" * 300_000,
     "an early time": "0000-01-01T00:00:00Z",
 }
-"""What takes the place of a field's value. Not all of it would a real API server take."""
+"""The values that replace a field's value. A real API server wouldn't accept all of them."""
 
 PLAIN: dict[Any, Any] = {
     str: "x",
@@ -53,7 +53,7 @@ BY_NAME: dict[str, Any] = {
     "restartPolicy": "Always",
     "phase": "Pending",
 }
-"""Values of fields of which not any will do."""
+"""The values of fields that can't have just any value."""
 
 
 def whole(kind: Any) -> Any:
@@ -75,7 +75,7 @@ def whole(kind: Any) -> Any:
 
 
 def places(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The ways to all values in a JSON value."""
+    """The paths to all values in a JSON value."""
     inner = body.items() if isinstance(body, dict) else enumerate(body) if isinstance(body, list) else ()
     for key, value in inner:
         yield (*path, key)
@@ -83,7 +83,7 @@ def places(body: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def with_value(body: Any, path: tuple[Any, ...], value: Any) -> Any:
-    """The body with another value in this place; MISSING for none. What isn't on the way there is shared."""
+    """The body with another value at this path; MISSING removes it. Other parts are shared, not copied."""
     if not path:
         return value
     key, *rest = path
@@ -96,7 +96,7 @@ def with_value(body: Any, path: tuple[Any, ...], value: Any) -> Any:
 
 
 def poisoned(body: Any, poison: Any, part: tuple[Any, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """The body with the poison in each place of a part of it, the part itself included; and where that is."""
+    """The body with the odd value at each path of a part of it, the part itself included; and the path."""
     inner = body
     for key in part:
         inner = inner[key]
@@ -105,14 +105,14 @@ def poisoned(body: Any, poison: Any, part: tuple[Any, ...] = ()) -> Iterator[tup
 
 
 IDENTITY = ("metadata", "metadata.name", "metadata.namespace", "metadata.uid", "metadata.resourceVersion")
-"""Without them nobody knows what an object is. The API server sees to it that they are there."""
+"""The fields that identify an object. The API server makes sure that they exist."""
 
 
 def odd_ones(body: dict[str, Any], part: tuple[str, ...] = (), namespace: str = "odd") -> list[Any]:
-    """The body with each poison in each place of a part of it, under names of their own."""
+    """The body with each odd value at each path of a part of it, each with a name of its own."""
     found: list[Any] = []
     for poison, value in POISONS.items():
-        # So much in each place would be a list of 100 MB: it is tried where a part begins.
+        # At each path, this would make a list of 100 MB: it is tried only where a part begins.
         for where, odd in islice(poisoned(body, value, part), 1 if poison == LARGE and part else None):
             if where not in IDENTITY or (where != "metadata" and isinstance(value, str) and value):
                 found.append(named(odd, f"odd-{''.join(part[-1:]).lower()}-{len(found)}", namespace))
@@ -120,7 +120,7 @@ def odd_ones(body: dict[str, Any], part: tuple[str, ...] = (), namespace: str = 
 
 
 def named(body: dict[str, Any], name: str, namespace: str) -> dict[str, Any]:
-    """The body with names of its own in place of each "x", which is what isn't odd of it."""
+    """The body with its own names in place of each "x", the value of the fields that aren't odd."""
     metadata = body.get("metadata")
     if not isinstance(metadata, dict):
         return body

@@ -1,7 +1,7 @@
 """poller.py as a process that is forked from one which has imported poller.py's modules already.
 
-That saves half a second of CPU at each start. All else is as when it is started at a shell: it has a process
-id, arguments, an environment, standard streams, signals and an exit status of its own.
+That saves half a second of CPU time at each start. Otherwise it is like a process started by a shell: it has
+its own process id, arguments, environment, standard streams, signals and exit status.
 """
 
 import fcntl
@@ -22,7 +22,7 @@ from scripts.servers.process import ROOT, ending_with_us
 POLLER = ROOT / "poller.py"
 
 PATIENCE = 180
-"""Seconds: how long a poller may take that runs to its end."""
+"""The longest time, in seconds, of a poller that runs to its end."""
 
 # __main__ is pytest, where it runs without workers; typer imports the other when it reads the options.
 _FORKS = multiprocessing.get_context("forkserver")
@@ -30,7 +30,7 @@ _FORKS.set_forkserver_preload(["__main__", "poller", "typer._adapters"])
 
 
 class PollerProcess:
-    """A poller.py that runs, or has ended; as subprocess.Popen has it."""
+    """A process of poller.py, with the methods of subprocess.Popen."""
 
     def __init__(
         self, script: Path, arguments: list[str], environment: dict[str, str], stdout: Path, stderr: Path
@@ -48,7 +48,7 @@ class PollerProcess:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; -N where signal N ended it."""
+        """The exit status; None while it runs; -N if signal N ended it."""
         return self._process.exitcode
 
     def poll(self) -> int | None:
@@ -128,7 +128,7 @@ def run_poller(
 
 
 def _run(script: str, arguments: list[str], environment: dict[str, str], files: tuple[str, ...]) -> None:
-    """What the forked process does."""
+    """Run poller.py in the forked process."""
     _end_with_the_tests()
     for number, file in enumerate(files):
         opened = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
@@ -141,7 +141,7 @@ def _run(script: str, arguments: list[str], environment: dict[str, str], files: 
 
 
 def _end_with_the_tests() -> None:
-    """Have the signal SIGIO, which ends a process, sent to this one when the tests' process has ended."""
+    """Make the kernel send SIGIO, which ends a process, to this one when the tests' process has ended."""
     parent = multiprocessing.parent_process()
     assert parent
     fcntl.fcntl(parent.sentinel, fcntl.F_SETOWN, os.getpid())

@@ -1,4 +1,4 @@
-"""Volumes and claims for tests, and what a volume controller and provisioners would do to them.
+"""Volumes and claims for tests; does the work of the volume controller and of provisioners.
 
 No volume controller runs beside a real kube-apiserver.
 """
@@ -15,7 +15,7 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 
 
 class Volumes:
-    """The volumes of a cluster, and what a volume controller and provisioners would do to them."""
+    """The volumes of a cluster; does the work of the volume controller and of provisioners."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -72,14 +72,14 @@ class Volumes:
         return annotations.get(SELECTED_NODE)
 
     def claim_of(self, volume: str) -> str | None:
-        """The claim that a volume is kept for."""
+        """The claim that a volume is reserved for."""
         found = self._cluster.api.get(f"{VOLUMES}/{volume}").json()["spec"].get("claimRef")
         return found["name"] if found else None
 
     # --- what controllers do ----------------------------------------------------------------------------
 
     def finish(self, claim: str, volume: str) -> None:
-        """Bind a claim to the volume that is kept for it."""
+        """Bind a claim to the volume that is reserved for it."""
         annotated = {"annotations": {BIND_COMPLETED: "yes"}}
         self._cluster.patch(f"{CLAIMS}/{claim}", {"metadata": annotated, "spec": {"volumeName": volume}})
         for path in (f"{CLAIMS}/{claim}", f"{VOLUMES}/{volume}"):
@@ -93,7 +93,7 @@ class Volumes:
         self.finish(claim, f"for-{claim}")
 
     def fail_to_provision(self, claim: str) -> None:
-        """Say that it can't be made there."""
+        """Report that the volume can't be made on that node."""
         self._cluster.patch(f"{CLAIMS}/{claim}", {"metadata": {"annotations": {SELECTED_NODE: None}}})
 
     def clear(self) -> None:

@@ -1,4 +1,4 @@
-"""The real API server that other tests rely on does what they rely on."""
+"""The real API server of the tests starts, serves, and ends as other tests need it."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The bench, tiny, through its door: it measures, and says who can't take part."""
+"""The bench, run with few nodes and pods: it measures, and names the contestants that can't take part."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_decisions_alone_are_measured(tmp_path: Path) -> None:
 
 
 def test_workloads_are_measured(tmp_path: Path) -> None:
-    """Those that need more than nodes and pods: a churn, labelled namespaces, a service, victims, claims."""
+    """Workloads with more than nodes and pods: a churn, labelled namespaces, a service, victims, claims."""
     file = tmp_path / "figures.json"
     names = [
         "SchedulingWithMixedChurn",
@@ -141,7 +141,7 @@ def test_a_burst_is_measured_to_its_end_when_the_watch_of_the_bench_is_ended(
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="the lab's script needs curl")
 def test_a_contestant_that_fails_is_noted_and_the_others_go_on() -> None:
-    full = "--nodes", "1", "--bound", "110", "--limit", "8"  # the lab's script binds to it all the same
+    full = "--nodes", "1", "--bound", "110", "--limit", "8"  # the lab's script binds to a full node, too
     done = bench(*full, "--only", "start", "--schedulers", "poller,lab")
 
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""What becomes of a pod whose binding fails, isn't heard of, or was only said to be made."""
+"""A pod whose binding fails, isn't answered, or is answered but wasn't made."""
 
 import time
 from contextlib import ExitStack
@@ -20,7 +20,7 @@ REFUSED = '{"kind":"Status","status":"Failure","message":"no"}'
 
 @pytest.fixture
 def soon(tmp_path: Path) -> Path:
-    """Runs poller.py, which looks up after two seconds what it would look up after a minute."""
+    """Runs poller.py; it looks up unconfirmed bindings after two seconds, not after a minute."""
     return with_constant(tmp_path, "lib.service.unconfirmed", "CONFIRM_SECONDS", 2.0)
 
 

@@ -1,4 +1,4 @@
-"""The configuration file: what is read of it, and what is said of one that is wrong."""
+"""The configuration file: what poller reads from it, and the errors for a wrong one."""
 
 import base64
 from pathlib import Path

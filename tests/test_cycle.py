@@ -1,4 +1,4 @@
-"""A pod's cycle: which filter speaks, which words come of it, and that nothing is ever overfilled."""
+"""A pod's scheduling cycle: which filter's reason counts, the messages, and that no node is overfilled."""
 
 from random import Random
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the documents point to is there: files, pictures, and the functions of the walk."""
+"""Everything that the documents refer to exists: files, pictures, and functions."""
 
 import ast
 import re

@@ -1,4 +1,4 @@
-"""What others say reaches neither a terminal nor a log as it is."""
+"""Text from a cluster is escaped before it reaches a terminal or a log."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""The extension points: when each is asked, what its answers do, and what becomes of one that fails."""
+"""The extension points: when each is run, what its results do, and what happens if a plugin fails."""
 
 import sys
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ from lib.scheduling.scheduling_cycle import Scheduler
 
 
 def scheduler(*plugins: Any, weights: Mapping[str, int] | None = None, percentage: int = 0) -> Scheduler:
-    """One that knows these plugins only."""
+    """A scheduler with only these plugins."""
     return Scheduler(Profile("my-scheduler", plugins, weights or {}, percentage), Random(1))
 
 
@@ -43,7 +43,7 @@ def cluster(*names: str) -> Cache:
 
 
 class Plugin:
-    """Writes down what it is asked."""
+    """Records its calls."""
 
     def __init__(self, said: list[str], name: str = "Plugin") -> None:
         self.said, self.name = said, name
@@ -166,7 +166,7 @@ def test_pre_score_may_skip_and_a_plugin_without_a_weight_does_not_score() -> No
 
 
 class Account(Plugin):
-    """Reserves, unless it is the one that refuses."""
+    """Records its calls; the one named `refuses` rejects."""
 
     def reserve(self, state: Any, pod: Pod, node_name: str) -> Status | None:
         self.said.append(f"{self.name}+")

@@ -1,4 +1,4 @@
-"""Groups: all of a group has a place in one tick, or none has."""
+"""Groups: in one tick, all pods of a group are placed, or none is."""
 
 from datetime import UTC, datetime
 from random import Random

@@ -1,4 +1,4 @@
-"""What importing poller's library does: nothing, but for defining things."""
+"""Importing poller's library only defines things."""
 
 import subprocess
 import sys

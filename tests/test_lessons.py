@@ -1,4 +1,4 @@
-"""Every command of every lesson, as printed, shows what the page says; and every task is seen to be done.
+"""Every command of every lesson has the output that the page shows, and every task passes its check.
 
 LESSONS_REWRITE=1 scripts/test tests/test_lessons.py writes what is shown now into the pages.
 """

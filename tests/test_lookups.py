@@ -1,4 +1,4 @@
-"""What a pod needs and can't be looked up concerns this pod, and no other."""
+"""If an object that a pod needs can't be looked up, only this pod is concerned."""
 
 from typing import Any
 

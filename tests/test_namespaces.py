@@ -1,4 +1,4 @@
-"""--namespace: pods of some namespaces are served, by someone who has rights there and none elsewhere."""
+"""--namespace: poller schedules the pods of some namespaces, with rights only in these."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Pods that terms mean, and terms that pods hold: what is kept must be what counting anew would find."""
+"""The kept counts of the pods that affinity terms match are the same as counts from scratch."""
 
 from collections import Counter
 from typing import Any

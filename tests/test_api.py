@@ -1,4 +1,4 @@
-"""The API client's own rules: which rule is missing, what is worth another try, what may have happened."""
+"""The API client: which RBAC rule is missing, what is retried, and which writes may have been made."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What scripts/deploy applies to a cluster: an API server takes it, and poller needs these rights alone."""
+"""The objects of scripts/deploy: an API server accepts them, and poller needs exactly these rights."""
 
 import hashlib
 import json

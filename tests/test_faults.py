@@ -1,4 +1,4 @@
-"""Each fault is what its client sees, and what the upstream does or doesn't hear of."""
+"""Each fault of the proxy: what the client gets, and which requests reach the upstream."""
 
 import threading
 from collections.abc import Iterator

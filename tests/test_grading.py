@@ -1,4 +1,4 @@
-"""scripts/grade: what students' policies come to, and what becomes of those that go wrong."""
+"""scripts/grade: the marks of students' policies, and of policies that fail."""
 
 import csv
 import io

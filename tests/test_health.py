@@ -1,4 +1,4 @@
-"""/readyz tells the truth about the API server: from its last good answer, and of one that is silent."""
+"""/readyz reports the state of the API server: by its last good answer, also of one that doesn't answer."""
 
 import re
 import signal

@@ -1,4 +1,4 @@
-"""Pods alike share which victims a node would give: the same as if each pod tried all nodes itself."""
+"""Pods alike share the victims found on each node: the same ones as if each pod tried all nodes itself."""
 
 from functools import cache
 from random import Random

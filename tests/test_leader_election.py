@@ -1,4 +1,4 @@
-"""Leader election: one writes at a time, whatever befalls it, and another takes its place in time."""
+"""Leader election: one poller writes at a time, whatever happens, and another takes over in time."""
 
 import signal
 import subprocess

@@ -1,4 +1,4 @@
-"""What a check says of a task that was done wrong, or by half; and scripts/learn, as a student runs it."""
+"""The checks' answers to tasks that were done wrong, or by half; and scripts/learn, as a student runs it."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""What poller says of itself over HTTP: metrics that kube-scheduler's dashboards can read, and health."""
+"""poller's HTTP endpoints: metrics that kube-scheduler's dashboards can read, and health."""
 
 import logging
 import re

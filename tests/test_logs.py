@@ -1,4 +1,4 @@
-"""Log lines as JSON: an object a line, whoever writes it; and what no line may hold."""
+"""Log lines as JSON: one object per line, whoever writes it; and characters that no line may have."""
 
 import json
 import re

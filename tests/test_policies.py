@@ -1,4 +1,4 @@
-"""A policy of one's own: which files are good, and what is said of those that aren't."""
+"""A policy of one's own: which files are valid, and the errors for the others."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A policy that hangs: a line says where it is, and another where it was when poller was told to end."""
+"""A policy that takes long: the log says in which line it is, also when poller is interrupted."""
 
 import re
 import signal

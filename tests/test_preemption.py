@@ -1,4 +1,4 @@
-"""Who must yield to a pod that fits nowhere, and on which node: small clusters, outcomes worked out by hand.
+"""Which pods are evicted for a pod that fits nowhere, and on which node: small clusters, solved by hand.
 
 The rule is that of kube-scheduler's DefaultPreemption: of each node where pods of lower priority are in the
 way, all of these are taken away; then as many as possible are given back, those first that a disruption

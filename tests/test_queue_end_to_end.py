@@ -1,4 +1,4 @@
-"""The queue at work: what wakes a pod, how soon, and that one that sleeps costs nothing."""
+"""The queue at work: what makes a pod be retried, how soon, and that a waiting pod costs nothing."""
 
 import re
 import signal

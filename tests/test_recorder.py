@@ -1,4 +1,4 @@
-"""Events, conditions and evictions: they hold up no binding, and nothing is written that holds no longer."""
+"""Events, conditions and evictions: they delay no binding, and outdated ones aren't written."""
 
 from contextlib import ExitStack
 from threading import Event

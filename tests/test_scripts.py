@@ -1,4 +1,4 @@
-"""The two commands of a fresh machine: what they show, and what they say when something is missing."""
+"""The first commands on a fresh machine: their output, and their errors when something is missing."""
 
 import hashlib
 import os

@@ -1,4 +1,4 @@
-"""Pods alike share what plugins say of nodes: it must be exactly what each would have been told alone."""
+"""Pods alike share the plugins' results for nodes: exactly those that each would have got alone."""
 
 from collections.abc import Sequence
 from copy import copy

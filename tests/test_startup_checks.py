@@ -1,4 +1,4 @@
-"""What poller warns of at the start: each once, in the words that help."""
+"""poller's warnings at the start: each once, with words that help."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The transport against a server that says exactly what it is told, byte by byte."""
+"""The transport against a server that sends given bytes."""
 
 import socket
 import ssl

@@ -1,4 +1,4 @@
-"""What a policy's functions are given: amounts in one unit, 0 where nothing is, and errors that help."""
+"""The arguments of a policy's functions: amounts in one unit, 0 for missing ones, and errors that help."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""--watch: how soon a change is acted upon, and that none is lost or doubled, whatever befalls the watch."""
+"""--watch: how soon poller handles a change, and that none is lost or doubled when the watch fails."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What is known of claims when the right to see them is taken away while they are watched."""
+"""The known claims when the right to read them is taken away while they are watched."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Protobuf as kubectl sends it, and what the server writes of it itself."""
+"""The protobuf bodies that kubectl sends, and the server's own protobuf messages."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What the embedded API server lets someone do for whom a request is made (`kubectl --as`)."""
+"""The embedded API server's RBAC for a user that a request names (`kubectl --as`)."""
 
 import subprocess
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The parts that the server plays itself: kubelets and controllers, as a scheduler and kubectl meet them."""
+"""The server's simulated kubelets and controllers, as a scheduler and kubectl see them."""
 
 import time
 from collections.abc import Iterator

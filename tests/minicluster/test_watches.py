@@ -1,4 +1,4 @@
-"""Lists and watches: what is seen of changes, through selectors, from a version on, and what is too old."""
+"""Lists and watches: the events of changes, with selectors, from a version on; and too old versions."""
 
 import json
 from collections.abc import Iterator

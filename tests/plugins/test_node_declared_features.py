@@ -1,4 +1,4 @@
-"""Which features a pod needs of a kubelet, and which nodes declare them."""
+"""NodeDeclaredFeatures: a pod goes only to nodes that declare the kubelet features that it needs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Each filter says whether a pod could fit if others left the node; if not, preempting them is no use.
+"""Each filter says whether a pod could fit if others left the node; if not, preemption can't help.
 
 The codes as in each plugin's filter in pkg/scheduler/framework/plugins.
 """

@@ -1,4 +1,4 @@
-"""The verbs on files, without a cluster: answers, exit statuses, what if, and what is wrong."""
+"""The verbs on files, without a cluster: answers, exit statuses, what-if options, and errors."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The verbs, as people type them: what they say is what schedulers then do, or have done."""
+"""The verbs, as people type them: their answers are what schedulers then do, or have done."""
 
 import json
 import os

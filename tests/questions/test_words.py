@@ -1,4 +1,4 @@
-"""What is said of a node for each of kube-scheduler's reasons: with names, and with values."""
+"""The explanation of each of kube-scheduler's reasons for a node: with names, and with values."""
 
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,9 @@
 """A change of an object: the form in which the rest of poller gets news of the cluster."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
+
+import msgspec
 
 from lib.kube.objects import Node, Pod, Service
 from lib.kube.storage import StorageObject
@@ -20,8 +21,7 @@ Changed = TypeVar("Changed", bound=Pod | Node | Service | StorageObject)
 Changed_co = TypeVar("Changed_co", bound=Pod | Node | Service | StorageObject, covariant=True)
 
 
-@dataclass(frozen=True)
-class Change(Generic[Changed_co]):
+class Change(msgspec.Struct, Generic[Changed_co], frozen=True):
     """A change of an object, such as a pod. before: the object as it was; None if it was added.
 
     A pod that gets a node makes two changes: the unassigned pod is deleted, the assigned pod is added.

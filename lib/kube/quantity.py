@@ -21,13 +21,14 @@ class Quantity(int):
 
     __slots__ = ()
 
-    @classmethod
-    def parse(cls, text: str) -> "Quantity":
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def parse(text: str) -> "Quantity":
         """Parse a quantity as the API writes it; ValueError when it is invalid.
 
         As in Kubernetes, the amount is rounded away from zero to billionths, and is 2**63-1 at most.
         """
-        return cls(_nano(text))
+        return Quantity(_nano(text))
 
     @property
     def milli(self) -> int:
@@ -40,7 +41,6 @@ class Quantity(int):
         return -(-self // _NANO)
 
 
-@lru_cache(maxsize=4096)
 def _nano(text: str) -> int:
     match = _FORM.fullmatch(text)
     if not match:

@@ -3,7 +3,6 @@
 Counterpart in kube-scheduler: NodeInfo in pkg/scheduler/framework/types.go
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
@@ -39,7 +38,7 @@ class NodeInfo:
         self.non_zero_requested: Resources = {}
         self.pods: list[Pod] = []
         self.pods_with_affinity: list[tuple[Pod, Terms]] = []
-        self.ports: Counter[HostPort] = Counter()
+        self.ports: dict[HostPort, int] = {}  # how many pods use each
         self.generation = 0
 
     @cached_property
@@ -84,7 +83,7 @@ class NodeInfo:
                 else:
                     total.pop(name, None)
         for port in host_ports(pod):
-            self.ports[port] += sign
+            self.ports[port] = self.ports.get(port, 0) + sign
             if not self.ports[port]:
                 del self.ports[port]
         self.generation += 1

@@ -4,6 +4,7 @@ If Python is too old, or packages are missing, it ends poller with a message ins
 So it imports only the standard library, and even Python 3.8 can parse it.
 """
 
+import gc
 import sys
 from importlib.util import find_spec
 
@@ -21,6 +22,10 @@ MODULES = {
     "typer": "typer",
 }
 """The packages of requirements.txt, each with the name of its module."""
+
+OBJECTS_BEFORE_COLLECTION = 100_000
+"""Python's garbage collector runs after so many new objects. Modules and lists of pods have many objects, and
+few are garbage."""
 
 WHAT_TO_DO = "Run scripts/install once, then start poller with .venv/bin/python poller.py"
 
@@ -40,5 +45,6 @@ def check() -> None:
 
 
 check()
+gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
 # httpx imports a command line of its own, which poller doesn't use and which takes 50 ms.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]

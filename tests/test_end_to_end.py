@@ -159,6 +159,21 @@ def test_the_loop_places_what_comes_later(cluster: Cluster) -> None:
     assert cluster.placement() == {"early": "n1", "late": "n1"}
 
 
+def test_the_garbage_collector_runs_from_the_second_tick_on(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add_node("n1")
+    policy = tmp_path / "collects.py"
+    policy.write_text(
+        "import gc\n\ndef filter(pod, node):\n"
+        "    print(pod.metadata.name, gc.isenabled(), gc.get_freeze_count() > 0)\n    return True\n"
+    )
+    cluster.add_pod("early")
+    with cluster.running_poller("--scheduler-name", "my-scheduler", "--plugin", str(policy)) as poller:
+        poller.says("early False False")
+        poller.says("default/early is bound to n1")
+        cluster.add_pod("late", requests={"cpu": "1"})
+        poller.says("late True True")
+
+
 # --- what fits nowhere ----------------------------------------------------------------------------------
 
 

@@ -11,6 +11,7 @@ from scripts.servers.process import ROOT
 STATE = """
 import gc, importlib, logging, pkgutil, signal, sys, threading, warnings
 import httpx, httptools, msgspec, prometheus_client, rich, tenacity, typer, yaml  # what others do is theirs
+import lib.startup  # what it does is for the program
 
 def state():
     return (
@@ -20,7 +21,6 @@ def state():
     )
 
 before = state()
-import lib
 for each in pkgutil.walk_packages(lib.__path__, "lib."):
     importlib.import_module(each.name)
 assert state() == before, (before, state())

@@ -50,10 +50,6 @@ LEASE_LOST = 1
 PAGE = Path(__file__).resolve().parents[2] / "scripts/ui"
 """The folder of the web page of --ui."""
 
-OBJECTS_BEFORE_COLLECTION = 100_000
-"""Python's garbage collector runs after so many new objects. A list of pods has many objects, and none is
-garbage."""
-
 
 @contextmanager
 def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[Poller]:
@@ -153,7 +149,7 @@ def _observer(listen: Address | None) -> Observer:
 
 def main(loop: Callable[[Poller], None], options: Options) -> int:
     """Run the loop, and log a summary at the end; returns the exit status."""
-    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
+    gc.disable()  # until the first tick has ended: what it reads is no garbage
     printed = set_up_logging(options.log_format, verbose=options.verbose)
     report = Report(dry_run=options.dry_run, explain=options.explain)
     # Standard output is for decisions. What a policy prints goes to the log.

@@ -1,5 +1,6 @@
 """The steps of the loop in poller.py."""
 
+import gc
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -93,6 +94,10 @@ class Poller:
         except ApiError as error:
             self.report.trouble(error)
             raise
+        finally:
+            if not gc.isenabled():  # it was the first tick
+                gc.freeze()
+                gc.enable()
         self.report.tick_done(self.queue, self.cache)
 
     def wait(self) -> None:

@@ -104,6 +104,16 @@ def test_all_missing_rights_are_named_in_one_go(one_node: Cluster) -> None:
 
 
 @REAL
+def test_missing_rights_are_named_before_the_poll_that_needs_them_is_refused(one_node: Cluster) -> None:
+    assert one_node.kubeconfig_for
+    with kubectl_proxy(one_node.server, one_node.kubeconfig_for("nobody")) as proxy:
+        done = one_node.poller(proxy=proxy)
+    assert done.returncode == 1
+    assert 0 < done.stderr.index("lacks rights") < done.stderr.index("nodes") < done.stderr.index("403")
+    assert done.stderr.count("lacks rights") == 1
+
+
+@REAL
 def test_a_person_gets_the_rights_by_the_two_commands_of_the_document(one_node: Cluster) -> None:
     assert one_node.kubeconfig_for
     document = Path(ROOT, "scripts/deploy/README.md").read_text()

@@ -4,9 +4,12 @@ They delay no pod. If a check fails, it is skipped.
 """
 
 import logging
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 from lib.kube.api import Api
@@ -53,22 +56,43 @@ class StartupChecks:
         self._look_again_at = 0.0
         self._said: set[str] = set()
 
-    def before_poll(self) -> None:
-        """Name all rights that are missing, before the first request that needs one."""
+    @contextmanager
+    def during_poll(self) -> Iterator[None]:
+        """A block that polls. At its end, also after an ApiError, all rights that are missing are named.
+
+        A thread reviews them meanwhile: there are dozens of reviews, and the first poll mostly waits.
+        """
         if self._rights_known:
+            yield
             return
+        missing: Future[list[Right]] = Future()
+        threading.Thread(target=self._review_rights, args=(missing,), daemon=True).start()
         try:
-            missing = missing_rights(self._api, self._rights)
+            yield
+        except ApiError:
+            self._name_missing(missing)
+            raise
+        self._name_missing(missing)
+
+    def _review_rights(self, missing: "Future[list[Right]]") -> None:
+        try:
+            missing.set_result(missing_rights(self._api, self._rights))
+        except Exception as error:
+            missing.set_exception(error)
+
+    def _name_missing(self, missing: "Future[list[Right]]") -> None:
+        try:
+            rights = missing.result()
         except StatusError as error:
             log.debug("which rights are missing isn't known: %s", error)
-            missing = []
-        except ApiError as error:  # the poll will report it
+            rights = []
+        except ApiError as error:  # the poll reports it
             log.debug("which rights are missing isn't known yet: %s", error)
             return
         self._rights_known = True
-        if missing:
+        if rights:
             self._report.warning("kubectl proxy's user lacks rights. Add these rules to its ClusterRole:")
-            for rule in rules_for(missing):
+            for rule in rules_for(rights):
                 self._report.warning(f"- {rule}")
 
     def after_poll(self) -> None:

@@ -122,8 +122,8 @@ class Poller:
 
         If a node has room again, that is the deletion of an assigned pod: kube-scheduler's AssignedPodDelete.
         """
-        self.checks.before_poll()
-        delta = self.source.poll()
+        with self.checks.during_poll():
+            delta = self.source.poll()
         self.report.reached()
         self.checks.after_poll()
         self.unreadable = delta.unplaceable

@@ -5,13 +5,14 @@ Counterpart: k8s.io/client-go, tools/cache/shared_informer.go
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from lib.kube.api import Api, Watch
+from lib.kube.changes import AnyChange
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
 from lib.kube.listers import Listers
@@ -19,7 +20,7 @@ from lib.kube.objects import Node, Pod, Service
 from lib.kube.pager import read_at_once
 from lib.kube.paths import NODES, PODS, paths_of
 from lib.kube.reflector import Reflector, WatchLine
-from lib.kube.source import UNCOUNTED, ClusterSource, Delta
+from lib.kube.source import UNCOUNTED, ClusterSource, Delta, changes_by_page
 from lib.kube.store import Store
 from lib.kube.watched_storage import WatchedStorage
 
@@ -84,6 +85,7 @@ class Informer(ClusterSource):
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
         self._delta = Delta()  # for the next poll to return
+        self._is_first = True
         self._lines: SimpleQueue[WatchLine] = SimpleQueue()
         self.listers = WatchingListers(api, namespaces, self._lines)
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
@@ -102,6 +104,13 @@ class Informer(ClusterSource):
         """The reflectors whose changes a poll returns."""
         return [self._nodes, *self._pods, *self._storage.reflectors]
 
+    def first_changes(self) -> Iterator[AnyChange]:
+        """The nodes and the pods on them, before the first poll: they are in the lists that it uses."""
+        if self._is_first:
+            reflectors: list[Reflector[Any]] = [self._nodes, *self._pods]
+            lists = [(each.stores[0][0], pager) for each in reflectors if (pager := each.pager())]
+            yield from changes_by_page(lists)
+
     def poll(self) -> Delta:
         """The changes since the last poll. A request is made only to open a watch.
 
@@ -111,7 +120,9 @@ class Informer(ClusterSource):
         while not self._lines.empty():
             self._take(*self._lines.get())
         reflectors: list[Reflector[Any]] = [self._nodes, *self._pods]
-        read_at_once(pager for each in reflectors if (pager := each.pager()))
+        if not self._is_first:  # else `first_changes` has read them
+            read_at_once(pager for each in reflectors if (pager := each.pager()))
+        self._is_first = False
         self._go_on([self._nodes])
         try:
             self._go_on(self._pods)

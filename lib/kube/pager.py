@@ -6,7 +6,7 @@ Counterpart: k8s.io/client-go, tools/pager/pager.go
 import select
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tenacity import Retrying
@@ -61,14 +61,26 @@ class ListPager(Generic[Item]):
         self._limit = PAGE
         self._token = ""
         self._listing: Listing[Item] = Listing()
+        self._given = 0  # how many of its objects `new_items` has returned
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the list was read to its end, or failed."""
+        return self.is_complete or self.failed is not None
 
     def answer(self) -> Listing[Item]:
         """All objects of the list. Waits for the pages that haven't been read yet."""
-        while not (self.is_complete or self.failed):
+        while not self.has_ended:
             self.read_page()
         if self.failed:
             raise self.failed
         return self._listing
+
+    def new_items(self) -> Sequence[Item]:
+        """The objects of the pages that were read since the last call."""
+        new = self._listing.items[self._given :]
+        self._given = len(self._listing.items)
+        return new
 
     def ask(self) -> None:
         """Request the next page without waiting. Errors are raised when the page is read."""
@@ -124,7 +136,13 @@ class ListPager(Generic[Item]):
 
 def read_at_once(pagers: Iterable[ListPager[Any]]) -> None:
     """Read several lists at once, until all are complete or one fails. Then call `answer` of each."""
-    to_begin = deque(pagers)
+    for _ in pages_of(pagers):
+        pass
+
+
+def pages_of(pagers: Iterable[ListPager[Any]]) -> Iterator[None]:
+    """The same, page by page: while the caller uses a page, the next ones are on their way."""
+    to_begin = deque(each for each in pagers if not each.has_ended)
     reading: list[ListPager[Any]] = []
     while to_begin or reading:
         while to_begin and len(reading) < LISTS_AT_ONCE:
@@ -136,6 +154,7 @@ def read_at_once(pagers: Iterable[ListPager[Any]]) -> None:
             except ApiError as error:
                 pager.failed = error
                 return
+            yield
         reading = [each for each in reading if not each.is_complete]
 
 

@@ -3,7 +3,7 @@
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +13,11 @@ from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.objects import Node, Pod
-from lib.kube.pager import ListPager, read_at_once, together
+from lib.kube.pager import ListPager, pages_of, read_at_once, together
 from lib.kube.paths import NODES, PODS, paths_of
 from lib.kube.polled_storage import PolledStorage
 from lib.kube.storage import needs_storage
-from lib.kube.store import Store
+from lib.kube.store import Store, key_of
 
 log = logging.getLogger(__name__)
 
@@ -60,6 +60,14 @@ class ClusterSource(ABC):
         self._forbidden: set[str] = set()  # paths that may not be read
 
     @abstractmethod
+    def first_changes(self) -> Iterator[AnyChange]:
+        """To be called before each poll: nodes and assigned pods, as they are read for the first time.
+
+        They come page by page, so poller applies a page while the next ones are on their way. `poll` returns
+        only what is left.
+        """
+
+    @abstractmethod
     def poll(self) -> Delta:
         """The changes since the last poll. After an ApiError, the next poll returns them."""
 
@@ -83,6 +91,15 @@ class ClusterSource(ABC):
         log.warning("%s: %s", without, error)
 
 
+@dataclass
+class _Lists:
+    """The lists of one poll. nodes: None if only the unassigned pods are needed."""
+
+    unassigned: Listing[Pod]
+    nodes: ListPager[Node] | None = None
+    assigned_pods: list[ListPager[Pod]] = field(default_factory=list)
+
+
 class PollingSource(ClusterSource):
     """Lists everything at each poll, and compares."""
 
@@ -93,6 +110,17 @@ class PollingSource(ClusterSource):
         self._assigned = Store[Pod](keeps_unreadable=True)
         self._storage = PolledStorage(api, namespaces)
         self._complete_at: str | None = None  # the resource version at which all lists were read
+        self._is_first = True
+        self._begun: _Lists | None = None  # by `first_changes`, for the next poll
+
+    def first_changes(self) -> Iterator[AnyChange]:
+        """Nodes and assigned pods, before the first poll that lists them: if no pod waits, it doesn't."""
+        if self._is_first:
+            self._begun = lists = self._begin()
+            if lists.nodes:
+                self._is_first = False
+                assigned = [(self._assigned, each) for each in lists.assigned_pods]
+                yield from changes_by_page([(self._nodes, lists.nodes), *assigned])
 
     def poll(self) -> Delta:
         """What has changed since the last poll.
@@ -100,16 +128,15 @@ class PollingSource(ClusterSource):
         It makes one list only if no pod waits, or if nothing in the cluster has changed: any list's resource
         version is that of the last write to the whole cluster.
         """
-        unassigned = self._unassigned_pods()
-        if not unassigned.items or unassigned.resource_version == self._complete_at:
+        lists, self._begun = self._begun or self._begin(), None
+        unassigned = lists.unassigned
+        if not lists.nodes:
             changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]
             unreadable, unplaceable = [*unassigned.malformed.values()], len(unassigned.malformed)
             return Delta(changes, unreadable, unplaceable, storage_unseen=self._storage.unseen)
-        pager = self._api.pager(NODES, Node)
-        assigned_pods = self._assigned_pods()
-        read_at_once([pager, *assigned_pods])
-        nodes = pager.answer()
-        assigned = self._together(assigned_pods)
+        read_at_once([lists.nodes, *lists.assigned_pods])
+        nodes = lists.nodes.answer()
+        assigned = self._together(lists.assigned_pods)
         storage = self._storage.list() if any(map(needs_storage, unassigned.items)) else {}
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
         listings: list[Listing[Any]] = [unassigned, nodes, assigned, *storage.values()]
@@ -128,6 +155,12 @@ class PollingSource(ClusterSource):
     def wait(self, seconds: float) -> None:
         """Sleep: without a watch, nothing tells sooner."""
         time.sleep(seconds)
+
+    def _begin(self) -> "_Lists":
+        unassigned = self._unassigned_pods()
+        if not unassigned.items or unassigned.resource_version == self._complete_at:
+            return _Lists(unassigned)
+        return _Lists(unassigned, self._api.pager(NODES, Node), self._assigned_pods())
 
     def _unassigned_pods(self) -> Listing[Pod]:
         """The pods that name one of the schedulers and have no node yet; the server filters."""
@@ -154,3 +187,17 @@ class PollingSource(ClusterSource):
         except ForbiddenError as error:
             self._do_without(PODS, error, UNCOUNTED)
         return self._together(self._assigned_pods())
+
+
+def changes_by_page(lists: Sequence[tuple[Store[Any], ListPager[Any]]]) -> Iterator[AnyChange]:
+    """Read the first lists at once, of nodes and then of pods; yields the nodes and the assigned pods.
+
+    If a list fails or begins again, `poll` finds what has become of these.
+    """
+    for _ in pages_of(pager for _, pager in lists):
+        for store, pager in lists:
+            for each in pager.new_items():
+                if isinstance(each, Node) or each.spec.node_name:
+                    yield from store.update(key_of(each.metadata), each)
+            if not pager.is_complete:  # it is faster to apply a pod after its node
+                break

@@ -123,6 +123,7 @@ class Poller:
         If a node has room again, that is the deletion of an assigned pod: kube-scheduler's AssignedPodDelete.
         """
         with self.checks.during_poll():
+            yield from self.source.first_changes()
             delta = self.source.poll()
         self.report.reached()
         self.checks.after_poll()

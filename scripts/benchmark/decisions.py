@@ -23,7 +23,7 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
-from lib.service.app import OBJECTS_BEFORE_COLLECTION
+from lib.startup import OBJECTS_BEFORE_COLLECTION
 from scripts.benchmark import objects
 from scripts.benchmark.client import Json
 from scripts.benchmark.measures import MEBI, MEMORY, Result, in_words

@@ -446,7 +446,7 @@ def state_of(cluster: Cache) -> Any:
             sorted(str(each) for each, _ in info.pods_with_affinity),
             +Counter(info.requested),
             +Counter(info.non_zero_requested),
-            +info.ports,
+            dict(info.ports),
         )
         for name, info in cluster.nodes.items()
     }

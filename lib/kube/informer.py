@@ -85,7 +85,7 @@ class Informer(ClusterSource):
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
         self._delta = Delta()  # for the next poll to return
-        self._is_first = True
+        self._listed_once = False
         self._lines: SimpleQueue[WatchLine] = SimpleQueue()
         self.listers = WatchingListers(api, namespaces, self._lines)
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
@@ -106,7 +106,7 @@ class Informer(ClusterSource):
 
     def first_changes(self) -> Iterator[AnyChange]:
         """The nodes and the pods on them, before the first poll: they are in the lists that it uses."""
-        if self._is_first:
+        if not self._listed_once:
             reflectors: list[Reflector[Any]] = [self._nodes, *self._pods]
             lists = [(each.stores[0][0], pager) for each in reflectors if (pager := each.pager())]
             yield from changes_by_page(lists)
@@ -120,9 +120,9 @@ class Informer(ClusterSource):
         while not self._lines.empty():
             self._take(*self._lines.get())
         reflectors: list[Reflector[Any]] = [self._nodes, *self._pods]
-        if not self._is_first:  # else `first_changes` has read them
+        if self._listed_once:  # else `first_changes` has read them
             read_at_once(pager for each in reflectors if (pager := each.pager()))
-        self._is_first = False
+        self._listed_once = True
         self._go_on([self._nodes])
         try:
             self._go_on(self._pods)

@@ -123,6 +123,7 @@ class ListPager(Generic[Item]):
         self._beginnings += 1
         self._token = ""
         self._listing = Listing()
+        self._given = 0
 
     def _query(self) -> dict[str, str]:
         query = {**self._selectors, "limit": str(self._limit)}
@@ -135,14 +136,20 @@ class ListPager(Generic[Item]):
 
 
 def read_at_once(pagers: Iterable[ListPager[Any]]) -> None:
-    """Read several lists at once, until all are complete or one fails. Then call `answer` of each."""
+    """Read several lists at once, until all are complete or one has failed. Then call `answer` of each."""
     for _ in pages_of(pagers):
         pass
 
 
 def pages_of(pagers: Iterable[ListPager[Any]]) -> Iterator[None]:
-    """The same, page by page: while the caller uses a page, the next ones are on their way."""
-    to_begin = deque(each for each in pagers if not each.has_ended)
+    """Read several lists at once; yields after each page, while the next ones are on their way.
+
+    It ends when all lists are complete, or when one has failed.
+    """
+    pagers = [*pagers]
+    if any(each.failed for each in pagers):
+        return
+    to_begin = deque(each for each in pagers if not each.is_complete)
     reading: list[ListPager[Any]] = []
     while to_begin or reading:
         while to_begin and len(reading) < LISTS_AT_ONCE:

@@ -61,10 +61,10 @@ class ClusterSource(ABC):
 
     @abstractmethod
     def first_changes(self) -> Iterator[AnyChange]:
-        """To be called before each poll: nodes and assigned pods, as they are read for the first time.
+        """The nodes and assigned pods, when they are read for the first time; later nothing.
 
-        They come page by page, so poller applies a page while the next ones are on their way. `poll` returns
-        only what is left.
+        Call it before each `poll`, which returns the other changes. The objects come page by page: they can
+        be applied while the next pages are on their way.
         """
 
     @abstractmethod
@@ -110,15 +110,15 @@ class PollingSource(ClusterSource):
         self._assigned = Store[Pod](keeps_unreadable=True)
         self._storage = PolledStorage(api, namespaces)
         self._complete_at: str | None = None  # the resource version at which all lists were read
-        self._is_first = True
+        self._listed_once = False
         self._begun: _Lists | None = None  # by `first_changes`, for the next poll
 
     def first_changes(self) -> Iterator[AnyChange]:
         """Nodes and assigned pods, before the first poll that lists them: if no pod waits, it doesn't."""
-        if self._is_first:
+        if not self._listed_once:
             self._begun = lists = self._begin()
             if lists.nodes:
-                self._is_first = False
+                self._listed_once = True
                 assigned = [(self._assigned, each) for each in lists.assigned_pods]
                 yield from changes_by_page([(self._nodes, lists.nodes), *assigned])
 
@@ -192,12 +192,12 @@ class PollingSource(ClusterSource):
 def changes_by_page(lists: Sequence[tuple[Store[Any], ListPager[Any]]]) -> Iterator[AnyChange]:
     """Read the first lists at once, of nodes and then of pods; yields the nodes and the assigned pods.
 
-    If a list fails or begins again, `poll` finds what has become of these.
+    If a list fails or begins again, `poll` returns the differences.
     """
     for _ in pages_of(pager for _, pager in lists):
         for store, pager in lists:
             for each in pager.new_items():
                 if isinstance(each, Node) or each.spec.node_name:
                     yield from store.update(key_of(each.metadata), each)
-            if not pager.is_complete:  # it is faster to apply a pod after its node
-                break
+            if not pager.is_complete:
+                break  # nodes first: for a new node, the cache looks through all assigned pods

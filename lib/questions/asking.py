@@ -239,11 +239,11 @@ def common_options(
     """The options that all verbs have."""
     by_kubectl = context.find_root().info_name == KUBECTL_NAME
     if from_file:  # ignore a proxy from the environment
-        for name, option in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
+        for name, other in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
             source = context.get_parameter_source(name)
             if source and source.name == "COMMANDLINE":
                 raise typer.BadParameter(
-                    f"--from can't be combined with {option}: the cluster is read from files"
+                    f"--from can't be combined with {other}: the cluster is read from files"
                 )
     elif start_proxy and proxy:
         raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")

@@ -70,6 +70,7 @@ class Cache:
         self._members: Counter[Group] = Counter()  # of them, by group, those that aren't being deleted
         self._nominated_before: dict[str, str] = {}  # by uid: the nominated node of assumed pods
         self._priorities: Counter[int] = Counter()  # of assigned pods
+        self.image_sizes: dict[str, dict[str, int]] = {}  # by an image's name: its bytes on each node
         self.version = 0  # grows when a node comes or goes, or has other images
         self.journal: list[JournalEntry] = []  # since the last new version
         self.updated_nodes: list[str] = []  # likewise: names of nodes
@@ -109,6 +110,7 @@ class Cache:
         if gone:
             self._nodes_changed()
             self.nodes.pop(name, None)
+            self._note_images(name, before, None)
             return
         info = NodeInfo(node, self._record_change)
         if before and before.node.status.images == node.status.images:
@@ -116,6 +118,7 @@ class Cache:
         else:
             self._nodes_changed()
             self.nodes[name] = info
+            self._note_images(name, before, info)
         for pod in before.pods if before else [pod for pod, its in self._assigned.values() if its == name]:
             info.add(pod)
 
@@ -135,13 +138,22 @@ class Cache:
         if len(self.updated_nodes) > MAX_JOURNAL:
             self._nodes_changed()
 
+    def _note_images(self, name: str, before: NodeInfo | None, now: NodeInfo | None) -> None:
+        """The node of this name has other images, has come, or has gone."""
+        for image in before.images if before else ():
+            del self.image_sizes[image][name]
+            if not self.image_sizes[image]:
+                del self.image_sizes[image]
+        for image, size in now.images.items() if now else ():
+            self.image_sizes.setdefault(image, {})[name] = size
+
     def _nodes_changed(self) -> None:
         self.version += 1
         self.journal = []
         self.updated_nodes = []
         self._remembered = {}
         self._remembered_of_all_nodes = {}
-        for known in ("image_sizes", "node_list", "node_index"):
+        for known in ("node_list", "node_index"):
             self.__dict__.pop(known, None)
 
     def _apply_to_unassigned(self, pod: Pod, change: AnyChange) -> None:
@@ -239,16 +251,6 @@ class Cache:
     def lowest_priority(self) -> int | None:
         """The lowest priority of an assigned pod; None if there is no such pod."""
         return min(self._priorities, default=None)
-
-    @cached_property
-    def image_sizes(self) -> dict[str, dict[str, int]]:
-        """By each name of an image, its size in bytes on each node that has it, by the node's name."""
-        found: dict[str, dict[str, int]] = {}
-        for node_name, node in self.nodes.items():
-            for image in node.node.status.images:
-                for name in image.names or ():
-                    found.setdefault(name, {})[node_name] = image.size_bytes
-        return found
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Add a pod to a node before the API server confirms it, so that the next decision counts it."""

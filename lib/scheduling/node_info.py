@@ -5,7 +5,6 @@ Counterpart in kube-scheduler: NodeInfo in pkg/scheduler/framework/types.go
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cached_property
 
 from lib.kube.objects import Node, Pod, Taint
 from lib.scheduling.affinity import Terms, terms_of
@@ -41,7 +40,7 @@ class NodeInfo:
         self.ports: dict[HostPort, int] = {}  # how many pods use each
         self.generation = 0
 
-    @cached_property
+    @property
     def images(self) -> dict[str, int]:
         """The size in bytes of each image, by each of its names."""
         return {name: image.size_bytes for image in self.node.status.images for name in image.names or ()}

@@ -1,6 +1,6 @@
 """Warnings at the start: missing rights, namespaces that don't exist, names that may be misspelled.
 
-They delay no pod. If a check fails, it is skipped.
+If a check fails, it is skipped.
 """
 
 import logging
@@ -65,29 +65,33 @@ class StartupChecks:
         if self._rights_known:
             yield
             return
-        missing: Future[list[Right]] = Future()
-        threading.Thread(target=self._review_rights, args=(missing,), daemon=True).start()
+        missing: Future[list[Right] | None] = Future()
+        threading.Thread(target=self._review_rights, args=(missing,), name="rights", daemon=True).start()
         try:
             yield
         except ApiError:
-            self._name_missing(missing)
+            self._name_missing(missing.result())
             raise
-        self._name_missing(missing)
+        self._name_missing(missing.result())
 
-    def _review_rights(self, missing: "Future[list[Right]]") -> None:
+    def _review_rights(self, missing: "Future[list[Right] | None]") -> None:
+        """The thread's function: finds the missing rights; None if they aren't known yet.
+
+        It keeps no ApiError: an exception refers to the requests that have failed, and these to connections.
+        """
         try:
             missing.set_result(missing_rights(self._api, self._rights))
+        except StatusError as error:
+            log.debug("which rights are missing isn't known: %s", error)
+            missing.set_result([])
+        except ApiError as error:  # the poll reports it
+            log.debug("which rights are missing isn't known yet: %s", error)
+            missing.set_result(None)
         except Exception as error:
             missing.set_exception(error)
 
-    def _name_missing(self, missing: "Future[list[Right]]") -> None:
-        try:
-            rights = missing.result()
-        except StatusError as error:
-            log.debug("which rights are missing isn't known: %s", error)
-            rights = []
-        except ApiError as error:  # the poll reports it
-            log.debug("which rights are missing isn't known yet: %s", error)
+    def _name_missing(self, rights: "Sequence[Right] | None") -> None:
+        if rights is None:
             return
         self._rights_known = True
         if rights:

@@ -95,9 +95,7 @@ class Poller:
             self.report.trouble(error)
             raise
         finally:
-            if not gc.isenabled():  # it was the first tick
-                gc.freeze()
-                gc.enable()
+            gc.enable()  # it is off until the first tick has ended
         self.report.tick_done(self.queue, self.cache)
 
     def wait(self) -> None:

@@ -3,7 +3,6 @@
 `python -m scripts.benchmark.decisions NODES PODS {alike,different}`, or `... WORKLOAD SCALE`
 """
 
-import gc
 import subprocess
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+import lib.startup  # noqa: F401  # it sets the garbage collector's threshold
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, Service, decode_hook
 from lib.kube.storage import StorageObject
@@ -23,7 +23,6 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
-from lib.startup import OBJECTS_BEFORE_COLLECTION
 from scripts.benchmark import objects
 from scripts.benchmark.client import Json
 from scripts.benchmark.measures import MEBI, MEMORY, Result, in_words
@@ -81,7 +80,6 @@ class Scene:
 
 
 def main(arguments: Sequence[str]) -> None:
-    gc.set_threshold(OBJECTS_BEFORE_COLLECTION)  # as poller does
     scene = _workload_scene(*arguments) if len(arguments) == 2 else _burst_scene(*arguments)
     services = [_read(Service, each) for each in scene.services]
     cache = Cache(

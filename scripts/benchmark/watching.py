@@ -90,7 +90,7 @@ class Bindings:
             while not self._stopping:
                 version = self._watch(version) or self._list()
                 time.sleep(RESTART_PAUSE)
-        except (OSError, http.client.HTTPException, RefusedError) as error:
+        except Exception as error:
             with self._changed:
                 self._problem = error
                 self._changed.notify_all()

@@ -103,10 +103,13 @@ class _Search:
     ) -> None:
         self._pod, self._cache, self._rejected = pod, cache, rejected
         self._why_not, self._kept = why_not, kept
-        self._by_harm = NodesByHarm.of(cache)
         self._best: Victims | None = None
         self._best_rank: Rank | None = None
         self._failed: list[Status] = []
+
+    @cached_property
+    def _by_harm(self) -> NodesByHarm:
+        return NodesByHarm.of(self._cache)
 
     @cached_property
     def hopeful(self) -> list[int]:
@@ -114,7 +117,10 @@ class _Search:
         return [i for i, name in enumerate(self._cache.nodes) if _might_help(self._rejected.get(name))]
 
     def likely_best(self) -> Victims | None:
-        """Try a few nodes that may be the best; None if another node may still be better."""
+        """Try a few nodes that may be the best; None if another node may still be better.
+
+        Also then, `best` takes their candidates into account.
+        """
         likely = (
             (bound, i)
             for bound, i in self._by_harm.below(self._pod.spec.priority)
@@ -127,7 +133,7 @@ class _Search:
         return None
 
     def best(self, enough: int) -> Victims | None:
-        """The best of all candidates that are found, also by `likely_best`; None if there is none."""
+        """Try nodes in the cache's order; returns the best candidate of all tries, None if there is none."""
         self.candidates(enough, better_only=True)
         return self._best
 

@@ -39,8 +39,7 @@ class NodePorts:
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node with a conflict."""
-        used = [port for port, count in node.ports.items() if count]
-        conflict = any(_clash(wanted, other) for wanted in state[self.name] for other in used)
+        conflict = any(_clash(wanted, used) for wanted in state[self.name] for used in node.ports)
         return TAKEN if conflict else None
 
 

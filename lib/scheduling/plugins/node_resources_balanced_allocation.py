@@ -69,7 +69,7 @@ def _share(used: int, room: int) -> float:
 
 def _balance_now(node: NodeInfo, *names: str) -> int:
     """How evenly these resources are used."""
-    has, used = node.allocatable, node.requested
+    has, used = node.allocatable, node.requested  # without calls, because it runs for all nodes
     return _balance([_share(used.get(name, 0), has[name]) for name in names if has.get(name)])
 
 

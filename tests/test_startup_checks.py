@@ -1,17 +1,24 @@
 """poller's warnings at the start: each once, with words that help."""
 
+import gc
 import re
 import shlex
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
 
+from lib.kube.api import Api
+from lib.kube.in_flight import PendingResponse
 from lib.service.rights import Right, needed_rights, rules_for
+from lib.service.startup_checks import StartupChecks
+from lib.service.telemetry.report import Report
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.process import ROOT
 from tests.cluster import Cluster
+from tests.faults import ALWAYS, Fault, faulty, hold, refuse
 
 EMBEDDED = pytest.mark.parametrize("servers", ["embedded"], indirect=True)
 REAL = pytest.mark.parametrize("servers", ["real"], indirect=True)
@@ -111,6 +118,27 @@ def test_missing_rights_are_named_before_the_poll_that_needs_them_is_refused(one
     assert done.returncode == 1
     assert 0 < done.stderr.index("lacks rights") < done.stderr.index("nodes") < done.stderr.index("403")
     assert done.stderr.count("lacks rights") == 1
+
+
+@EMBEDDED
+def test_a_review_that_fails_keeps_no_request_with_its_connection(one_node: Cluster) -> None:
+    """Else the others of its batch would stay connected until the garbage collector runs."""
+    go_on, reviews = threading.Event(), "selfsubjectaccessreviews"
+    faults = Fault("POST", reviews, refuse(), times=2), Fault("POST", reviews, hold(go_on), times=ALWAYS)
+    rights = needed_rights([], writes=True, watch=True, preemption=True, volumes=True)
+    gc.collect()
+    gc.disable()
+    try:
+        with faulty(one_node.proxy, *faults) as between, Api(between.url, threading.Event()) as api:
+            checks = StartupChecks(api, ["my-scheduler"], [], rights, Report(dry_run=False, explain=None))
+            with checks.during_poll():
+                (thread,) = (each for each in threading.enumerate() if each.name == "rights")
+            thread.join()
+            assert between.requests == []
+            assert not [each for each in gc.get_objects() if isinstance(each, PendingResponse)]
+            go_on.set()
+    finally:
+        gc.enable()
 
 
 @REAL

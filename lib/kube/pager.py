@@ -63,14 +63,9 @@ class ListPager(Generic[Item]):
         self._listing: Listing[Item] = Listing()
         self._given = 0  # how many of its objects `new_items` has returned
 
-    @property
-    def has_ended(self) -> bool:
-        """Whether the list was read to its end, or failed."""
-        return self.is_complete or self.failed is not None
-
     def answer(self) -> Listing[Item]:
         """All objects of the list. Waits for the pages that haven't been read yet."""
-        while not self.has_ended:
+        while not (self.is_complete or self.failed):
             self.read_page()
         if self.failed:
             raise self.failed

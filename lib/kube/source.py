@@ -156,7 +156,7 @@ class PollingSource(ClusterSource):
         """Sleep: without a watch, nothing tells sooner."""
         time.sleep(seconds)
 
-    def _begin(self) -> "_Lists":
+    def _begin(self) -> _Lists:
         unassigned = self._unassigned_pods()
         if not unassigned.items or unassigned.resource_version == self._complete_at:
             return _Lists(unassigned)

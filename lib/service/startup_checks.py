@@ -74,7 +74,7 @@ class StartupChecks:
             raise
         self._name_missing(missing.result())
 
-    def _review_rights(self, missing: "Future[list[Right] | None]") -> None:
+    def _review_rights(self, missing: Future[list[Right] | None]) -> None:
         """The thread's function: finds the missing rights; None if they aren't known yet.
 
         It keeps no ApiError: an exception refers to the requests that have failed, and these to connections.
@@ -90,7 +90,7 @@ class StartupChecks:
         except Exception as error:
             missing.set_exception(error)
 
-    def _name_missing(self, rights: "Sequence[Right] | None") -> None:
+    def _name_missing(self, rights: Sequence[Right] | None) -> None:
         if rights is None:
             return
         self._rights_known = True

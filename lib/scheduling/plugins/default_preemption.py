@@ -36,7 +36,7 @@ NO_CANDIDATE = "no candidate node for preemption"
 UNSEEN = "preemption: not possible as disruption budgets can't be seen."
 
 FIRST_TRIES = 10
-"""At most so many nodes are tried first, those that may be the best."""
+"""At most this many nodes, those with the lowest bounds of NodesByHarm, are tried before the others."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class _Search:
     def likely_best(self) -> Victims | None:
         """Try a few nodes that may be the best; None if another node may still be better.
 
-        Also then, `best` takes their candidates into account.
+        `best` then compares the other nodes with these.
         """
         likely = (
             (bound, i)

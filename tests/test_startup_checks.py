@@ -12,7 +12,7 @@ import yaml
 
 from lib.kube.api import Api
 from lib.kube.in_flight import PendingResponse
-from lib.service.rights import Right, needed_rights, rules_for
+from lib.service.rights import AT_ONCE, Right, needed_rights, rules_for
 from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
 from scripts.servers.kubectl import kubectl_proxy
@@ -139,6 +139,19 @@ def test_a_review_that_fails_keeps_no_request_with_its_connection(one_node: Clus
             go_on.set()
     finally:
         gc.enable()
+
+
+@EMBEDDED
+def test_reviews_that_fail_do_not_delay_each_poll(one_node: Cluster) -> None:
+    tried: list[str] = []
+    fault = Fault("POST", "selfsubjectaccessreviews", lambda _: tried.append("a review"), times=ALWAYS)
+    rights = needed_rights([], writes=True, watch=True, preemption=True, volumes=True)
+    with faulty(one_node.proxy, fault) as between, Api(between.url, threading.Event()) as api:
+        checks = StartupChecks(api, ["my-scheduler"], [], rights, Report(dry_run=False, explain=None))
+        for _ in range(3):
+            with checks.during_poll():
+                pass
+        assert 0 < len(tried) <= AT_ONCE
 
 
 @REAL

@@ -23,7 +23,7 @@ from lib.service.telemetry.report import Report
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN = 60.0
-"""Seconds until misspelled scheduler names are looked for again."""
+"""Seconds until misspelled scheduler names are looked for, or rights reviewed, again."""
 
 ALIKE = 0.8
 """The similarity of two names that differ in one or two of ten letters: difflib's ratio, from 0 to 1."""
@@ -53,7 +53,7 @@ class StartupChecks:
         self._rights = rights
         self._report = report
         self._rights_known = self._checked = False
-        self._look_again_at = 0.0
+        self._look_again_at = self._review_again_at = 0.0
         self._said: set[str] = set()
 
     @contextmanager
@@ -62,7 +62,7 @@ class StartupChecks:
 
         A thread reviews them meanwhile: there are dozens of reviews, and the first poll mostly waits.
         """
-        if self._rights_known:
+        if self._rights_known or time.monotonic() < self._review_again_at:
             yield
             return
         missing: Future[list[Right] | None] = Future()
@@ -73,6 +73,7 @@ class StartupChecks:
             self._name_missing(missing.result())
             raise
         self._name_missing(missing.result())
+        self._review_again_at = time.monotonic() + LOOK_AGAIN  # polls work: only reviews may hang
 
     def _review_rights(self, missing: Future[list[Right] | None]) -> None:
         """The thread's function: finds the missing rights; None if they aren't known yet.

@@ -40,7 +40,8 @@ def status(message: str) -> str:
         (
             "PUT",
             "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/poller",
-            '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["update"]}',
+            '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["update"],'
+            ' resourceNames: ["poller"]}',
         ),
         ("WATCH", "/api/v1/pods", '{apiGroups: [""], resources: ["pods"], verbs: ["watch"]}'),
         ("GET", "/healthz", '{nonResourceURLs: ["/healthz"], verbs: ["get"]}'),

@@ -262,7 +262,7 @@ def arguments_of(pod_spec: Json, namespace: str, folder: Path) -> list[str]:
 
 def missing(poller: RunningPoller) -> Iterator[Right]:
     """The rights that poller has said are missing."""
-    rule = r'the rule that is missing: \{apiGroups: \["(.*?)"\], resources: \["(.*?)"\], verbs: \["(.*?)"\]\}'
+    rule = r'the rule that is missing: \{apiGroups: \["(.*?)"\], resources: \["(.*?)"\], verbs: \["(.*?)"\]'
     yield from re.findall(rule, poller.said.replace('\\"', '"'))
 
 
@@ -294,6 +294,11 @@ def test_the_lesson_first_without_permissions_then_with_them(
         assert ready() == 200
         metrics = listener.get("/metrics").text
         assert 'leader_election_master_status{name="poller"} 1.0' in metrics
+
+        with cluster.running_poller(*arguments) as again:  # with all rights from the start
+            again.says("scheduling the pods of")
+            again.says("leads (lease poller/poller)")
+            assert "rights" not in again.said
 
         poller.stop(signal.SIGTERM)
         lease = "/apis/coordination.k8s.io/v1/namespaces/poller/leases/poller"

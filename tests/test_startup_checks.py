@@ -12,6 +12,7 @@ import yaml
 
 from lib.kube.api import Api
 from lib.kube.in_flight import PendingResponse
+from lib.kube.lease import LeaderElection
 from lib.service.rights import AT_ONCE, Right, needed_rights, rules_for
 from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
@@ -177,23 +178,35 @@ def test_what_is_checked_is_what_the_deployment_grants() -> None:
     documents = yaml.safe_load_all(Path(ROOT, "scripts/deploy/permissions.yaml").read_text())
     rules = [rule for each in documents for rule in each.get("rules", ())]
     granted = {
-        (verb, resource, group)
+        (verb, resource, group, name)
         for rule in rules
         for verb in rule["verbs"]
         for resource in rule["resources"]
         for group in rule["apiGroups"]
+        for name in rule.get("resourceNames", [""])
     }
-    rights = needed_rights(
-        (), writes=True, watch=True, preemption=True, volumes=True, lease_namespace="poller"
-    )
-    assert {(each.verb, each.resource, each.group) for each in rights} == granted
+    election = LeaderElection(resource_namespace="poller")
+    rights = needed_rights((), writes=True, watch=True, preemption=True, volumes=True, election=election)
+    assert {(each.verb, each.resource, each.group, each.name) for each in rights} == granted
 
 
 def test_rights_to_one_resource_become_one_rule() -> None:
-    rights = [Right("list", "pods", namespace=each) for each in ("a", "b")] + [Right("watch", "pods")]
-    assert [*rules_for([*rights, Right("list", "nodes"), Right("watch", "nodes")])] == [
-        '{apiGroups: [""], resources: ["pods", "nodes"], verbs: ["list", "watch"]}'
-    ]
+    rights = [Right(verb, resource) for resource in ("pods", "nodes") for verb in ("list", "watch")]
+    assert rules_for(rights) == {
+        "": ['{apiGroups: [""], resources: ["pods", "nodes"], verbs: ["list", "watch"]}']
+    }
+
+
+@REAL
+def test_a_missing_right_to_the_lease_names_the_lease_and_its_role(one_node: Cluster) -> None:
+    """A rule without the name would grant writing every Lease of the cluster."""
+    assert one_node.kubeconfig_for
+    with (
+        kubectl_proxy(one_node.server, one_node.kubeconfig_for("nobody")) as proxy,
+        one_node.running_poller("--leader-elect", proxy=proxy) as poller,
+    ):
+        poller.says("lacks rights. Add these rules to its Role in namespace kube-system:")
+        poller.says('verbs: ["get", "update"], resourceNames: ["poller"]}')
 
 
 def test_a_dry_run_needs_no_right_to_write() -> None:

@@ -156,4 +156,6 @@ def missing_rule(method: str, path: str) -> str:
     verbs = {"GET": "get" if match["name"] else "list", "POST": "create", "PUT": "update"}
     verb = verbs.get(method, method.lower())
     resource = match["resource"] + (match["subresource"] or "")
-    return f'{{apiGroups: ["{match["group"] or ""}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
+    # Who may write every Lease may take part in every election: the rule is for this one.
+    only = f', resourceNames: ["{match["name"]}"]' if resource == "leases" and match["name"] else ""
+    return f'{{apiGroups: ["{match["group"] or ""}"], resources: ["{resource}"], verbs: ["{verb}"]{only}}}'

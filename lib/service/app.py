@@ -88,7 +88,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             watch=options.watch,
             preemption=options.profiles.preemption,
             volumes=any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
-            lease_namespace=options.leader_election.resource_namespace if options.leader_election else "",
+            election=options.leader_election,
         )
         poller = Poller(
             options,

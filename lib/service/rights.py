@@ -4,10 +4,11 @@ scripts/deploy/permissions.yaml has the same as RBAC rules, and says what each i
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from lib.kube.api import Api
+from lib.kube.lease import LeaderElection
 from lib.kube.objects import Object, Value
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -20,12 +21,16 @@ AT_ONCE = 8
 
 
 class Right(NamedTuple):
-    """A verb on a resource, such as `pods` or `pods/binding`; namespace "" is the whole cluster."""
+    """A verb on a resource, such as `pods` or `pods/binding`.
+
+    namespace: "" is the whole cluster. name: that of the one object which the right is about; "" is all.
+    """
 
     verb: str
     resource: str
     group: str = ""
     namespace: str = ""
+    name: str = ""
 
 
 class ReviewStatus(Value, frozen=True):
@@ -48,12 +53,11 @@ def needed_rights(
     watch: bool,
     preemption: bool,
     volumes: bool,
-    lease_namespace: str = "",
+    election: LeaderElection | None = None,
 ) -> list[Right]:
     """The rights that poller needs, in the served namespaces, or in all.
 
-    writes: false in a dry run. volumes: whether a plugin reads volumes. lease_namespace: that of the lease,
-    if there is leader election.
+    writes: false in a dry run. volumes: whether a plugin reads volumes. election: names the lease.
     """
     look = ["list", "watch"] if watch else ["list"]
     everywhere = [Right(verb, "nodes") for verb in look]
@@ -76,9 +80,11 @@ def needed_rights(
         everywhere += [Right(verb, "persistentvolumes") for verb in verbs]
         inside += [Right(verb, "persistentvolumeclaims") for verb in verbs]
     rights = everywhere + [right._replace(namespace=each) for each in namespaces or [""] for right in inside]
-    if lease_namespace:
-        lease = Right("", "leases", "coordination.k8s.io", lease_namespace)
-        rights += [lease._replace(verb=verb) for verb in ("get", "create", "update")]
+    if election:
+        # RBAC can't restrict `create` to a name: the request has none in its path.
+        leases = Right("create", "leases", "coordination.k8s.io", election.resource_namespace)
+        rights.append(leases)
+        rights += [leases._replace(verb=verb, name=election.resource_name) for verb in ("get", "update")]
     return rights
 
 
@@ -103,22 +109,29 @@ def _review(right: Right) -> SelfSubjectAccessReview:
         "resource": resource,
         "subresource": subresource,
         "namespace": right.namespace,
+        "name": right.name,
     }
     return SelfSubjectAccessReview({"resourceAttributes": attributes})
 
 
-def rules_for(rights: Sequence[Right]) -> Iterator[str]:
-    """The RBAC rules that grant some rights, as a Role or ClusterRole has them."""
-    verbs: dict[tuple[str, str], list[str]] = defaultdict(list)
+def rules_for(rights: Sequence[Right]) -> Mapping[str, Sequence[str]]:
+    """The RBAC rules that grant some rights, by namespace: those of its Role; "" is for a ClusterRole's."""
+    verbs: dict[Right, list[str]] = defaultdict(list)
     for right in rights:
-        of_resource = verbs[right.group, right.resource]
-        if right.verb not in of_resource:
-            of_resource.append(right.verb)
-    resources: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (group, resource), its_verbs in verbs.items():
-        resources[group, tuple(its_verbs)].append(resource)
-    for (group, common), names in resources.items():
-        yield f"{{apiGroups: {_listed([group])}, resources: {_listed(names)}, verbs: {_listed(common)}}}"
+        verbs[right._replace(verb="")].append(right.verb)
+    resources: dict[tuple[Right, tuple[str, ...]], list[str]] = defaultdict(list)
+    for right, its_verbs in verbs.items():
+        common = right._replace(resource="")
+        resources[common, tuple(dict.fromkeys(its_verbs))].append(right.resource)
+    rules: dict[str, list[str]] = defaultdict(list)
+    for (right, common_verbs), names in resources.items():
+        parts: dict[str, Sequence[str]]
+        parts = {"apiGroups": [right.group], "resources": names, "verbs": common_verbs}
+        if right.name:
+            parts["resourceNames"] = [right.name]
+        listed = (f"{part}: {_listed(words)}" for part, words in parts.items())
+        rules[right.namespace].append("{" + ", ".join(listed) + "}")
+    return rules
 
 
 def _listed(words: Sequence[str]) -> str:

@@ -95,9 +95,10 @@ class StartupChecks:
         if rights is None:
             return
         self._rights_known = True
-        if rights:
-            self._report.warning("kubectl proxy's user lacks rights. Add these rules to its ClusterRole:")
-            for rule in rules_for(rights):
+        for namespace, rules in rules_for(rights).items():
+            role = f"Role in namespace {namespace}" if namespace else "ClusterRole"
+            self._report.warning(f"kubectl proxy's user lacks rights. Add these rules to its {role}:")
+            for rule in rules:
                 self._report.warning(f"- {rule}")
 
     def after_poll(self) -> None:

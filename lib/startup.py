@@ -1,12 +1,16 @@
-"""Runs before anything else is imported, and only when poller is started as a program.
+"""Starts poller as a program: the loop, or one of the verbs beside it.
 
-If Python is too old, or packages are missing, it ends poller with a message instead of a traceback.
-So it imports only the standard library, and even Python 3.8 can parse it.
+It is imported before anything else. If Python is too old, or packages are missing, it ends poller with a
+message instead of a traceback. So at first it imports only the standard library, and even Python 3.8 can
+parse it.
 """
 
 import gc
 import sys
+from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
+from typing import NoReturn
 
 OLDEST_PYTHON = (3, 11)
 
@@ -48,3 +52,12 @@ check()
 gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
 # httpx imports a command line of its own, which poller doesn't use and which takes 50 ms.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+
+
+def run(loop: Callable[..., None]) -> NoReturn:
+    """Run the loop, or the verb that the command line names, and exit. loop: takes a Poller."""
+    from lib.questions.verbs import add_verbs
+    from lib.service.app import main
+    from lib.service.options import run_with_options
+
+    run_with_options(partial(main, loop), add_verbs)

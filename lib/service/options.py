@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import typer
 
@@ -128,7 +128,7 @@ def _profiles(
 def run_with_options(
     run: Callable[[Options], int],
     add_verbs: Callable[[typer.Typer], None] = lambda _: None,
-) -> None:
+) -> NoReturn:
     """Read the command line, run, and exit with what `run` returns; with 2 and the usage when it is wrong.
 
     add_verbs: adds subcommands; without one of them, the loop is run.
@@ -164,6 +164,7 @@ def run_with_options(
     )(poller)
     add_verbs(app)
     app(prog_name=os.environ.get(CALLED_AS))
+    raise AssertionError("typer exits")
 
 
 def _options(given: CommandLine) -> tuple[Options, list[Profile]]:

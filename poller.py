@@ -71,8 +71,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
         elif result == Result.TAKEN:
             poller.report.taken(decision, each.why)
-            poller.free_room(decision)
-            poller.queue.drop(uid)
+            poller.undo_taken(decision, each.now)
         elif result == Result.FAILED:  # tried again after a backoff
             poller.report.not_bound(decision, each.error)
             poller.free_room(decision)
@@ -80,6 +79,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.UNSETTLED:  # likewise; it may be bound, so it stays assumed until then
             poller.report.not_bound(decision, each.error)
             poller.unconfirmed.add(decision, now, settled=False)
+            poller.cache.hold(decision.pod)
             poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
         elif result == Result.NOT_SENT:  # tried again at the next tick
             poller.free_room(decision)

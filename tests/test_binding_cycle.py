@@ -169,3 +169,47 @@ def test_a_pod_that_permit_held_is_tried_again_when_the_proxy_is_back(
             poller.says("nothing answers at unix://")
             with kubectl_proxy(cluster.server, cluster.kubeconfig, socket):
                 eventually(lambda: cluster.placement() == dict.fromkeys(names, "n1"), within=60)
+
+
+def test_a_pod_that_another_binds_between_two_lists_is_counted_where_it_runs(cluster: Cluster) -> None:
+    """Its first list shows it without a node, the second one on a node: it isn't decided on again."""
+    cluster.add_node("n1", cpu="1")
+    cluster.add_pod("web", requests={"cpu": "800m"})
+    binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n1"}}
+
+    def bind(exchange: Exchange) -> Answer:
+        cluster.post("/api/v1/namespaces/default/pods/web/binding", binding)
+        return exchange.forward()
+
+    assigned = "/pods.*nodeName(!|%21)"
+    with faulty(cluster.proxy, Fault("GET", assigned, bind)) as between:
+        cluster.add_pod("second", requests={"cpu": "800m"})
+        done = cluster.poller(proxy=between.url)
+    assert "default/web" not in done.stderr
+    assert cluster.placement() == {"web": "n1", "second": None}
+
+
+@pytest.mark.parametrize("how", [(), ("--watch",)], ids=["polling", "watching"])
+def test_a_pod_that_another_binds_before_our_binding_is_counted_where_it_runs(
+    cluster: Cluster, how: tuple[str, ...]
+) -> None:
+    """Source: a binding that is refused with 409 is looked up, and what is found is applied."""
+    for name in ("n1", "n2"):
+        cluster.add_node(name, labels={"name": name}, cpu="1")
+    cluster.add_pod("web", requests={"cpu": "800m"}, nodeSelector={"name": "n1"})
+    binding = {"metadata": {"name": "web"}, "target": {"kind": "Node", "name": "n2"}}
+
+    def bind(exchange: Exchange) -> Answer:
+        cluster.post("/api/v1/namespaces/default/pods/web/binding", binding)
+        return exchange.forward()
+
+    with (
+        faulty(cluster.proxy, Fault("POST", "/web/binding$", bind)) as between,
+        cluster.running_poller(*how, proxy=between.url) as poller,
+    ):
+        poller.says("default/web was bound by someone else before it could be bound")
+        for name in ("n1", "n2"):
+            cluster.add_pod(f"on-{name}", requests={"cpu": "800m"}, nodeSelector={"name": name})
+        poller.says("default/on-n1 is bound to n1")
+        poller.says("default/on-n2 fits nowhere")
+    assert cluster.placement() == {"web": "n2", "on-n1": "n1", "on-n2": None}

@@ -579,8 +579,8 @@ def test_less_important_pods_lose_their_nomination_where_a_pod_preempts() -> Non
     assert [cluster.nominator.node_of(each) for each in (low, equal, elsewhere)] == [None, "n1", "n2"]
 
 
-def test_a_pod_that_permit_holds_is_rejected_and_not_deleted() -> None:
-    """Source: framework/preemption/executor.go: the victim's WaitingPod is rejected."""
+def test_a_pod_that_permit_holds_is_tried_again_and_not_deleted() -> None:
+    """Source: framework/preemption/executor.go: the victim's WaitingPod is preempted."""
 
     class Holds:
         name = "Holds"
@@ -599,8 +599,8 @@ def test_a_pod_that_permit_holds_is_rejected_and_not_deleted() -> None:
     decision = scheduler.schedule_one(pod, cluster)
     assert (names(decision.victims), names(decision.preempted_held)) == ({"runs"}, {"held"})
     assert permit.recheck_permit(cluster, {"uid-of-held"}, now=1) == [kept]
-    assert (kept.outcome, kept.message, kept.node_name) == (Outcome.UNSCHEDULABLE, "preempted", "n1")
-    assert kept.rejected_by == {"DefaultPreemption"}
+    assert (kept.outcome, kept.message) == (Outcome.ERROR, "waiting on permit for pod: preempted")
+    assert kept.rejected_by == set()  # it backs off, and waits for no change
     assert not cluster.held
     assert cluster.leaving == {"uid-of-runs"}
     cluster.apply(Change(Kind.DELETED, running))

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from cluster import Cluster, eventually
-from faults import Fault, answer, faulty
+import pytest
+from cluster import Cluster, Json, eventually
+from faults import ALWAYS, Fault, answer, faulty
+from storage import Volumes, uses
 
 PDBS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
@@ -148,11 +150,61 @@ def test_a_pod_that_permit_holds_makes_room_without_being_deleted(
         poller.says("default/held has n1 held for it", within=30)
         priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
         poller.says("default/vip is bound to n1", within=30)
+        poller.says("waiting on permit for pod: preempted", within=30)
         poller.says("default/held fits nowhere", within=30)
     assert priorities.placement() == {"held": None, "vip": "n1"}
-    now = priorities.pod("held")["metadata"]
-    assert (now["uid"], now.get("deletionTimestamp")) == (held["metadata"]["uid"], None)
-    assert priorities.events("Preempted") == []
+    assert_still_there(priorities, held)
+
+
+def assert_still_there(cluster: Cluster, pod: Json) -> None:
+    """The pod was not deleted, and nobody said that it was."""
+    now = cluster.pod(pod["metadata"]["name"])["metadata"]
+    assert (now["uid"], now.get("deletionTimestamp")) == (pod["metadata"]["uid"], None)
+    assert cluster.events("Preempted") == []
+
+
+POLLING_AND_WATCHING = pytest.mark.parametrize("how", [(), ("--watch",)], ids=["polling", "watching"])
+
+
+@POLLING_AND_WATCHING
+def test_a_pod_that_waits_for_its_volumes_makes_room_without_being_deleted(
+    priorities: Cluster, how: tuple[str, ...]
+) -> None:
+    """Source: framework/preemption/executor.go: the victim's PodInPreBind is cancelled."""
+    volumes = Volumes(priorities)
+    try:
+        volumes.add_class("slow", "example.com/slow")
+        volumes.add_claim("data", "slow")
+        priorities.add_node("n1", cpu="1")
+        web = priorities.add_pod("web", requests={"cpu": "1"}, volumes=uses("data"), priorityClassName="low")
+        with priorities.running_poller(*how) as poller:
+            poller.says("default/web has n1 held for it")
+            priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+            poller.says('running PreBind plugin "VolumeBinding": preempted by DefaultPreemption')
+            poller.says("default/vip is bound to n1")
+        assert priorities.placement() == {"web": None, "vip": "n1"}
+        assert_still_there(priorities, web)
+    finally:
+        priorities.clear()
+        volumes.clear()
+
+
+@POLLING_AND_WATCHING
+def test_a_pod_whose_binding_failed_makes_room_without_being_deleted(
+    priorities: Cluster, how: tuple[str, ...]
+) -> None:
+    priorities.add_node("n1", cpu="1")
+    web = priorities.add_pod("web", requests={"cpu": "1"}, priorityClassName="low")
+    late = ("--pod-initial-backoff=600", "--pod-max-backoff=600", *how)
+    with (
+        faulty(priorities.proxy, Fault("POST", "/web/binding$", answer(500, "no"), ALWAYS)) as between,
+        priorities.running_poller(*late, proxy=between.url) as poller,
+    ):
+        poller.says("default/web: binding failed")
+        priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+        poller.says("default/vip is bound to n1")
+    assert priorities.placement() == {"web": None, "vip": "n1"}
+    assert_still_there(priorities, web)
 
 
 def test_who_loses_a_nomination_is_told_so(priorities: Cluster) -> None:

@@ -146,7 +146,9 @@ class PollingSource(ClusterSource):
         # A running pod uses its node's resources even if it can't be decoded any more.
         delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
         delta.changes += self._storage.changes(storage)
-        delta.changes += self._unassigned.replace(unassigned.items)
+        # A pod in both lists was bound after the first list was read.
+        waiting = [pod for pod in unassigned.items if key_of(pod.metadata) not in self._assigned]
+        delta.changes += self._unassigned.replace(waiting)
         # Lists that are read at once may differ in time: the next poll finds what came between.
         versions = {nodes.resource_version, assigned.resource_version}
         self._complete_at = nodes.resource_version if len(versions) == 1 and nodes.resource_version else None

@@ -70,27 +70,28 @@ class Writer:
 
     def bind(
         self, pod: Pod, node_name: str, annotations: Mapping[str, str], failed: ApiError | None = None
-    ) -> BindResult:
-        """Assign a pod to a node; returns the result. ApiError when that could not be found out.
+    ) -> tuple[BindResult, Pod | None]:
+        """Assign a pod to a node; returns the result, and the pod if it was looked up.
 
-        annotations: set on the pod in the same write. failed: the error of a first try.
+        ApiError when the result could not be found out. annotations: set on the pod in the same write.
+        failed: the error of a first try.
 
         The binding carries the pod's uid: the API server refuses it for another pod of the same name.
         """
 
-        def refused(error: ApiError, lost: bool) -> BindResult:
-            outcome = self._look(pod, node_name, may_be_ours=lost)
-            if outcome == BindResult.STILL_PENDING:  # refused for another reason: the server's words
+        def refused(error: ApiError, lost: bool) -> tuple[BindResult, Pod | None]:
+            found = self._look(pod, node_name, may_be_ours=lost)
+            if found[0] == BindResult.STILL_PENDING:  # refused for another reason: the server's words
                 raise error
-            return outcome
+            return found
 
-        def look() -> BindResult | None:
-            outcome = self._look(pod, node_name, may_be_ours=True)
-            return None if outcome == BindResult.STILL_PENDING else outcome
+        def look() -> tuple[BindResult, Pod | None] | None:
+            found = self._look(pod, node_name, may_be_ours=True)
+            return None if found[0] == BindResult.STILL_PENDING else found
 
-        def bind() -> BindResult:
+        def bind() -> tuple[BindResult, Pod | None]:
             self._api.create(*_binding(pod, node_name, annotations), Status)
-            return BindResult.BOUND
+            return BindResult.BOUND, None
 
         return self._create_once(bind, look, refused, failed)
 
@@ -128,17 +129,17 @@ class Writer:
             raise
         raise AssertionError("a retried call returns or raises")
 
-    def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> BindResult:
+    def _look(self, pod: Pod, node_name: str, *, may_be_ours: bool) -> tuple[BindResult, Pod | None]:
         """Look up what has become of a pod in the meantime."""
         now = self.look_up(pod)
         if not now:
-            return BindResult.GONE
+            return BindResult.GONE, None
         if now.spec.node_name:
             ours = may_be_ours and now.spec.node_name == node_name
-            return BindResult.BOUND if ours else BindResult.TAKEN
+            return BindResult.BOUND if ours else BindResult.TAKEN, now
         if now.metadata.deletion_timestamp:
-            return BindResult.DELETING
-        return BindResult.GATED if now.spec.scheduling_gates else BindResult.STILL_PENDING
+            return BindResult.DELETING, now
+        return BindResult.GATED if now.spec.scheduling_gates else BindResult.STILL_PENDING, now
 
     def look_up(self, pod: Pod) -> Pod | None:
         """The pod as it is now; None if it is gone. ApiError when that can't be found out."""

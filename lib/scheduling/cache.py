@@ -63,7 +63,7 @@ class Cache:
         self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be scheduled now
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
         self.leaving: set[str] = set()  # uids of pods that are being preempted, not yet seen to be deleted
-        self.held: set[str] = set()  # uids of assumed pods that a Permit plugin holds
+        self.held: set[str] = set()  # uids of assumed pods that aren't bound, as far as is known: see `hold`
         self.nominator = Nominator()
         self.assumed: set[str] = set()  # uids of pods with a decision that were not yet seen on their node
         self._assigned: dict[str, tuple[Pod, str]] = {}  # by uid: pods that have a node, and its name
@@ -259,6 +259,10 @@ class Cache:
         self.assumed.add(pod_key(pod))
         if nominated:
             self._nominated_before[pod_key(pod)] = nominated
+
+    def hold(self, pod: Pod) -> None:
+        """An assumed pod waits for Permit or PreBind, or its binding failed: it must not be evicted."""
+        self.held.add(pod_key(pod))
 
     def may_evict(self, pod: Pod) -> bool:
         """Whether poller may evict a pod: only in the namespaces that it serves.

@@ -54,8 +54,8 @@ class Decision:
     reason: why the pod as a whole was rejected, or what went wrong; rejecting_plugin: the plugin that did it.
     post_filter_message: from PostFilter plugins.
     nominated: the node that will have room when the victims have left it. victims: the pods to be evicted.
-    preempted_held: victims that a Permit plugin holds: they are rejected, not evicted. cleared_nominations:
-    pods of lower priority whose nomination to that node was removed. state: the plugins' CycleState.
+    preempted_held: victims that aren't bound: they are tried again, not evicted. cleared_nominations: pods of
+    lower priority whose nomination to that node was removed. state: the plugins' CycleState.
     began, ended: the times of this attempt, its binding included; binding: how long the binding took; all in
     seconds. attempt: its number for this pod. queued: when the pod was queued.
     """

@@ -25,7 +25,7 @@ def schedule_pod_group(
     """Schedule one of `batches`: a single pod, or a group. In a group all pods get a node, or none does.
 
     If one pod of a group doesn't fit, the others are unreserved. Pods are evicted for a group only where
-    that makes room for all of it.
+    that makes room for all of it, and never one of the group itself.
     """
     group = group_of(pods[0])
     needed = _needed(pods, group, cache) if group else None
@@ -42,7 +42,9 @@ def schedule_pod_group(
     failed = [each for each in decisions if each.outcome not in (Outcome.SCHEDULED, Outcome.WAITING)]
     if not failed:
         return decisions
-    if not all(each.nominated for each in failed):
+    own = {pod.metadata.uid for pod in pods}
+    victims = {pod.metadata.uid for each in failed for pod in (*each.victims, *each.preempted_held)}
+    if victims & own or not all(each.nominated for each in failed):
         for decision in failed:
             schedulers[decision.pod.spec.scheduler_name].undo_preemption(decision, cache)
     why = f"group {group.name} needs {failed[0].pod}: {failed[0].message}"

@@ -15,13 +15,13 @@ from lib.scheduling.feasibility import Feasibility, FeasibleNodes
 from lib.scheduling.framework.interface import Code, PostFilterResult, Profile, Status, unschedulable
 from lib.scheduling.framework.runtime import FAILURES, SCHEDULING_CYCLE, Clock, Framework, Record
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_limits import TOO_COMPLEX, too_complex
 from lib.scheduling.result_cache import ResultCache
 from lib.scheduling.scoring import Scores, Scoring
 
-PREEMPTED = Rejection(DefaultPreemption.name, unschedulable("preempted"))
-"""Why a pod that a Permit plugin held is rejected when a more important pod takes its room."""
+PREEMPTED_IN_PERMIT = "waiting on permit for pod: preempted"
+PREEMPTED_IN_PRE_BIND = 'running PreBind plugin "{}": preempted by DefaultPreemption'
+"""Why a pod that waited with a node reserved is tried again: a more important pod takes its room."""
 
 
 class Scheduler:
@@ -119,8 +119,8 @@ class Scheduler:
     def _nominate(self, decision: Decision, cache: Cache, result: PostFilterResult) -> None:
         """Nominate the pod to the node that its victims leave (preemption.go, prepareCandidate).
 
-        A victim that waits for Permit isn't bound, so it is rejected, not evicted. Pods of lower priority
-        lose their nomination to the node.
+        A victim that is held isn't bound, so its binding is given up; only bound pods are evicted. Pods of
+        lower priority lose their nomination to the node.
         """
         victims, held = result.victims, cache.held
         decision.nominated = result.node_name
@@ -161,18 +161,19 @@ class Scheduler:
         cache.held.discard(decision.pod.metadata.uid)
         if rejection and rejection.status.code == Code.WAIT:
             decision.outcome, decision.reason = Outcome.WAITING, ", ".join(rejection.status.reasons)
-            cache.held.add(decision.pod.metadata.uid)
+            cache.hold(decision.pod)
         elif rejection:
             self._reject(decision, cache, rejection)
 
     def recheck_permit(self, decision: Decision, cache: Cache, waited: float) -> None:
         """Run Permit again for a pod that waits for it. waited: for how many seconds.
 
-        A pod that was preempted meanwhile is rejected.
+        A pod that was preempted meanwhile is tried again after a backoff (waiting_pods_map.go, Preempt;
+        pods_in_prebind_map.go, CancelPod).
         """
         try:
             if decision.pod.metadata.uid in cache.leaving:
-                self._reject(decision, cache, PREEMPTED)
+                self._give_up_to_preemptor(decision, cache)
             elif decision.node_name in cache.nodes and decision.waits_for_pre_bind:
                 self._recheck_pre_bind(decision, cache, waited)
             elif decision.node_name in cache.nodes:
@@ -184,10 +185,17 @@ class Scheduler:
             self._fail(decision, cache, error)
         decision.ended = self._framework.clock()
 
+    def _give_up_to_preemptor(self, decision: Decision, cache: Cache) -> None:
+        self.unreserve_and_forget(decision, cache)
+        decision.outcome, decision.reason = Outcome.ERROR, PREEMPTED_IN_PERMIT
+        if decision.waits_for_pre_bind:
+            decision.reason = PREEMPTED_IN_PRE_BIND.format(self._framework.waits_in_pre_bind(decision))
+
     def _recheck_pre_bind(self, decision: Decision, cache: Cache, waited: float) -> None:
         rejection = self._framework.run_pre_bind(decision, waited)
         if rejection is None:
             decision.outcome, decision.reason = Outcome.SCHEDULED, ""
+            cache.held.discard(decision.pod.metadata.uid)
         elif rejection.status.code != Code.WAIT:
             self._reject(decision, cache, rejection)
 
@@ -211,6 +219,7 @@ class Scheduler:
         if isinstance(bound, Rejection) and bound.status.code == Code.WAIT:
             decision.outcome, decision.reason = Outcome.WAITING, ", ".join(bound.status.reasons)
             decision.waits_for_pre_bind, decision.writes = True, bound.status.writes
+            cache.hold(decision.pod)
             return False
         if isinstance(bound, Rejection):
             self._reject(decision, cache, bound)

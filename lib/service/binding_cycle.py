@@ -14,7 +14,7 @@ from functools import cached_property, partial
 
 from lib.kube.errors import ApiError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.in_flight import InFlight, PendingResponse
-from lib.kube.objects import Status
+from lib.kube.objects import Pod, Status
 from lib.kube.storage_writer import StorageWriter
 from lib.kube.write import make_all
 from lib.kube.writer import BindResult, Writer
@@ -60,12 +60,16 @@ class Result(Enum):
 
 @dataclass(frozen=True)
 class Completed:
-    """A decision with its result. why: what happened to a pod that is TAKEN. error: why it FAILED."""
+    """A decision with its result. error: why it FAILED.
+
+    why: what happened to a pod that is TAKEN. now: that pod as it is now; None if it is gone.
+    """
 
     decision: Decision
     result: Result
     why: str = ""
     error: ApiError | None = None
+    now: Pod | None = None
 
 
 RESULTS = {
@@ -195,7 +199,9 @@ class BindingCycle:
         if self._gate.closed:
             return _not_sent(decision, failed)
         try:
-            result = self._writer.bind(decision.pod, decision.node_name, self._annotations(decision), failed)
+            result, now = self._writer.bind(
+                decision.pod, decision.node_name, self._annotations(decision), failed
+            )
         except (UnreachableError, NotLeadingError) as error:
             self._gate.error = error
             return _not_sent(decision, error)
@@ -207,7 +213,7 @@ class BindingCycle:
             _take_time(decision)
         if result == BindResult.BOUND:
             return Completed(decision, Result.BOUND)
-        return Completed(decision, Result.TAKEN, why=result.value)
+        return Completed(decision, Result.TAKEN, why=result.value, now=now)
 
     def _write_storage(self, decision: Decision) -> Completed:
         """Write what a PreBind plugin waits for; before that, the pod's nominated node."""

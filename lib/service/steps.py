@@ -223,6 +223,19 @@ class Poller:
         self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
         self.wake_for_room_of(decision)
 
+    def undo_taken(self, decision: Decision, now: Pod | None) -> None:
+        """Undo a decision because another program bound, changed or deleted the pod.
+
+        now: the pod as it is now, so that it is counted on its node; None if it is gone.
+        """
+        self.free_room(decision)
+        if now:
+            change = Change(Kind.MODIFIED, now, decision.pod)
+            self.cache.apply(change)
+            self.queue.apply(change, time.monotonic())
+        else:
+            self.queue.drop(decision.pod.metadata.uid)
+
     def wake_for_room_of(self, decision: Decision) -> None:
         """Retry the pods that could use the room of an undone decision."""
         assert decision.node_name
@@ -264,9 +277,9 @@ class Poller:
         with self.shutdown.interruptible():
             try:
                 pods = [pod for pod in pods if not self._is_settled_now(pod)]
-                decisions = schedule_pod_group(pods, self.cache, self.schedulers) if pods else []
+                decisions = self._decide(pods) if pods else []
             except ApiError as error:  # their assumed bindings stay, and they back off
-                why = f"whether it is bound is not known: {error}"
+                why = f"whether a pod is bound is not known: {error}"
                 left = [pod for pod in pods if pod.metadata.uid in self.queue.uids()]
                 decisions = [Decision(pod, Outcome.ERROR, reason=why) for pod in left]
             except Exception as error:
@@ -274,6 +287,29 @@ class Poller:
             for decision in decisions:
                 self._decided(decision)
             return decisions
+
+    def _decide(self, pods: list[Pod]) -> list[Decision]:
+        """Decide on a pod, or a group. A victim of ours is evicted only if it is bound.
+
+        A victim that may be bound is looked up, and the decision is made again. If its binding is in flight,
+        there is no decision: the pods are tried again in the next tick. ApiError when a lookup fails.
+        """
+        while True:
+            decisions = schedule_pod_group(pods, self.cache, self.schedulers)
+            victims = [pod for each in decisions for pod in (*each.victims, *each.preempted_held)]
+            unbound = [pod for pod in victims if self._is_being_bound(pod.metadata.uid)]
+            if not unbound:
+                return decisions
+            for decision in decisions:
+                self.scheduler_of(decision.pod).undo(decision, self.cache)
+            if not all(self.unconfirmed.get(pod.metadata.uid) for pod in unbound):
+                return []
+            for pod in unbound:
+                self._is_settled_now(pod)
+
+    def _is_being_bound(self, uid: str) -> bool:
+        """Whether a pod's binding is in flight, or may have been written."""
+        return uid in self.cache.assumed and uid in self.queue.uids() and uid not in self.waiting_pods
 
     def _failed(self, pods: list[Pod], error: Exception) -> list[Decision]:
         """The decisions for a batch that failed with an unexpected error: only these pods are affected."""

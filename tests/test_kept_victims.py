@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from objects import node, read
+from plugins.storage_objects import claim, csi_volume
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod, PodDisruptionBudget
@@ -232,6 +233,24 @@ def test_nothing_is_kept_where_a_nominated_pod_has_affinity_terms() -> None:
     for i, app in enumerate(["web", "db"]):
         wanted = HIGHEST | {"cpu": "1", "priority": 10, "app": app, "profile": 0}
         found.append(side.schedules(f"new-{i}", wanted, nodeSelector={HOST: "n0"})[1])
+    assert found == ["", "n0"]
+
+
+def test_nothing_is_kept_where_a_nominated_pod_has_volumes() -> None:
+    """A claim that only one pod may use keeps away the pods that use it, too; others are of the same kind."""
+    side = Side("shared", 100, [[LOW], [], [], []])
+    for name in ("taken", "free"):
+        side.cache.storage.put(claim(name, volume=name, accessModes=["ReadWriteOncePod"]))
+        side.cache.storage.put(csi_volume(name))
+
+    def uses(name: str) -> dict[str, Any]:
+        return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]}
+
+    side.cache.nominator.add(a_pod("first", HIGHEST, **uses("taken")), "n0")
+    found = []
+    for i, name in enumerate(["taken", "free"]):
+        wanted = HIGHEST | {"cpu": "1", "priority": 10, "profile": 0}
+        found.append(side.schedules(f"new-{i}", wanted, nodeSelector={HOST: "n0"}, **uses(name))[1])
     assert found == ["", "n0"]
 
 

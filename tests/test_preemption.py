@@ -657,3 +657,31 @@ def test_the_best_of_so_many_nodes_is_taken(percentage: int, absolute: int, nomi
         new("4", 101), picture(places)
     )
     assert decision.nominated == nominated
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_all_preemptors_together_evict_no_more_than_a_budget_allows(*, alike: bool) -> None:
+    """Each node has a pod that could go instead; without budgets the protected one would."""
+    protected = [a(f"db-{i}", 0, "2", labels={"app": "db"}) for i in range(40)]
+    places = [on(f"n{i}", each, a(f"other-{i}", 1, "2")) for i, each in enumerate(protected)]
+    cluster = picture(places, [budget({"app": "db"}, allowed=3)])
+    scheduler = Scheduler(default_profile("my-scheduler"), Random(1))
+    victims: list[Pod] = []
+    for i in range(40):
+        cpu = "2" if alike else f"{1900 + i}m"
+        victims += scheduler.schedule_one(new(cpu, name=f"new-{i}"), cluster).victims
+    assert len(victims) == 40
+    assert sum(each in protected for each in victims) == 3
+
+
+def test_an_eviction_that_is_given_up_may_be_made_for_another() -> None:
+    places = [on(f"n{i}", a(f"db-{i}", 0, labels={"app": "db"}), a(f"other-{i}", 5, "3")) for i in range(2)]
+    cluster = picture(places, [budget({"app": "db"}, allowed=1)])
+    scheduler = Scheduler(default_profile("my-scheduler"), Random(1))
+    first = scheduler.schedule_one(new("1", name="first"), cluster)
+    assert names(first.victims) == {"db-0"}
+    second = scheduler.schedule_one(new("1", name="second"), cluster)
+    assert names(second.victims) == {"other-0"}
+    scheduler.undo_preemption(first, cluster)
+    third = scheduler.schedule_one(new("1", name="third"), cluster)
+    assert names(third.victims) == {"db-1"}

@@ -39,7 +39,7 @@ def all_candidates(scheduler: Scheduler, pod: Pod, cache: Cache) -> list[Victims
         status = why_not(name)
         if status is None or status.code != Code.UNSCHEDULABLE or not less_important(pod, name, cache):
             return None
-        return victims_on(pod, name, cache, why_not)
+        return victims_on(pod, name, cache, why_not, cache.disruptions_left())
 
     answers = [answer(name) for name in cache.nodes]
     return [each for each in answers if isinstance(each, Victims)]

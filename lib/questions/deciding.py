@@ -19,13 +19,14 @@ from lib.kube.objects import (
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.questions.text import QuestionError
+from lib.scheduling.budgets import covers
 from lib.scheduling.decision import Decision, Outcome, Rejection
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_group_cycle import schedule_pod_group
 from lib.scheduling.pod_groups import batches
-from lib.scheduling.preemption import Victims, covers, less_important, victims_on
+from lib.scheduling.preemption import Victims, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
 
 PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
@@ -166,7 +167,8 @@ class Decider:
             return Decision(pod, Outcome.SCHEDULED, node_name, all_nodes, feasible=1)
         decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=all_nodes, rejected={node_name: rejection})
         if self._may_preempt(pod) and less_important(pod, node_name, self.cache):
-            answer = victims_on(pod, node_name, self.cache, lambda node: self._status(pod, node))
+            left = self.cache.disruptions_left()
+            answer = victims_on(pod, node_name, self.cache, lambda node: self._status(pod, node), left)
             if isinstance(answer, Victims):
                 decision.nominated, decision.victims = node_name, answer.pods
                 self.cache.nominator.add(pod, node_name)

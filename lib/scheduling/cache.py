@@ -13,6 +13,7 @@ from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.objects import LabelSelector, Node, Pod, PodDisruptionBudget
 from lib.kube.selectors import selects
 from lib.scheduling.affinity import Namespaces
+from lib.scheduling.budgets import DisruptionsLeft
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.nominator import Nominator, pod_key
 from lib.scheduling.pod_groups import Group, present_in
@@ -58,6 +59,7 @@ class Cache:
         self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
         self.storage = Storage()  # claims, volumes and what these depend on
         self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be listed
+        self._disruptions_left = DisruptionsLeft()
         self.budgets_error = ""  # why they could not be looked up; "" if they were
         self.budgets_unread: Collection[str] = ()  # namespaces with budgets that can't be decoded
         self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be scheduled now
@@ -271,6 +273,17 @@ class Cache:
         """
         namespace = pod.metadata.namespace
         return namespace not in self.budgets_unread and (not self._served or namespace in self._served)
+
+    def disruptions_left(self) -> tuple[int, ...]:
+        """For each of `budgets`, how many more pods may be evicted after those that are leaving."""
+        if not self.budgets:
+            return ()
+        leaving = {
+            uid: self._assigned[uid][0]
+            for uid in self.leaving
+            if uid in self._assigned and not self._assigned[uid][0].metadata.deletion_timestamp
+        }
+        return self._disruptions_left.of(self.budgets, leaving)
 
     def count_members(self, group: Group) -> int:
         """How many pods of a group are assigned; those that are being deleted or preempted don't count."""

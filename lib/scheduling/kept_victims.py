@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.cache import Cache
+from lib.scheduling.volumes.claims import has_volumes
 
 Answer = TypeVar("Answer")
 
@@ -34,13 +35,14 @@ class _Kept(Generic[Answer]):
 class KeptVictims(Generic[Answer]):
     """Results by the kind of pod, then by the node's name.
 
-    All are dropped when the disruption budgets change. After a node is added, changed or deleted, pods are of
-    another kind, as ALIKE then has another value.
+    All are dropped when the disruption budgets change, or a victim is charged to one. After a node is added,
+    changed or deleted, pods are of another kind, as ALIKE then has another value.
     """
 
     def __init__(self) -> None:
         self._by_kind: OrderedDict[Hashable, dict[str, _Kept[Answer]]] = OrderedDict()
         self._budgets: object = None
+        self._disruptions_left: object = None
         self._budgets_unread: object = None
 
     def of_kind(self, alike: Hashable | None, pod: Pod, cache: Cache) -> "KeptForKind[Answer]":
@@ -58,9 +60,11 @@ class KeptVictims(Generic[Answer]):
     def _drop_outdated(self, cache: Cache) -> None:
         # Budgets are looked up in each tick: only the first comparison after that compares their fields.
         same = cache.budgets is self._budgets or cache.budgets == self._budgets
-        if not same or cache.budgets_unread != self._budgets_unread:
+        now = cache.disruptions_left()
+        if not same or cache.budgets_unread != self._budgets_unread or now != self._disruptions_left:
             self._by_kind.clear()
         self._budgets, self._budgets_unread = cache.budgets, cache.budgets_unread
+        self._disruptions_left = now
 
 
 class KeptForKind(Generic[Answer]):
@@ -79,9 +83,13 @@ class KeptForKind(Generic[Answer]):
         return kept.answer if same else None
 
     def put(self, node_name: str, answer: Answer) -> None:
-        """Keep a result, unless a nominated pod has affinity terms: these may match this pod only."""
+        """Keep a result, unless a nominated pod has affinity terms or volumes.
+
+        Pods are alike if no filter can tell them apart beside the pods in the cluster. The terms or volumes
+        of another pod may tell them apart.
+        """
         nominated = self._nominated(node_name)
-        if not any(terms_of(each) for each in nominated):
+        if not any(terms_of(each) or has_volumes(each) for each in nominated):
             generation = self._cache.nodes[node_name].generation
             self._kept[node_name] = _Kept(generation, nominated, answer)
 

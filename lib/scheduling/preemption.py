@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import NamedTuple
 
-from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
-from lib.kube.selectors import selects
+from lib.kube.objects import Pod
+from lib.scheduling.budgets import by_budget
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Status
 
@@ -66,17 +66,19 @@ def least_harm(pods: Collection[Pod]) -> Harm | None:
     return Harm(0, lowest, lowest + 2**31, 1, -_at(latest))
 
 
-def victims_on(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:
+def victims_on(
+    pod: Pod, node_name: str, cache: Cache, why_not: WhyNot, disruptions_left: Sequence[int]
+) -> Victims | Status:
     """The victims with which a pod fits on a node; or why it doesn't fit even without all possible victims.
 
     First all pods of lower priority are removed. Then as many as possible are put back: first those that a
-    disruption budget protects, in each case the most important first.
+    disruption budget protects, in each case the most important first. disruptions_left: for each budget.
     """
     potential = sorted(less_important(pod, node_name, cache), key=_least_important_last)
     with cache.without(potential) as away:
         if status := why_not(node_name):
             return status
-        protected, others = _by_budget(potential, cache.budgets or ())
+        protected, others = by_budget(potential, cache.budgets or (), disruptions_left)
         victims: list[Pod] = []
         violations = 0
         for each in [*protected, *others]:
@@ -111,29 +113,3 @@ def _started(pod: Pod) -> datetime:
 
 def _at(moment: datetime) -> float:
     return (moment - datetime.min.replace(tzinfo=UTC)).total_seconds()
-
-
-def _by_budget(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
-    """The pods whose eviction would violate a budget, and the others. Each eviction uses budgets up."""
-    left = [budget.status.disruptions_allowed for budget in budgets]
-    protected: list[Pod] = []
-    for pod in pods:
-        violated = False
-        for i, budget in enumerate(budgets):
-            if covers(budget, pod):
-                left[i] -= 1
-                violated = violated or left[i] < 0
-        if violated:
-            protected.append(pod)
-    return protected, [pod for pod in pods if pod not in protected]
-
-
-def covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether a budget protects a pod; a pod that has been disrupted already isn't counted again."""
-    return (
-        budget.metadata.namespace == pod.metadata.namespace
-        and budget.spec.selector not in (None, LabelSelector())
-        and bool(pod.metadata.labels)
-        and selects(budget.spec.selector, pod.metadata.labels)
-        and pod.metadata.name not in budget.status.disrupted_pods
-    )

@@ -106,6 +106,7 @@ class _Search:
         self._best: Victims | None = None
         self._best_rank: Rank | None = None
         self._failed: list[Status] = []
+        self._disruptions_left = cache.disruptions_left()
 
     @cached_property
     def _by_harm(self) -> NodesByHarm:
@@ -160,11 +161,17 @@ class _Search:
         name = self._cache.node_list[i].name
         answer = self._kept.get(name)
         if answer is None:
-            answer = _try(self._pod, name, self._cache, self._why_not)
+            answer = self._try(name)
             self._kept.put(name, answer)
         if isinstance(answer, Victims) and not (self._best_rank and self._best_rank < (answer.harm, i)):
             self._best, self._best_rank = answer, (answer.harm, i)
         return answer
+
+    def _try(self, node_name: str) -> Victims | Status:
+        """The victims on a node with which the pod would fit there, or why it would not fit."""
+        if not less_important(self._pod, node_name, self._cache):
+            return unschedulable(NO_VICTIMS)
+        return victims_on(self._pod, node_name, self._cache, self._why_not, self._disruptions_left)
 
     def why_none(self) -> Status:
         """Why no node is a candidate: how many nodes have each reason."""
@@ -172,13 +179,6 @@ class _Search:
         reasons[NOT_HELPFUL] += len(self._cache.nodes) - len(self.hopeful)
         counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
         return unschedulable(f"preemption: 0/{len(self._cache.nodes)} nodes are available: {counted}.")
-
-
-def _try(pod: Pod, node_name: str, cache: Cache, why_not: WhyNot) -> Victims | Status:
-    """The victims on a node with which the pod would fit there, or why it would not fit."""
-    if not less_important(pod, node_name, cache):
-        return unschedulable(NO_VICTIMS)
-    return victims_on(pod, node_name, cache, why_not)
 
 
 def _might_help(status: Status | None) -> bool:

@@ -46,6 +46,11 @@ def has_claims(pod: Pod) -> bool:
     return bool(volumes) and any(each.persistent_volume_claim or each.ephemeral for each in volumes)
 
 
+def has_volumes(pod: Pod) -> bool:
+    """Whether a filter reads one of a pod's volumes."""
+    return any(each != Volume(name=each.name) for each in pod.spec.volumes)
+
+
 def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:
     """Why a claim isn't the one that was created for a pod's ephemeral volume; None if it is."""
     controllers = (each.uid for each in claim.metadata.owner_references if each.controller)

@@ -75,11 +75,13 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.FAILED:  # tried again after a backoff
             poller.report.not_bound(decision, each.error)
             poller.free_room(decision)
+            poller.recorder.failed_scheduling(decision)
             poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
         elif result == Result.UNSETTLED:  # likewise; it may be bound, so it stays assumed until then
             poller.report.not_bound(decision, each.error)
             poller.unconfirmed.add(decision, now, settled=False)
             poller.cache.hold(decision.pod)
+            poller.recorder.failed_scheduling(decision, may_be_bound=True)
             poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
         elif result == Result.NOT_SENT:  # tried again at the next tick
             poller.free_room(decision)

@@ -29,6 +29,10 @@ GPU = [{"key": "gpu", "effect": "NoSchedule"}]
 SMALL = {"cpu": "100m"}
 
 
+SAID_OF_CLAIMS = " no new claims to deallocate"
+"""What the PostFilter of DynamicResources says of each pod that fits nowhere."""
+
+
 @pytest.mark.parametrize(
     ("nodes", "message"),
     [
@@ -53,7 +57,7 @@ SMALL = {"cpu": "100m"}
 )
 def test_the_message_counts_reasons_in_kube_schedulers_words(nodes: Any, message: str) -> None:
     decision = scheduler().schedule_one(pod(requests={"cpu": "2", "memory": "2Gi"}), Cache(nodes, []))
-    assert decision.message == message
+    assert decision.message == f"{message}{SAID_OF_CLAIMS if nodes else ''}"
 
 
 def test_among_equals_every_node_has_the_same_chance() -> None:
@@ -100,7 +104,7 @@ def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> N
     cluster = Cache([node("a")], bound)
     first, second = (scheduler().schedule_one(pod(name, requests={"cpu": "1"}), cluster) for name in "xy")
     assert first.node_name == "a"
-    assert second.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert second.message == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
 
 
 TERM = {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["x"]}]}

@@ -50,7 +50,7 @@ def test_all_that_wait_are_bound_once_and_others_left_alone(cluster: Cluster) ->
         assert event["type"] == "Normal"
         assert event["source"]["component"] == "my-scheduler"
         assert event["involvedObject"]["uid"] == before["metadata"]["uid"]
-        assert event["metadata"]["generateName"] == f"{name}-"
+        assert event["metadata"]["name"].startswith(f"{name}.")
         assert event["count"] == 1
         assert event["firstTimestamp"] == event["lastTimestamp"] is not None
     assert len(cluster.events("Scheduled")) == 20
@@ -180,7 +180,8 @@ def test_a_pod_that_fits_nowhere_has_one_event_and_one_condition(cluster: Cluste
     cluster.add_node("n1")
     cluster.add_node("n2")
     cluster.add_pod("big", requests={"cpu": "64"})
-    never = "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    never = "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    never = f"no new claims to deallocate, preemption: {never}"
     first, second = (
         f"0/2 nodes are available: 2 Insufficient cpu. {never}",
         f"0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. {never}",
@@ -222,7 +223,9 @@ def test_a_later_run_goes_on_counting(cluster: Cluster) -> None:
     assert cluster.poller().returncode == 3
     (event,) = cluster.events("FailedScheduling")
     assert event["count"] == 2
-    assert event["message"].startswith("0/1 nodes are available: 1 node(s) were unschedulable. preemption:")
+    assert event["message"].startswith(
+        "0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, preemption:"
+    )
 
 
 def test_without_nodes_it_says_so(cluster: Cluster) -> None:

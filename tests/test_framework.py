@@ -32,6 +32,9 @@ from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 
+SAID = "0/1 nodes are available: 1 {}."
+"""What is said of a pod whose picked node Reserve or Permit rejects."""
+
 
 def scheduler(*plugins: Any, weights: Mapping[str, int] | None = None, percentage: int = 0) -> Scheduler:
     """A scheduler with only these plugins."""
@@ -185,19 +188,19 @@ def test_reserve_is_undone_in_reverse_order() -> None:
         pod(), picture
     )
     assert said == ["a+", "b+", "refuses+", "c-", "refuses-", "b-", "a-"]
-    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "account is closed")
+    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, SAID.format("account is closed"))
     assert not any(info.pods for info in picture.nodes.values())
 
 
 @pytest.mark.parametrize(
-    ("point", "answer"),
+    ("point", "answer", "message"),
     [
-        ("permit", unschedulable("not today")),
-        ("pre_bind", unschedulable("no disk")),
-        ("bind", unresolvable("no")),
+        ("permit", unschedulable("not today"), "0/1 nodes are available: 1 not today."),
+        ("pre_bind", unschedulable("no disk"), "no disk"),
+        ("bind", unresolvable("no"), "no"),
     ],
 )
-def test_a_late_rejection_undoes_it_too(point: str, answer: Status) -> None:
+def test_a_late_rejection_undoes_it_too(point: str, answer: Status, message: str) -> None:
     said: list[str] = []
     plugin = type("Late", (Account,), {point: lambda self, *arguments: answer})(said, "late")
     picture = cluster()
@@ -206,7 +209,7 @@ def test_a_late_rejection_undoes_it_too(point: str, answer: Status) -> None:
     if point != "permit":
         assert decision.outcome == Outcome.SCHEDULED
         assert not decider.bind(decision, picture)
-    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, ", ".join(answer.reasons))
+    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, message)
     assert decision.as_json()["node"] is None
     assert said == ["late+", "late-"]
     assert not any(info.pods for info in picture.nodes.values())
@@ -339,7 +342,7 @@ def test_permit_has_a_time_limit() -> None:
     assert held.recheck_permit(picture, {"uid-of-web"}, now=30) == [decision]
     assert (decision.outcome, decision.message) == (
         Outcome.UNSCHEDULABLE,
-        "not permitted by Slow within 30 s",
+        SAID.format("not permitted by Slow within 30 s"),
     )
     assert plugin.said == ["Slow+", "Slow-"]
     assert decision.rejected_by == {"Slow"}
@@ -404,7 +407,8 @@ def test_the_random_profile_filters_alike_but_scores_by_chance() -> None:
     assert list(decide(profile).scores["n1"]) == ["Random"]
     picture = Cache([node("n1", unschedulable=True)], [])
     decision = Scheduler(profile, Random(1)).schedule_one(pod(), picture)
-    assert decision.message == "0/1 nodes are available: 1 node(s) were unschedulable."
+    said = SAID.format("node(s) were unschedulable")
+    assert decision.message == f"{said} no new claims to deallocate"
 
 
 # --- answers that are none ------------------------------------------------------------------------------

@@ -55,8 +55,10 @@ def test_a_group_that_does_not_fit_whole_takes_no_place() -> None:
         [member(name) for name in "abc"] + [pod("alone", {"cpu": "2"}, schedulerName="my-scheduler")], cluster
     )
     assert [each.outcome for each in decisions] == [Outcome.UNSCHEDULABLE] * 3 + [Outcome.SCHEDULED]
-    assert decisions[0].message == ("group g needs default/c: 0/1 nodes are available: 1 Insufficient cpu.")
-    assert decisions[2].message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert decisions[0].message == (
+        "group g needs default/c: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
+    )
+    assert decisions[2].message == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
     assert [each.metadata.name for each in cluster.nodes["n1"].pods] == ["alone"]
 
 

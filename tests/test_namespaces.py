@@ -21,7 +21,7 @@ RULES = [
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "get", "delete"]},
     {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]},
     {"apiGroups": [""], "resources": ["pods/status"], "verbs": ["patch"]},
-    {"apiGroups": [""], "resources": ["events"], "verbs": ["list", "create", "patch"]},
+    {"apiGroups": [""], "resources": ["events"], "verbs": ["create", "patch"]},
     {"apiGroups": [""], "resources": ["services"], "verbs": LIST_WATCH},
     {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"], "verbs": ["list"]},

@@ -150,11 +150,14 @@ class Case:
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
-ON_THEIR_WAY = "preemption: not eligible due to a terminating pod on the nominated node."
+PREEMPTED = "0/1 nodes are available: 1 preempted."
+ON_THEIR_WAY = (
+    "no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node."
+)
 
 
 def nowhere(nodes: int, *counted: str) -> str:
-    return f"preemption: 0/{nodes} nodes are available: {', '.join(counted)}."
+    return f"no new claims to deallocate, preemption: 0/{nodes} nodes are available: {', '.join(counted)}."
 
 
 DB = {"app": "db"}
@@ -194,7 +197,7 @@ WHO_MAY_GO = [
          [on("n1", a("x", 1, "4"))], new(preemptionPolicy="PreemptLowerPriority"), "n1", {"x"}),
     Case("preemptionPolicy Never",
          [on("n1", a("x", 1, "4"))], new(preemptionPolicy="Never"),
-         None, "preemption: not eligible due to preemptionPolicy=Never."),
+         None, "no new claims to deallocate, preemption: not eligible due to preemptionPolicy=Never."),
 ]  # fmt: skip
 
 WHO_STAYS = [
@@ -466,14 +469,14 @@ def test_a_dry_run_leaves_the_picture_as_it_is(case: Case) -> None:
 def test_without_the_plugin_nothing_is_nominated() -> None:
     decision = decide(new(), picture([on("n1", a("x", 1, "4"))]), preemption=False)
     assert (decision.outcome, decision.nominated, decision.victims) == (Outcome.UNSCHEDULABLE, "", ())
-    assert decision.message == "0/1 nodes are available: 1 Insufficient cpu."
+    assert decision.message == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
 
 
 def test_why_nobody_yields_stands_behind_why_the_pod_fits_nowhere() -> None:
     decision = decide(new(), picture([on("n1", a("x", 10, "4")), on("n2", a("y", 1), taints=GPU)]))
     assert decision.message == (
         "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) had untolerated taint(s). "
-        f"preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}."
+        f"no new claims to deallocate, preemption: 0/2 nodes are available: 1 {NO_VICTIMS}, 1 {NOT_HELPFUL}."
     )
 
 

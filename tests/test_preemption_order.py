@@ -153,11 +153,12 @@ def test_all_are_tried_and_counted_if_none_will_do() -> None:
     none_less = [(a(f"z{i}", 10, "4"),) for i in range(5)]
     decision, _ = tries([*too_small, *none_less, ()], pod=new("9"))
     assert decision.message.endswith(
-        ". preemption: 0/36 nodes are available: 36 Preemption is not helpful for scheduling."
+        ". no new claims to deallocate, preemption: "
+        "0/36 nodes are available: 36 Preemption is not helpful for scheduling."
     )
     decision, _ = tries([*too_small, *none_less])
     assert decision.message.endswith(
-        ". preemption: 0/35 nodes are available: 30 Insufficient cpu, "
+        ". no new claims to deallocate, preemption: 0/35 nodes are available: 30 Insufficient cpu, "
         "5 No preemption victims found for incoming pod."
     )
 

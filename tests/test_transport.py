@@ -18,6 +18,7 @@ from lib.kube.transport import KeepAliveTransport, to_host, to_unix_socket
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 PIECES = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n"
 TO_THE_END = b"HTTP/1.1 200 OK\r\n\r\nhello"
+HINTS = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: <x>\r\nContent-Length: 3\r\n\r\n"
 NO_MORE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"
 
 
@@ -71,7 +72,18 @@ def get(transport: KeepAliveTransport, timeout: float = 60.0, content: bytes = b
     return answer
 
 
-@pytest.mark.parametrize("answer", [WHOLE, PIECES, NO_MORE, b"|".join(bytes([each]) for each in PIECES)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        WHOLE,
+        PIECES,
+        NO_MORE,
+        b"|".join(bytes([each]) for each in PIECES),
+        HINTS + WHOLE,
+        HINTS + b"|" + WHOLE,
+        b"|".join(bytes([each]) for each in HINTS + PIECES),
+    ],
+)
 def test_an_answer_is_read_however_it_comes(answer: bytes) -> None:
     with serving([answer]) as (server, transport):
         read = get(transport, content=b"body")

@@ -123,5 +123,5 @@ def written(volume: PersistentVolume) -> dict[str, Any]:
 
 
 def without_dynamic_resources(message: str) -> str:
-    """What the plugin DynamicResources says is left out: poller hasn't got it."""
-    return re.sub("no new claims to deallocate, |(?<=\\.) not found$", "", message)
+    """DynamicResources fails there if a PreFilter plugin before it rejects the pod: "not found"."""
+    return re.sub("(?<=\\.) not found$", "", message)

@@ -22,7 +22,9 @@ from uuid import uuid4
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
-from lib.kube.objects import Lease, LeaseSpec, is_object_name
+from lib.kube.events import event_about
+from lib.kube.objects import Event, Lease, LeaseSpec, ObjectReference, is_object_name
+from lib.kube.paths import path_of
 
 log = logging.getLogger(__name__)
 
@@ -163,6 +165,7 @@ class Candidate:
             free = LeaseSpec("", 1, acquire_time=now, renew_time=now, lease_transitions=changes)
             self._api.replace(self._path, Lease(lease.metadata, free), Lease)
             log.info("released the lease %s", self._election)
+            self._record(lease, "stopped leading")
         except ApiError as error:
             log.warning("the lease %s was not released and will expire: %s", self._election, error)
 
@@ -249,7 +252,26 @@ class Candidate:
             self._held, self._until = held, until
         if not leads_already:
             log.info("became leader (lease %s, as %s)", self._election, self.identity)
+            threading.Thread(target=self._record, args=(held, "became leader"), daemon=True).start()
             threading.Thread(target=self._watch_deadline, name="renew deadline", daemon=True).start()
+
+    def _record(self, lease: Lease, what: str) -> None:
+        """Write an event about the lease, if that can be done (resourcelock/leaselock.go, RecordEvent)."""
+        about = ObjectReference(
+            kind="Lease",
+            name=self._election.resource_name,
+            namespace=self._election.resource_namespace,
+            uid=str(lease.metadata.get("uid", "")),
+            api_version="coordination.k8s.io/v1",
+        )
+        now = datetime.now(UTC).replace(microsecond=0)
+        said = f"{self.identity} {what}"
+        event = event_about(about, "Normal", "LeaderElection", said, now, "poller", said)
+        try:
+            path = path_of("events", self._election.resource_namespace)
+            self._api.hurried().create(path, event, Event)
+        except ApiError as error:
+            log.debug("no event that %s: %s", said, error)
 
     def _watch_deadline(self) -> None:
         """Notice the renew deadline in a separate thread: a request for the lease may hang then."""

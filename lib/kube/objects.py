@@ -60,6 +60,7 @@ class ObjectMeta(Object):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+    generation: int = 0
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None
     labels: dict[str, str] = {}
@@ -500,6 +501,7 @@ class ObjectReference(Object):
     namespace: str = ""
     uid: str = ""
     api_version: str = ""
+    resource_version: str = ""
 
 
 class Binding(Object, tag_field="kind", tag=True):
@@ -527,6 +529,10 @@ class Event(Object, tag_field="kind", tag=True):
     count: int = 0
     first_timestamp: Time | None = None
     last_timestamp: Time | None = None
+    action: str = ""
+    related: ObjectReference | None = None
+    reporting_component: str = ""
+    reporting_instance: str = ""
 
 
 class LeaseSpec(Value, frozen=True):

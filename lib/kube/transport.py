@@ -303,6 +303,8 @@ class _Connection:
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
+        if self.status < 200:  # "100 Continue" and its like: the answer is still to come
+            return
         framing = {name.lower() for name, _ in self.headers} & {b"content-length", b"transfer-encoding"}
         self._ends_with_connection = not framing
         self._has_head = True
@@ -311,6 +313,9 @@ class _Connection:
         self._content.append(content)
 
     def on_message_complete(self) -> None:
+        if self.status < 200:
+            self.reason, self.headers = b"", []
+            return
         self.is_complete = True
         self.may_be_kept = self._parser.should_keep_alive()  # it is known only now
 

@@ -4,18 +4,18 @@ A write whose answer was lost may have happened: it is looked up before it is ma
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
-from threading import Lock
 from typing import TypeVar
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
+from lib.kube.events import pod_event
 from lib.kube.in_flight import PendingResponse
-from lib.kube.objects import Binding, Event, EventSource, ObjectMeta, ObjectReference, Pod, Status
-from lib.kube.paths import field_value, path_of, paths_of
+from lib.kube.objects import Binding, Event, ObjectMeta, ObjectReference, Pod, Status
+from lib.kube.paths import path_of
 from lib.kube.write import Write, Writes
 
 log = logging.getLogger(__name__)
@@ -50,16 +50,11 @@ class _Failure:
 class Writer:
     """Writes for several schedulers: each write is in the name of the scheduler that the pod names.
 
-    namespaces: those of the pods; empty for all. `now` is in UTC, in whole seconds. Several threads may write
-    at the same time, about different pods.
+    `now` is in UTC, in whole seconds. Several threads may write at the same time, about different pods.
     """
 
-    def __init__(self, api: Api, scheduler_names: Collection[str], namespaces: Sequence[str] = ()) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._names = scheduler_names
-        self._namespaces = namespaces
-        self._earlier: dict[str, Event] | None = None
-        self._listing = Lock()
         self._failures: dict[str, _Failure] = {}
 
     def begin_binding(
@@ -155,15 +150,15 @@ class Writer:
 
     def record_scheduled(self, pod: Pod, message: str, now: datetime, failed: ApiError | None = None) -> None:
         """Write that event, and wait. failed: the error of a first try."""
-        self._create_event(pod, *_scheduled(pod, message, now), failed)
+        self._create_event(*_scheduled(pod, message, now), failed)
 
     def record_failed(self, pod: Pod, message: str, now: datetime) -> Writes:
         """Write the event of a pod that fits nowhere. Each pod has one, which counts the attempts.
 
-        The event is written when its message changes, otherwise every 30 s. The event of an earlier run is
-        counted on.
+        The event is written when its message changes, otherwise every 30 s. The event of an earlier run has
+        the same name, and is counted on.
         """
-        failure = self._failures.get(pod.metadata.uid) or self._failure_so_far(pod)
+        failure = self._failures.get(pod.metadata.uid)
         if failure:
             failure.count += 1
             self._failures[pod.metadata.uid] = failure
@@ -177,19 +172,32 @@ class Writer:
             else:
                 failure.message, failure.written = message, now
         if not failure:
-            create = self._event_write(pod, *_event(pod, "Warning", "FailedScheduling", message, now))
-            yield create
-            event = create.answer
-            self._failures[pod.metadata.uid] = _Failure(event.metadata.name, message, event.count, now)
+            path, event = _event(pod, "Warning", "FailedScheduling", message, now)
+            name, count = event.metadata.name, event.count
+            try:
+                yield self._event_write(path, event)
+            except ConflictError:  # an earlier run wrote it
+                update = self._patch(f"{path}/{name}", {"message": message, "lastTimestamp": now}, Event)
+                yield update
+                count = update.answer.count + 1
+                yield self._patch(f"{path}/{name}", {"count": count}, Event)
+            self._failures[pod.metadata.uid] = _Failure(name, message, count, now)
 
     def mark_unscheduled(
-        self, pod: Pod, reason: str, message: str, now: datetime, nominated: str | None = None
+        self,
+        pod: Pod,
+        reason: str,
+        message: str,
+        now: datetime,
+        nominated: str | None = None,
+        version: str = "",
     ) -> Writes:
         """Set the condition PodScheduled=False, and the nominated node, in one write.
 
         reason: "Unschedulable", which autoscalers act on, or "SchedulerError". nominated: the node's name, ""
-        for none, None to leave it unchanged. What the pod has already isn't written. NotFoundError or
-        ConflictError when there is no such pod any more.
+        for none, None to leave it unchanged. version: if given, the resource version that the pod must have.
+        What the pod has already isn't written. NotFoundError or ConflictError when there is no such pod any
+        more.
         """
         status: dict[str, object] = {}
         held = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
@@ -201,12 +209,13 @@ class Writer:
                 "reason": reason,
                 "message": message,
                 "lastTransitionTime": since or now,
+                "observedGeneration": pod.metadata.generation,
             }
             status["conditions"] = [condition]
         if nominated is not None:
             status["nominatedNodeName"] = nominated
         if status:
-            yield self._patch_status(pod, status)
+            yield self._patch_status(pod, status, version)
 
     def evict(self, victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Writes:
         """Evict a pod for a more important one: write a condition that says why, and delete it gracefully."""
@@ -219,6 +228,7 @@ class Writer:
             "reason": "PreemptionByScheduler",
             "message": f"{scheduler}: preempting to accommodate a higher priority pod",
             "lastTransitionTime": now,
+            "observedGeneration": victim.metadata.generation,
         }
         try:
             yield self._patch_status(victim, {"conditions": [condition]})
@@ -227,7 +237,7 @@ class Writer:
             log.debug("%s has gone by itself: %s", victim, error)
             return
         words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
-        yield self._event_write(victim, *_event(victim, "Normal", "Preempted", words, now, scheduler))
+        yield self._event_write(*_event(victim, "Normal", "Preempted", words, now, preemptor))
 
     def nominate(self, pod: Pod, node_name: str) -> Writes:
         """Write a pod's nominated node; "" removes it."""
@@ -241,9 +251,10 @@ class Writer:
         for uid in self._failures.keys() - set(waiting):
             del self._failures[uid]
 
-    def _patch_status(self, pod: Pod, status: Mapping[str, object]) -> Write:
-        """Merge into a pod's status. ConflictError when another pod has its name by now."""
-        patch = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+    def _patch_status(self, pod: Pod, status: Mapping[str, object], version: str = "") -> Write:
+        """Merge into a pod's status. ConflictError when another pod, or version, has its name by now."""
+        same = {"uid": pod.metadata.uid, **({"resourceVersion": version} if version else {})}
+        patch = {"metadata": same, "status": status}
         return self._patch(f"{_path(pod)}/status", patch, Pod)
 
     def _patch(self, path: str, patch: Mapping[str, object], kind: type[Pod] | type[Event]) -> Write:
@@ -259,47 +270,22 @@ class Writer:
             lambda failed: self._api.delete(path, uid, failed),
         )
 
-    def _event_write(self, pod: Pod, path: str, event: Event) -> Write:
+    def _event_write(self, path: str, event: Event) -> Write:
         return Write(
             lambda: self._api.begin_create(path, event, Event),
-            lambda failed: self._create_event(pod, path, event, failed),
+            lambda failed: self._create_event(path, event, failed),
         )
 
-    def _create_event(self, pod: Pod, path: str, event: Event, failed: ApiError | None = None) -> Event:
-        def refused(error: ApiError, _: bool) -> Event:
+    def _create_event(self, path: str, event: Event, failed: ApiError | None = None) -> Event:
+        """Create an event, or find that an earlier try did. ConflictError when another write did."""
+
+        def refused(error: ApiError, lost: bool) -> Event:
+            is_ours = lost or event.reason != "FailedScheduling"  # each attempt counts on that one
+            if is_ours and isinstance(error, ConflictError):
+                return event
             raise error
 
-        return self._create_once(
-            lambda: self._api.create(path, event, Event),
-            lambda: self._find_event(pod, event.reason),
-            refused,
-            failed,
-        )
-
-    def _find_event(self, pod: Pod, reason: str) -> Event | None:
-        """The latest event with this reason that this scheduler wrote about a pod."""
-        selector = f"involvedObject.uid={field_value(pod.metadata.uid)},reason={reason}"
-        return self._latest_by_pod([_events_path(pod)], selector).get(pod.metadata.uid)
-
-    def _latest_by_pod(self, paths: Iterable[str], selector: str) -> dict[str, Event]:
-        events = self._api.list_each(paths, Event, fieldSelector=selector).items
-        events.sort(key=_last_seen)
-        return {event.involved_object.uid: event for event in events if event.source.component in self._names}
-
-    def _failure_so_far(self, pod: Pod) -> _Failure | None:
-        """The event that an earlier run wrote. Looked up once, for all pods together."""
-        with self._listing:
-            if self._earlier is None:
-                paths = paths_of("events", self._namespaces)
-                self._earlier = self._latest_by_pod(paths, "reason=FailedScheduling")
-        event = self._earlier.pop(pod.metadata.uid, None)
-        if not event:
-            return None
-        return _Failure(event.metadata.name, event.message, event.count, _last_seen(event))
-
-
-def _last_seen(event: Event) -> datetime:
-    return event.last_timestamp or datetime.min.replace(tzinfo=UTC)
+        return self._create_once(lambda: self._api.create(path, event, Event), lambda: None, refused, failed)
 
 
 def _binding(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> tuple[str, Binding]:
@@ -319,27 +305,10 @@ def _scheduled(pod: Pod, message: str, now: datetime) -> tuple[str, Event]:
 
 
 def _event(
-    pod: Pod, kind: str, reason: str, message: str, now: datetime, component: str = ""
+    pod: Pod, kind: str, reason: str, message: str, now: datetime, preemptor: Pod | None = None
 ) -> tuple[str, Event]:
-    """The path and the body of an event, in the name of the pod's scheduler unless another is given."""
-    about = ObjectReference(
-        kind="Pod",
-        name=pod.metadata.name,
-        namespace=pod.metadata.namespace,
-        uid=pod.metadata.uid,
-        api_version="v1",
-    )
-    return _events_path(pod), Event(
-        metadata=ObjectMeta(generate_name=f"{pod.metadata.name}-", namespace=pod.metadata.namespace),
-        involved_object=about,
-        reason=reason,
-        message=message,
-        type=kind,
-        source=EventSource(component=component or pod.spec.scheduler_name),
-        count=1,
-        first_timestamp=now,
-        last_timestamp=now,
-    )
+    """The path and the body of an event."""
+    return _events_path(pod), pod_event(pod, kind, reason, message, now, preemptor)
 
 
 def _path(pod: Pod) -> str:

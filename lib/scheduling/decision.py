@@ -1,9 +1,10 @@
 """The decision for a pod, and why."""
 
 from collections import Counter
-from collections.abc import MutableMapping
+from collections.abc import Iterable, MutableMapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -33,6 +34,13 @@ class Outcome(StrEnum):
     """No node fits, or a plugin rejected the one that was picked."""
     ERROR = "error"
     """A plugin failed."""
+
+
+def counted(nodes: int, reasons: Iterable[str]) -> str:
+    """How often each reason kept a pod from so many nodes (framework/types.go, FitError.Error)."""
+    counts = Counter(reasons).items()
+    # kube-scheduler sorts the finished texts, so "10 …" comes before "2 …".
+    return f"0/{nodes} nodes are available: {', '.join(sorted(f'{count} {why}' for why, count in counts))}."
 
 
 @dataclass(frozen=True)
@@ -123,19 +131,16 @@ class Decision:
         return encoded[: MAX_NOTE_BYTES - len(CUT)].decode(errors="ignore") + CUT
 
     def _why_nowhere(self) -> str:
-        """Count the reasons (framework/types.go, FitError.Error)."""
+        """Why no node was picked."""
         if self.reason and not self.rejected:
             return self.reason
         if not self.all_nodes:
             return "no nodes available to schedule pods"
-        said = [f"0/{self.all_nodes} nodes are available:"]
         if self.reason:
-            said.append(f"{self.reason}.")
+            why = f"0/{self.all_nodes} nodes are available: {self.reason}."
         else:
-            reasons = Counter(reason for each in self.rejected.values() for reason in each.status.reasons)
-            # kube-scheduler sorts the finished texts, so "10 …" comes before "2 …".
-            said.append(", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items())) + ".")
-        return " ".join([*said, self.post_filter_message]).strip()
+            why = counted(self.all_nodes, chain(*(each.status.reasons for each in self.rejected.values())))
+        return f"{why} {self.post_filter_message}".strip()
 
     @property
     def runner_up(self) -> str | None:

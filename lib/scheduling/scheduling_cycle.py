@@ -9,7 +9,7 @@ from random import Random
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.decision import Decision, Outcome, Rejection
+from lib.scheduling.decision import Decision, Outcome, Rejection, counted
 from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import Feasibility, FeasibleNodes
 from lib.scheduling.framework.interface import Code, PostFilterResult, Profile, Status, unschedulable
@@ -180,7 +180,7 @@ class Scheduler:
                 self._permit(decision, cache, waited)
             else:
                 gone = unschedulable(f"node {decision.node_name} has gone")
-                self._reject(decision, cache, Rejection("", gone))
+                self._reject_binding(decision, cache, Rejection("", gone))
         except FAILURES as error:
             self._fail(decision, cache, error)
         decision.ended = self._framework.clock()
@@ -197,7 +197,7 @@ class Scheduler:
             decision.outcome, decision.reason = Outcome.SCHEDULED, ""
             cache.held.discard(decision.pod.metadata.uid)
         elif rejection.status.code != Code.WAIT:
-            self._reject(decision, cache, rejection)
+            self._reject_binding(decision, cache, rejection)
 
     # --- the binding cycle ------------------------------------------------------------------------------
 
@@ -222,7 +222,7 @@ class Scheduler:
             cache.hold(decision.pod)
             return False
         if isinstance(bound, Rejection):
-            self._reject(decision, cache, bound)
+            self._reject_binding(decision, cache, bound)
             return False
         return bound
 
@@ -244,10 +244,15 @@ class Scheduler:
         self.undo_preemption(decision, cache)
 
     def _reject(self, decision: Decision, cache: Cache, rejection: Rejection) -> None:
-        """A plugin rejected the node that was picked."""
+        """A plugin rejected the node that was picked: as kube-scheduler says it, one node of one."""
         self.unreserve_and_forget(decision, cache)
-        decision.outcome, decision.reason = Outcome.UNSCHEDULABLE, ", ".join(rejection.status.reasons)
+        decision.outcome, decision.reason = Outcome.UNSCHEDULABLE, counted(1, rejection.status.reasons)
         decision.rejecting_plugin = rejection.plugin
+
+    def _reject_binding(self, decision: Decision, cache: Cache, rejection: Rejection) -> None:
+        """A plugin of the binding cycle rejected the node: in its own words."""
+        self._reject(decision, cache, rejection)
+        decision.reason = ", ".join(rejection.status.reasons)
 
     def _fail(self, decision: Decision, cache: Cache, error: BaseException) -> None:
         """Make an error of a plugin the outcome of the decision."""

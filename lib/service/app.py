@@ -80,7 +80,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             for name, profile in zip(names, profiles, strict=True)
         }
         cache, gate = Cache(served=namespaces), WriteGate(shutdown)
-        writer = Writer(api, names, namespaces)
+        writer = Writer(api)
         workers, dry_run = options.bind_workers, options.dry_run
         rights = needed_rights(
             namespaces,

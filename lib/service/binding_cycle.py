@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from functools import cached_property, partial
 
@@ -225,7 +225,8 @@ class BindingCycle:
             self._gate.error = error
             return Completed(decision, Result.NOT_SENT)
         except ApiError as error:
-            return Completed(decision, Result.FAILED, error=error)
+            failed = _failed(decision, error, 'PreBind plugin "VolumeBinding"')
+            return replace(failed, result=Result.FAILED)  # the binding was not sent
         except Exception as error:
             return _broke(decision, error)
         return Completed(decision, Result.WAITING)
@@ -263,7 +264,9 @@ class BindingCycle:
         return ThreadPoolExecutor(min(self._workers, MAX_THREADS))
 
 
-def _failed(decision: Decision, error: ApiError) -> Completed:
+def _failed(decision: Decision, error: ApiError, where: str = 'Bind plugin "DefaultBinder"') -> Completed:
+    """The result of a binding that failed; the decision says why in kube-scheduler's words."""
+    decision.outcome, decision.reason = Outcome.ERROR, f"running {where}: {error}"
     return Completed(decision, Result.UNSETTLED if error.unsettled else Result.FAILED, error=error)
 
 

@@ -68,13 +68,14 @@ class FailureRecorder:
     def __len__(self) -> int:
         return len(self._failed) + len(self._writing)
 
-    def add(self, decision: Decision, now: datetime) -> None:
+    def add(self, decision: Decision, now: datetime, *, may_be_bound: bool) -> None:
         """Collect a condition and an event with the reason, and the evictions of victims."""
         pod, message, writer = decision.pod, decision.message, self._writer
         reason, where = CONDITION_REASONS[decision.outcome], decision.nominated
         # A pod that waited for its volumes was nominated while it waited.
         nominated = where or ("" if decision.waits_for_pre_bind else None)
-        status = writer.mark_unscheduled(pod, reason, message, now, nominated)
+        version = pod.metadata.resource_version if may_be_bound else ""
+        status = writer.mark_unscheduled(pod, reason, message, now, nominated, version)
         rest = [
             PendingWrite(other, "nomination", writer.nominate(other, ""))
             for other in decision.cleared_nominations

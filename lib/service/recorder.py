@@ -57,10 +57,13 @@ class Recorder:
         """A pod was bound: collect its event."""
         self._events.add(decision.pod, decision.message, _now())
 
-    def failed_scheduling(self, decision: Decision) -> None:
-        """A pod was not scheduled: collect a condition and an event with the reason, and its evictions."""
+    def failed_scheduling(self, decision: Decision, *, may_be_bound: bool = False) -> None:
+        """A pod was not scheduled: collect a condition and an event with the reason, and its evictions.
+
+        may_be_bound: write them only if the pod hasn't changed, that is, if it isn't bound.
+        """
         if not self._dry_run:
-            self._failures.add(decision, _now())
+            self._failures.add(decision, _now(), may_be_bound=may_be_bound)
 
     def is_preempting(self, uid: str) -> bool:
         """Whether victims of a pod are still to be evicted."""

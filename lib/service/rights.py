@@ -71,7 +71,7 @@ def needed_rights(
         inside.append(Right("list", "poddisruptionbudgets", "policy"))
     if writes:
         inside += [Right("get", "pods"), Right("create", "pods/binding"), Right("patch", "pods/status")]
-        inside += [Right(verb, "events") for verb in ("list", "create", "patch")]
+        inside += [Right(verb, "events") for verb in ("create", "patch")]
         if preemption:
             inside.append(Right("delete", "pods"))
     if volumes:
@@ -85,6 +85,7 @@ def needed_rights(
         leases = Right("create", "leases", "coordination.k8s.io", election.resource_namespace)
         rights.append(leases)
         rights += [leases._replace(verb=verb, name=election.resource_name) for verb in ("get", "update")]
+        rights.append(Right("create", "events", namespace=election.resource_namespace))
     return rights
 
 

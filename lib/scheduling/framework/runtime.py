@@ -132,12 +132,13 @@ class Framework:
     ) -> PostFilterResult | None:
         """Run PostFilter. Returns the result of the first plugin that can make a node fit; None if none can.
 
-        filter_node: runs all filters for one node, with the cache as it is then. The messages of plugins
-        that can't help are added to the decision's `post_filter_message`.
+        filter_node: runs all filters for one node, with the cache as it is then. If none can, their messages
+        become the decision's `post_filter_message`.
         """
         if not self._post_filter or not cache.nodes:
             return None
         rejected: Mapping[str, Status] = {name: each.status for name, each in decision.rejected.items()}
+        said: list[str] = []
         with self.point("PostFilter") as point:
             for plugin in self.each(self._post_filter):
                 answer = plugin.post_filter(decision.state, decision.pod, cache, rejected, filter_node)
@@ -146,8 +147,8 @@ class Framework:
                 status = checked(answer)
                 if status is None:
                     return None
-                said = [decision.post_filter_message, *status.reasons]
-                decision.post_filter_message = " ".join(said).strip()
+                said += status.reasons
+            decision.post_filter_message = ", ".join(said)
             point.status = Code.UNSCHEDULABLE.value
         return None
 

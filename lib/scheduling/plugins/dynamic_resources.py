@@ -4,14 +4,23 @@ kube-scheduler's plugin of this name allocates them (pkg/scheduler/framework/plu
 Without it, a pod that is bound would wait on its node for devices that nobody allocates.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
+from lib.scheduling.framework.interface import (
+    SKIP,
+    CycleState,
+    DependsOn,
+    Status,
+    unresolvable,
+    unschedulable,
+)
+
+NO_CLAIMS = unschedulable("no new claims to deallocate")
 
 NOT_SUPPORTED = unresolvable("the pod has spec.resourceClaims, and poller can't allocate devices")
 
@@ -34,3 +43,14 @@ class DynamicResources:
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status:
         """Reject a pod with claims on all nodes."""
         return NOT_SUPPORTED if pod.spec.resource_claims else SKIP
+
+    def post_filter(
+        self,
+        state: CycleState,
+        pod: Pod,
+        cache: Cache,
+        rejected: Mapping[str, Status],
+        filter_node: Callable[[str], Status | None],
+    ) -> Status:
+        """Say what kube-scheduler says of a pod without claims."""
+        return NO_CLAIMS

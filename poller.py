@@ -58,6 +58,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.WAITING:  # its node is reserved; Permit or PreBind runs again at the next tick
             poller.report.waiting(decision)
             poller.waiting_pods.hold(decision, now)
+            poller.recorder.nominated(decision)
             poller.queue.hold_for_permit(uid, decision.message)
         elif result == Result.UNSCHEDULABLE:  # tried again after a change that could help it
             poller.recorder.failed_scheduling(decision)
@@ -75,6 +76,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.FAILED:  # tried again after a backoff
             poller.report.not_bound(decision, each.error)
             poller.free_room(decision)
+            poller.scheduler_of(decision.pod).clear_nomination(decision, poller.cache)
             poller.recorder.failed_scheduling(decision)
             poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
         elif result == Result.UNSETTLED:  # likewise; it may be bound, so it stays assumed until then

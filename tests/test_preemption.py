@@ -21,7 +21,8 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Profile, Status, wait
+from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -150,7 +151,6 @@ class Case:
 
 NO_VICTIMS = "No preemption victims found for incoming pod"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
-PREEMPTED = "0/1 nodes are available: 1 preempted."
 ON_THEIR_WAY = (
     "no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node."
 )
@@ -688,3 +688,49 @@ def test_an_eviction_that_is_given_up_may_be_made_for_another() -> None:
     scheduler.undo_preemption(first, cluster)
     third = scheduler.schedule_one(new("1", name="third"), cluster)
     assert names(third.victims) == {"db-1"}
+
+
+# --- the end of a nomination ----------------------------------------------------------------------------
+
+
+class Breaks:
+    """A filter that fails."""
+
+    name = "Breaks"
+
+    def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status | None:
+        raise ValueError("broken")
+
+
+class Refuses:
+    """Rejects the node that was picked."""
+
+    name = "Refuses"
+
+    def reserve(self, state: Any, pod: Pod, node_name: str) -> Status | None:
+        return unschedulable("not there")
+
+
+NEVER = {"preemptionPolicy": "Never"}
+
+
+@pytest.mark.parametrize(
+    ("why", "places", "pod", "plugins", "kept"),
+    [
+        ("no victims are found", [on("n1", a("x", 20, "4"))], new(), (), False),
+        ("the node is unschedulable", [on("n1", unschedulable=True)], new(), (), False),
+        ("there is no node", [], new(), (), False),
+        ("a filter fails", [on("n1")], new(), (Breaks(),), False),
+        ("the picked node is refused", [on("n1")], new(), (Refuses(),), False),
+        ("it may not preempt", [on("n1", a("x", 1, "4"))], new(**NEVER), (), True),
+        ("victims are leaving", [on("n1", a("x", 1, "4", leaving=SCHEDULER))], new(), (), True),
+    ],
+)
+def test_an_attempt_without_a_node_ends_the_nomination_unless_no_other_was_looked_for(
+    why: str, places: list[Place], pod: Pod, plugins: tuple[Any, ...], kept: bool
+) -> None:
+    """Source: clearNominatedNode in pkg/scheduler/schedule_one.go; framework/preemption/preemption.go."""
+    cluster = picture(places, nominated=[(pod, "n1")])
+    decision = Scheduler(default_profile("my-scheduler", *plugins), Random(1)).schedule_one(pod, cluster)
+    assert decision.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR), why
+    assert (cluster.nominator.node_of(pod) is not None, decision.clears_nomination) == (kept, not kept)

@@ -243,3 +243,57 @@ def test_a_pod_is_decided_on_again_when_a_victim_could_not_be_evicted(priorities
         poller.says("422 not this one")
         eventually(lambda: not priorities.pod("vip")["status"].get("nominatedNodeName"), within=30)
         poller.says("default/vip is bound to n1")
+
+
+def nominate(cluster: Cluster, pod: str, node: str | None) -> None:
+    cluster.patch(f"/api/v1/namespaces/default/pods/{pod}/status", {"status": {"nominatedNodeName": node}})
+
+
+def nominated_node(cluster: Cluster, pod: str) -> str:
+    node_name: str = cluster.pod(pod)["status"].get("nominatedNodeName") or ""
+    return node_name
+
+
+@POLLING_AND_WATCHING
+def test_a_nomination_that_leads_nowhere_does_not_block_its_room(
+    priorities: Cluster, how: tuple[str, ...]
+) -> None:
+    """Source: clearNominatedNode in pkg/scheduler/schedule_one.go."""
+    priorities.add_node("n1", cpu="2")
+    priorities.add_pod("huge", requests={"cpu": "4"}, priorityClassName="high")
+    nominate(priorities, "huge", "n1")
+    priorities.add_pod("small", requests={"cpu": "1"}, priorityClassName="middle")
+    with priorities.running_poller(*how) as poller:
+        poller.says("default/small is bound to n1")
+        eventually(lambda: not nominated_node(priorities, "huge"))
+
+
+@POLLING_AND_WATCHING
+def test_the_end_of_a_nomination_wakes_who_may_use_the_room(
+    priorities: Cluster, how: tuple[str, ...]
+) -> None:
+    """Source: hasNominatedNodeNameChanged in pkg/scheduler/eventhandlers.go."""
+    priorities.add_node("n1", cpu="2")
+    classes = "/apis/scheduling.k8s.io/v1/priorityclasses"
+    priorities.post(classes, {"metadata": {"name": "patient"}, "value": 100, "preemptionPolicy": "Never"})
+    priorities.add_pod("huge", requests={"cpu": "4"}, priorityClassName="patient")
+    priorities.api.delete(f"{classes}/patient")
+    nominate(priorities, "huge", "n1")
+    priorities.add_pod("small", requests={"cpu": "1"}, priorityClassName="middle")
+    with priorities.running_poller(*how) as poller:
+        poller.says("default/small fits nowhere")
+        assert nominated_node(priorities, "huge") == "n1"  # it wasn't eligible to look for another
+        nominate(priorities, "huge", None)
+        poller.says("default/small is bound to n1")
+
+
+def test_others_see_the_node_of_a_pod_that_permit_holds(priorities: Cluster, tmp_path: Path) -> None:
+    """Source: bindingCycle in pkg/scheduler/schedule_one.go: WillWaitOnPermit."""
+    (tmp_path / "hold.py").write_text(HOLD)
+    priorities.add_node("n1", cpu="1")
+    priorities.add_pod("held", requests={"cpu": "1"}, priorityClassName="low")
+    with priorities.running_poller("--plugin", str(tmp_path / "hold.py")) as poller:
+        eventually(lambda: nominated_node(priorities, "held") == "n1")
+        priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
+        poller.says("default/vip is bound to n1")
+        eventually(lambda: not nominated_node(priorities, "held"))

@@ -63,7 +63,9 @@ class Decision:
     post_filter_message: from PostFilter plugins.
     nominated: the node that will have room when the victims have left it. victims: the pods to be evicted.
     preempted_held: victims that aren't bound: they are tried again, not evicted. cleared_nominations: pods of
-    lower priority whose nomination to that node was removed. state: the plugins' CycleState.
+    lower priority whose nomination to that node was removed. keeps_nomination: whether a pod without a node
+    keeps an earlier nomination; clears_nomination: whether it had one that must be removed. was_held: whether
+    a node was reserved for it while it waited. state: the plugins' CycleState.
     began, ended: the times of this attempt, its binding included; binding: how long the binding took; all in
     seconds. attempt: its number for this pod. queued: when the pod was queued.
     """
@@ -82,6 +84,9 @@ class Decision:
     victims: tuple[Pod, ...] = ()
     preempted_held: tuple[Pod, ...] = ()
     cleared_nominations: tuple[Pod, ...] = ()
+    keeps_nomination: bool = False
+    clears_nomination: bool = False
+    was_held: bool = False
     pre_bound: set[str] = field(default_factory=set)
     waits_for_pre_bind: bool = False
     writes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()

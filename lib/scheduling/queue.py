@@ -172,8 +172,16 @@ class SchedulingQueue:
                 self._move(queued, now, event)
         return skip_reason
 
-    def _wake(self, change: AnyChange, now: float) -> None:
-        """Move the unschedulable pods that a change could help.
+    def wake_up_to(self, priority: int, change: AnyChange, now: float) -> None:
+        """Move the unschedulable pods of this priority, or a lower one, that a change could help.
+
+        Such is the end of a nomination: pods of a higher priority didn't have to keep its room free.
+        Source: getLEPriorityPreCheck in pkg/scheduler/eventhandlers.go
+        """
+        self._wake(change, now, priority)
+
+    def _wake(self, change: AnyChange, now: float, up_to: float = inf) -> None:
+        """Move the unschedulable pods that a change could help. up_to: the highest priority of these pods.
 
         A node's heartbeat, for example, changes nothing that a decision depends on: it moves none.
         """
@@ -181,7 +189,9 @@ class SchedulingQueue:
             return
         what = "AssignedPod" if isinstance(change.object, Pod) else type(change.object).__name__
         for queued in self._pods.values():
-            if queued.where == Where.UNSCHEDULABLE and self._may_help(change, queued):
+            if queued.where != Where.UNSCHEDULABLE or queued.pod.spec.priority > up_to:
+                continue
+            if self._may_help(change, queued):
                 self._move(queued, now, what + EVENTS[change.kind])
 
     def await_victims(self, uid: str, victims: Iterable[Pod]) -> None:

@@ -73,6 +73,7 @@ class Scheduler:
         except Exception:  # of the function that records the time
             self.undo(decision, cache)
             raise
+        self._end_nomination(decision, cache)
         decision.ended = self._framework.clock()
         return decision
 
@@ -113,7 +114,8 @@ class Scheduler:
             return rejection.status if rejection else None
 
         result = self._framework.run_post_filter(decision, cache, filter_node)
-        if result:
+        decision.keeps_nomination = result is None and bool(cache.nodes)
+        if result and result.node_name:
             self._nominate(decision, cache, result)
 
     def _nominate(self, decision: Decision, cache: Cache, result: PostFilterResult) -> None:
@@ -131,6 +133,23 @@ class Scheduler:
             cache.nominator.delete(other)
         cache.nominator.add(decision.pod, result.node_name)
         cache.leaving.update(victim.metadata.uid for victim in victims)
+
+    def _end_nomination(self, decision: Decision, cache: Cache) -> None:
+        """An attempt that ends without a node ends an earlier nomination, too: its room is free for others.
+
+        Not if PostFilter didn't look for another node, such as while victims are leaving the nominated one.
+        Source: clearNominatedNode in pkg/scheduler/schedule_one.go
+        """
+        ended = decision.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR)
+        if ended and not decision.nominated and not decision.keeps_nomination:
+            self.clear_nomination(decision, cache)
+
+    def clear_nomination(self, decision: Decision, cache: Cache) -> None:
+        """A pod that doesn't get its node loses its nomination, also in the API."""
+        pod = decision.pod
+        was_nominated = cache.nominator.node_of(pod) or pod.status.nominated_node_name or decision.was_held
+        decision.clears_nomination = bool(was_nominated)
+        cache.nominator.delete(pod)
 
     def undo_preemption(self, decision: Decision, cache: Cache) -> None:
         """Undo a decision's nomination, and evict no pods for it: not all pods of its group have room."""
@@ -161,6 +180,7 @@ class Scheduler:
         cache.held.discard(decision.pod.metadata.uid)
         if rejection and rejection.status.code == Code.WAIT:
             decision.outcome, decision.reason = Outcome.WAITING, ", ".join(rejection.status.reasons)
+            decision.was_held = True
             cache.hold(decision.pod)
         elif rejection:
             self._reject(decision, cache, rejection)
@@ -183,6 +203,7 @@ class Scheduler:
                 self._reject_binding(decision, cache, Rejection("", gone))
         except FAILURES as error:
             self._fail(decision, cache, error)
+        self._end_nomination(decision, cache)
         decision.ended = self._framework.clock()
 
     def _give_up_to_preemptor(self, decision: Decision, cache: Cache) -> None:
@@ -215,14 +236,17 @@ class Scheduler:
                 bound = by_extender or self._framework.run_bind(decision)
         except FAILURES as error:
             self._fail(decision, cache, error)
+            self._end_nomination(decision, cache)
             return False
         if isinstance(bound, Rejection) and bound.status.code == Code.WAIT:
             decision.outcome, decision.reason = Outcome.WAITING, ", ".join(bound.status.reasons)
             decision.waits_for_pre_bind, decision.writes = True, bound.status.writes
+            decision.was_held = True
             cache.hold(decision.pod)
             return False
         if isinstance(bound, Rejection):
             self._reject_binding(decision, cache, bound)
+            self._end_nomination(decision, cache)
             return False
         return bound
 

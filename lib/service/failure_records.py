@@ -72,8 +72,7 @@ class FailureRecorder:
         """Collect a condition and an event with the reason, and the evictions of victims."""
         pod, message, writer = decision.pod, decision.message, self._writer
         reason, where = CONDITION_REASONS[decision.outcome], decision.nominated
-        # A pod that waited for its volumes was nominated while it waited.
-        nominated = where or ("" if decision.waits_for_pre_bind else None)
+        nominated = where or ("" if decision.clears_nomination else None)
         version = pod.metadata.resource_version if may_be_bound else ""
         status = writer.mark_unscheduled(pod, reason, message, now, nominated, version)
         rest = [
@@ -88,6 +87,13 @@ class FailureRecorder:
         records = FailureRecords(decision, PendingWrite(pod, "condition", status), rest)
         self._records_of |= dict.fromkeys(records.writes, records)
         self._failed[pod.metadata.uid] = records
+
+    def nominate(self, decision: Decision, node_name: str) -> None:
+        """Collect the nomination of a pod, which isn't bound yet, to its node; "" removes it."""
+        nomination = PendingWrite(decision.pod, "nomination", self._writer.nominate(decision.pod, node_name))
+        records = FailureRecords(decision, nomination, [])
+        self._records_of[nomination] = records
+        self._failed.setdefault(decision.pod.metadata.uid, records)
 
     def is_preempting(self, uid: str) -> bool:
         """Whether victims of a pod are still to be evicted."""
@@ -160,10 +166,7 @@ class FailureRecorder:
     def _take_back_nomination(self, decision: Decision) -> None:
         """A pod could not be evicted: delete the nomination of the pod that needs its room."""
         self._cache.nominator.delete(decision.pod)
-        undone = PendingWrite(decision.pod, "nomination", self._writer.nominate(decision.pod, ""))
-        records = FailureRecords(decision, undone, [])
-        self._records_of[undone] = records
-        self._failed.setdefault(decision.pod.metadata.uid, records)
+        self.nominate(decision, "")
 
     def _forget_victims(self, unwritten: list[PendingWrite]) -> None:
         """Forget these victims: they were not evicted."""

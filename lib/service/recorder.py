@@ -65,6 +65,15 @@ class Recorder:
         if not self._dry_run:
             self._failures.add(decision, _now(), may_be_bound=may_be_bound)
 
+    def nominated(self, decision: Decision) -> None:
+        """A pod waits, with a node reserved: collect its nomination, by which others know of the node.
+
+        Source: bindingCycle in pkg/scheduler/schedule_one.go
+        """
+        is_written = decision.pod.status.nominated_node_name == decision.node_name
+        if not (self._dry_run or is_written or decision.waits_for_pre_bind):  # PreBind's writes begin with it
+            self._failures.nominate(decision, decision.node_name or "")
+
     def is_preempting(self, uid: str) -> bool:
         """Whether victims of a pod are still to be evicted."""
         return self._failures.is_preempting(uid)

@@ -136,7 +136,8 @@ class Poller:
         for change in delta.changes:
             pod = unassigned_pod(change)
             is_gone = change.kind == Kind.DELETED
-            room = self._room_of(pod) if pod and is_gone else None
+            room = self._held_node(pod) if pod and is_gone else None
+            nominated = self._nomination_ended_by(change, pod) if pod else None
             if pod and is_gone and pod.metadata.uid in self.queue.uids():
                 self._forget_unsettled(pod)
             self.unconfirmed.apply(change)
@@ -150,6 +151,9 @@ class Poller:
             yield change
             if pod and room:
                 yield _deletion(pod, room)
+            elif pod and nominated:
+                priority = pod.spec.priority
+                self.queue.wake_up_to(priority, _deletion(pod, nominated), time.monotonic())
         if delta.complete and not self.options.dry_run:
             for pod, node_name in self.cache.assumed_pods(bound):
                 yield _deletion(pod, node_name)  # it was deleted in the meantime
@@ -182,12 +186,22 @@ class Poller:
             self.report.warning(what)
             yield Change(Kind.ADDED, now)
 
-    def _room_of(self, pod: Pod) -> str | None:
-        """The node on which room is kept for a pod that isn't an unassigned pod any more."""
+    def _held_node(self, pod: Pod) -> str | None:
+        """The node on which a pod is assumed that isn't an unassigned pod any more."""
         uid = pod.metadata.uid
         if uid in self.cache.assumed and (uid in self.queue.uids() or self.options.dry_run):
             return self.cache.node_of(pod)
-        return self.cache.nominator.node_of(pod)
+        return None
+
+    def _nomination_ended_by(self, change: AnyChange, pod: Pod) -> str | None:
+        """The node to which a pod was nominated before a change, and isn't any more.
+
+        Source: hasNominatedNodeNameChanged in pkg/scheduler/eventhandlers.go
+        """
+        if change.kind == Kind.DELETED:
+            return self.cache.nominator.node_of(pod)
+        before = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
+        return before if before != pod.status.nominated_node_name else None
 
     def _forget_unsettled(self, pod: Pod) -> None:
         """Undo a binding that may have been written: its pod is tried again, or is gone."""

@@ -205,10 +205,15 @@ class FilterNodesPlugin(FilterPlugin, Protocol):
 
 @dataclass(frozen=True)
 class PostFilterResult:
-    """A node on which the pod will fit, when these pods have left it."""
+    """A node on which the pod will fit, when these pods have left it.
+
+    node_name: "" if there is none: the pod then loses the nomination that it may have. reasons: why there is
+    none, for the message.
+    """
 
     node_name: str
     victims: tuple[Pod, ...] = ()
+    reasons: tuple[str, ...] = ()
 
 
 @runtime_checkable
@@ -223,7 +228,10 @@ class PostFilterPlugin(Plugin, Protocol):
         rejected: Mapping[str, Status],
         why_not: Callable[[str], Status | None],
     ) -> PostFilterResult | Status | None:
-        """A rejection's reasons are added to the message. why_not: runs all filters for a node."""
+        """A rejection leaves the pod's nomination, and its reasons are added to the message.
+
+        why_not: runs all filters for a node.
+        """
 
 
 @runtime_checkable

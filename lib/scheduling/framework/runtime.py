@@ -130,27 +130,33 @@ class Framework:
         cache: Cache,
         filter_node: Callable[[str], Status | None],
     ) -> PostFilterResult | None:
-        """Run PostFilter. Returns the result of the first plugin that can make a node fit; None if none can.
+        """Run PostFilter. Returns the result of the first plugin that can make a node fit.
 
-        filter_node: runs all filters for one node, with the cache as it is then. If none can, their messages
-        become the decision's `post_filter_message`.
+        If none can, their messages become the decision's `post_filter_message`; the result is that of the
+        last plugin that looked for a node and found none, or None. filter_node: runs all filters for one
+        node, with the cache as it is then.
         """
         if not self._post_filter or not cache.nodes:
             return None
         rejected: Mapping[str, Status] = {name: each.status for name, each in decision.rejected.items()}
         said: list[str] = []
+        none_found: PostFilterResult | None = None
         with self.point("PostFilter") as point:
             for plugin in self.each(self._post_filter):
                 answer = plugin.post_filter(decision.state, decision.pod, cache, rejected, filter_node)
                 if isinstance(answer, PostFilterResult):
-                    return answer
+                    if answer.node_name:
+                        return answer
+                    none_found = answer
+                    said += answer.reasons
+                    continue
                 status = checked(answer)
                 if status is None:
                     return None
                 said += status.reasons
             decision.post_filter_message = ", ".join(said)
             point.status = Code.UNSCHEDULABLE.value
-        return None
+        return none_found
 
     def run_reserve(self, decision: Decision) -> Rejection | None:
         """Run Reserve; returns the first rejection."""

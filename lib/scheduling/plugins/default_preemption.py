@@ -64,7 +64,10 @@ class DefaultPreemption:
     def post_filter(
         self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Status], why_not: WhyNot
     ) -> PostFilterResult | Status:
-        """Try nodes in the cache; returns the victims of the best, or why there is none."""
+        """Try nodes in the cache; returns the victims of the best, or why there is none.
+
+        A pod that isn't eligible, or whose candidates extenders refuse, keeps its nomination.
+        """
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
         if cache.budgets is None:
@@ -83,7 +86,7 @@ class DefaultPreemption:
             best = pick_one(agreed.values()) if agreed else None
         else:
             best = search.likely_best() or search.best(self._enough(search))
-        return PostFilterResult(best.node_name, best.pods) if best else search.why_none()
+        return PostFilterResult(best.node_name, best.pods) if best else search.none()
 
     def _enough(self, search: "_Search") -> int:
         share = len(search.hopeful) * self.min_candidate_nodes_percentage // 100
@@ -173,12 +176,13 @@ class _Search:
             return unschedulable(NO_VICTIMS)
         return victims_on(self._pod, node_name, self._cache, self._why_not, self._disruptions_left)
 
-    def why_none(self) -> Status:
-        """Why no node is a candidate: how many nodes have each reason."""
+    def none(self) -> PostFilterResult:
+        """The result if no node is a candidate: how many nodes have each reason."""
         reasons = Counter(reason for status in self._failed for reason in status.reasons)
         reasons[NOT_HELPFUL] += len(self._cache.nodes) - len(self.hopeful)
         counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
-        return unschedulable(f"preemption: 0/{len(self._cache.nodes)} nodes are available: {counted}.")
+        why = f"preemption: 0/{len(self._cache.nodes)} nodes are available: {counted}."
+        return PostFilterResult("", reasons=(why,))
 
 
 def _might_help(status: Status | None) -> bool:

@@ -3,6 +3,7 @@
 import re
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -11,9 +12,11 @@ from pathlib import Path
 
 import httpx
 from cluster import Cluster, RunningPoller, eventually
+from faults import ALWAYS, Fault, faulty, hold
 
 from lib.kube.errors import ForbiddenError, LostAnswerError
 from lib.service.telemetry.health import FRESH, Health
+from lib.service.telemetry.listen import PROBE_PATIENCE
 from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 from scripts.servers.process import ending_with_us
 
@@ -104,3 +107,26 @@ def test_a_frozen_server_is_told_of_from_its_last_good_answer(cluster: Cluster, 
             (away,) = re.findall(r"is back, after (\d+) s", poller.said)
             assert int(away) + 1 > frozen  # it is rounded
             eventually(lambda poller=poller: readyz(poller) == "ok")
+
+
+def test_a_server_that_does_not_answer_readiness_holds_up_no_other_answer(cluster: Cluster) -> None:
+    """A kubelet that gets no answer from /livez restarts poller; any client could bring that about."""
+    hang = threading.Event()
+    with ExitStack() as stack:
+        between = stack.enter_context(faulty(cluster.proxy, Fault("GET", "/version$", hold(hang), ALWAYS)))
+        stack.callback(hang.set)
+        poller = stack.enter_context(cluster.running_poller("--listen=0", "--watch", proxy=between.url))
+        poller.says("scheduling the pods of")
+        (url,) = re.findall(r"/metrics at (http://\S+)", poller.said)
+        time.sleep(FRESH + 1)  # from now on, /readyz asks
+        with ThreadPoolExecutor(20) as pool:
+            asked = [pool.submit(httpx.get, f"{url}/readyz", trust_env=False, timeout=60) for _ in range(20)]
+            for path in ("/livez", "/healthz", "/metrics"):
+                began = time.monotonic()
+                assert httpx.get(url + path, trust_env=False, timeout=60).status_code == 200
+                assert time.monotonic() - began < PROBE_PATIENCE / 2, path
+            first = asked[0].result()
+            assert first.status_code == 503
+            assert "api-server failed: no answer within" in first.text
+            hang.set()
+        eventually(lambda: readyz(poller) == "ok")

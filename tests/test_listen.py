@@ -432,6 +432,14 @@ def test_what_is_no_get_is_refused(cluster: Cluster) -> None:
         assert client.get("/livez", headers={"X-Large": "x" * 20_000}).status_code == 431
 
 
+@pytest.mark.parametrize("accept", ["application/openmetrics-text; version=x", "text/plain;version=..", ";"])
+def test_a_client_that_accepts_what_there_is_not_gets_the_usual_format(accept: str, cluster: Cluster) -> None:
+    with listening(cluster) as (_, client):
+        answered = client.get("/metrics", headers={"Accept": accept})
+        assert answered.status_code == 200
+        assert "scheduler_pending_pods" in answered.text
+
+
 def test_a_pod_that_was_gated_at_first_and_is_bound_is_not_among_those_not_scheduled() -> None:
     report, web = Report(dry_run=False, explain=None), pod("web")
     report.skipped(web, "waits for a gate")

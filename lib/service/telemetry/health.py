@@ -16,7 +16,7 @@ the longest answer. The limit is twice that, because machines may be slow.
 
 
 FRESH = 5.0
-"""An answer of the API server counts for so many seconds. After that, /readyz sends a request."""
+"""An answer of the API server, or its absence, counts for so many seconds. Then /readyz sends a request."""
 
 
 class Health:
@@ -32,6 +32,7 @@ class Health:
         self.probe: Callable[[], object] = bool
         self._is_reached = False
         self._trouble: Exception | None = None
+        self._probe_failed: tuple[float, ApiError] | None = None  # when, and why
 
     # --- called by the loop -----------------------------------------------------------------------------
 
@@ -67,16 +68,25 @@ class Health:
         if not self._is_reached:
             return f"never reached: {trouble}" if trouble else "no answer yet"
         if trouble is None and last is not None and time.monotonic() - last > FRESH:
-            try:
-                self.probe()  # a quiet watch may also mean a frozen server
-            except ForbiddenError:
-                pass  # it answers
-            except ApiError as error:
-                trouble = error
+            trouble = self._why_no_answer()  # a quiet watch may also mean a frozen server
         if trouble is None:
             return ""
         since = f" for {time.monotonic() - last:.0f} s" if last else ""
         return f"unreachable{since}: {trouble}" if _is_silence(trouble) else f"failing{since}: {trouble}"
+
+    def _why_no_answer(self) -> ApiError | None:
+        """Ask the API server; why that fails. A failure is remembered: to find out takes some seconds."""
+        if self._probe_failed and time.monotonic() - self._probe_failed[0] < FRESH:
+            return self._probe_failed[1]
+        self._probe_failed = None
+        try:
+            self.probe()
+        except ForbiddenError:
+            pass  # it answers
+        except ApiError as error:
+            self._probe_failed = time.monotonic(), error
+            return error
+        return None
 
 
 def _is_silence(error: Exception) -> bool:

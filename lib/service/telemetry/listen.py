@@ -8,6 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from urllib.parse import parse_qs, unquote
 from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
@@ -22,8 +23,13 @@ log = logging.getLogger("poller")
 
 METRICS = "/metrics"
 
+READINESS = "/readyz"
+
 PATIENCE = 5
 """Seconds for a request and its answer."""
+
+PROBE_PATIENCE = 4
+"""Seconds for READINESS, which may ask the API server."""
 
 MAX_CONNECTIONS = 32
 """The most open connections, and the most that wait to be accepted."""
@@ -61,10 +67,11 @@ def _shown(address: Address) -> str:
 
 
 class _Server:
-    """Answers one request per connection, all in one thread, with a limit on open connections.
+    """Answers one request per connection, with a limit on open connections.
 
-    A client that sends its request too slowly is disconnected. When there are too many clients, the slowest
-    is disconnected. So a probe gets its answer, however many other connections there are.
+    One thread answers all but READINESS, for which another thread waits for the API server. A client that
+    sends its request too slowly is disconnected. When there are too many clients, the slowest is
+    disconnected. So a probe gets its answer, however many other connections there are.
     """
 
     def __init__(self, address: Address, pages: WSGIApplication) -> None:
@@ -75,6 +82,7 @@ class _Server:
             backlog=MAX_CONNECTIONS,
         )
         self._open: dict[asyncio.Task[None], None] = {}  # the oldest first
+        self._waiting = ThreadPoolExecutor(1, "readiness")
         self.port = int(self._socket.getsockname()[1])
 
     def serve_forever(self) -> None:
@@ -96,7 +104,7 @@ class _Server:
         try:
             async with asyncio.timeout(PATIENCE):
                 try:
-                    answer = answer_to(await reader.readuntil(b"\r\n\r\n"), self._pages)
+                    answer = await self._answer(await reader.readuntil(b"\r\n\r\n"))
                 except asyncio.LimitOverrunError:
                     answer = TOO_LARGE
                 writer.write(answer)
@@ -110,6 +118,16 @@ class _Server:
         finally:
             self._open.pop(task, None)
             writer.transport.abort()
+
+    async def _answer(self, head: bytes) -> bytes:
+        asked = head.partition(b" ")[2].partition(b" ")[0].partition(b"?")[0]
+        if asked != READINESS.encode():
+            return answer_to(head, self._pages)
+        answering = asyncio.get_running_loop().run_in_executor(self._waiting, answer_to, head, self._pages)
+        try:
+            return await asyncio.wait_for(answering, PROBE_PATIENCE)
+        except TimeoutError:
+            return answer_to(head, _not_ready)
 
 
 def answer_to(head: bytes, pages: WSGIApplication) -> bytes:
@@ -144,7 +162,7 @@ def _checks(health: Health) -> Mapping[str, tuple[Callable[[float], Mapping[str,
     return {
         "/healthz": (health.alive, HTTPStatus.INTERNAL_SERVER_ERROR),
         "/livez": (health.alive, HTTPStatus.INTERNAL_SERVER_ERROR),
-        "/readyz": (health.ready, HTTPStatus.SERVICE_UNAVAILABLE),
+        READINESS: (health.ready, HTTPStatus.SERVICE_UNAVAILABLE),
     }
 
 
@@ -165,12 +183,24 @@ def _pages(health: Health, metrics: Metrics) -> WSGIApplication:
     def pages(environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
         path = environ["PATH_INFO"]
         if path == METRICS:
-            return scraped(environ, start)  # type: ignore[no-any-return]
+            try:
+                return scraped(environ, start)  # type: ignore[no-any-return]
+            except (TypeError, ValueError):  # the client can't expect a format that its Accept doesn't name
+                del environ["HTTP_ACCEPT"]
+                return scraped(environ, start)  # type: ignore[no-any-return]
         status, text = answer(path, parse_qs(environ["QUERY_STRING"], keep_blank_values=True))
         start(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
         return [text.encode()]
 
     return pages
+
+
+def _not_ready(_: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+    """The page of READINESS if the API server doesn't answer."""
+    why = {"api-server": f"no answer within {PROBE_PATIENCE} s"}
+    status, text = _as_text(READINESS.strip("/"), why, HTTPStatus.SERVICE_UNAVAILABLE, verbose=True)
+    start(f"{status.value} {status.phrase}", [("Content-Type", "text/plain; charset=utf-8")])
+    return [text.encode()]
 
 
 def _as_text(name: str, found: Mapping[str, str], wrong: HTTPStatus, *, verbose: bool) -> Answer:

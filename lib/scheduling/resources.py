@@ -76,14 +76,13 @@ def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in pod.spec.init_containers:
+        more = wanted(container)
+        # Only what this container requests can be more than before.
+        at_once = {name: sidecars.get(name, 0) + quantity for name, quantity in more.items()}
         if container.restart_policy == "Always":
-            _add(running, wanted(container))
-            _add(sidecars, wanted(container))
-            _raise_to(starting, sidecars)
-        else:
-            at_once = dict(sidecars)
-            _add(at_once, wanted(container))
-            _raise_to(starting, at_once)
+            _add(running, more)
+            sidecars |= at_once
+        _raise_to(starting, at_once)
     _raise_to(running, starting)
     running |= _pod_level(pod)
     _add(running, pod.spec.overhead)
@@ -108,11 +107,11 @@ def _resizing(pod: Pod) -> dict[str, dict[str, int]]:
         return {}
     in_vain = _resize_is_infeasible(pod)
     asked = {each.name: each for each in [*pod.spec.containers, *pod.spec.init_containers]}
+    brief = {each.name for each in pod.spec.init_containers if each.restart_policy != "Always"}
     found: dict[str, dict[str, int]] = {}
     for status in statuses:
         container = asked.get(status.name)
-        sidecar = container is not None and container.restart_policy == "Always"
-        if not container or not status.resources or (container in pod.spec.init_containers and not sidecar):
+        if not container or not status.resources or status.name in brief:
             continue
         counts: dict[str, int] = {} if in_vain else dict(container.resources.requests)
         _raise_to(counts, status.resources.requests)

@@ -6,6 +6,7 @@ that has it.
 Source: pkg/scheduler/framework/plugins/imagelocality/image_locality.go
 """
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from lib.kube.objects import Pod
@@ -32,22 +33,25 @@ class ImageLocality:
         return tuple(_images(pod)), _containers(pod)
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
-        """Find which nodes have the pod's images, and the share of all nodes that has each."""
-        known = [sizes for image in _images(pod) if (sizes := cache.image_sizes.get(image))]
-        shares = [len(sizes) / len(cache.nodes) for sizes in known]
-        state[self.name] = [*zip(known, shares, strict=True)], LARGEST * _containers(pod)
+        """Add up the pod's images on each node. An image counts by the share of all nodes that has it."""
+        found: dict[str, int] = {}
+        for image, times in Counter(_images(pod)).items():
+            sizes = cache.image_sizes.get(image, {})
+            share = len(sizes) / len(cache.nodes)
+            for name, size in sizes.items():
+                found[name] = found.get(name, 0) + times * int(size * share)
+        state[self.name] = found, LARGEST * _containers(pod)
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The total size of the pod's images on this node, in proportion between SMALLEST and the largest."""
-        images, largest = state[self.name]
-        size = sum(int(sizes.get(node.name, 0) * share) for sizes, share in images)
-        size = min(max(size, SMALLEST), largest)
+        sizes, largest = state[self.name]
+        size = min(max(sizes.get(node.name, 0), SMALLEST), largest)
         return int(MAX_NODE_SCORE * (size - SMALLEST) // (largest - SMALLEST))
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """The same; most pods' images are on no node yet."""
-        images, _ = state[self.name]
-        return [self.score(state, pod, node) for node in nodes] if images else [0] * len(nodes)
+        sizes, _ = state[self.name]
+        return [self.score(state, pod, node) for node in nodes] if sizes else [0] * len(nodes)
 
 
 def _images(pod: Pod) -> list[str]:

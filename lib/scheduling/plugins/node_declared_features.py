@@ -6,6 +6,7 @@ k8s.io/component-helpers/nodedeclaredfeatures/features
 
 from collections.abc import Hashable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from lib.kube.changes import AnyChange
@@ -49,6 +50,7 @@ class NodeDeclaredFeatures:
         return None if state[self.name].issubset(node.node.status.declared_features) else NOT_DECLARED
 
 
+@lru_cache(maxsize=1024)
 def required_features(pod: Pod) -> frozenset[str]:
     """The names of the features that a pod needs."""
     required = set()

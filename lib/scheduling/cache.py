@@ -3,7 +3,7 @@
 Counterpart in kube-scheduler: pkg/scheduler/backend/cache/cache.go
 """
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -25,7 +25,7 @@ MAX_JOURNAL = 100_000
 """The journal is emptied when it is longer than this."""
 
 MAX_MEMO = 1000
-"""`remember` keeps at most this many results."""
+"""`remember` keeps at most this many results; the least recently used are dropped."""
 
 JournalEntry = tuple[NodeInfo, Pod, int]
 """A node, a pod, and 1 if the pod was added to the node, or -1 if it was removed."""
@@ -76,8 +76,9 @@ class Cache:
         self.version = 0  # grows when a node comes or goes, or has other images
         self.journal: list[JournalEntry] = []  # since the last new version
         self.updated_nodes: list[str] = []  # likewise: names of nodes
-        self._remembered: dict[Hashable, Any] = {}  # likewise
-        self._remembered_of_all_nodes: dict[Hashable, Any] = {}  # since a node was updated
+        self._remembered: OrderedDict[Hashable, Any] = OrderedDict()  # likewise
+        self._remembered_of_all_nodes: OrderedDict[Hashable, Any] = OrderedDict()  # since a node was updated
+        self._trials = 0  # how many blocks are entered in which nothing is dropped
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
         for pod in assigned:
@@ -134,7 +135,7 @@ class Cache:
         if "node_list" in self.__dict__:
             self.node_list[self.node_index[now.name]] = now
         now.generation = before.generation + 1  # results for the old one are outdated
-        self._remembered_of_all_nodes = {}
+        self._remembered_of_all_nodes = OrderedDict()
         self.journal += [(before, pod, -1) for pod in before.pods]
         self.updated_nodes.append(now.name)
         if len(self.updated_nodes) > MAX_JOURNAL:
@@ -153,8 +154,8 @@ class Cache:
         self.version += 1
         self.journal = []
         self.updated_nodes = []
-        self._remembered = {}
-        self._remembered_of_all_nodes = {}
+        self._remembered = OrderedDict()
+        self._remembered_of_all_nodes = OrderedDict()
         for known in ("node_list", "node_index"):
             self.__dict__.pop(known, None)
 
@@ -203,8 +204,24 @@ class Cache:
         elif self.with_affinity:
             self.with_affinity.pop(node.name, None)
         self.journal.append((node, pod, sign))
-        if len(self.journal) > MAX_JOURNAL:  # a limit to its memory
+        self._limit_journal()
+
+    def _limit_journal(self) -> None:
+        if len(self.journal) > MAX_JOURNAL and not self._trials:
             self._nodes_changed()
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """A block that adds or removes pods for a try, and undoes that. What is kept stays kept meanwhile.
+
+        Else a decision would go on with counts of pods that no longer follow the changes.
+        """
+        self._trials += 1
+        try:
+            yield
+        finally:
+            self._trials -= 1
+            self._limit_journal()
 
     def remember(self, key: Hashable, find: Callable[[], T], *, catches_up: bool = False) -> T:
         """The result of `find`, kept until a node is added, changed or deleted.
@@ -212,10 +229,12 @@ class Cache:
         catches_up: the result reads the journal by itself; an updated node is no reason to call `find` again.
         """
         remembered = self._remembered if catches_up else self._remembered_of_all_nodes
-        if key not in remembered:
-            if len(remembered) > MAX_MEMO:
-                remembered.clear()
+        if key in remembered:
+            remembered.move_to_end(key)
+        else:
             remembered[key] = find()
+            while len(remembered) > MAX_MEMO and not self._trials:
+                remembered.popitem(last=False)
         found: T = remembered[key]
         return found
 
@@ -304,12 +323,13 @@ class Cache:
     def without(self, pods: Iterable[Pod]) -> Iterator[RemovedPods]:
         """A block in which the cache lacks some pods, for a try. They are back when the block ends."""
         away = RemovedPods(self.nodes, self.node_of, self.removed)
-        try:
-            for pod in pods:
-                away.take(pod)
-            yield away
-        finally:
-            away.give_all_back()
+        with self.trial():
+            try:
+                for pod in pods:
+                    away.take(pod)
+                yield away
+            finally:
+                away.give_all_back()
 
     def forget(self, pod: Pod) -> None:
         """Remove an assumed pod. If it was nominated to a node before, its nomination is restored."""

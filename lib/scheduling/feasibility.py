@@ -5,7 +5,7 @@ Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence, Set
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -216,16 +216,17 @@ class Feasibility:
         in both cases (framework/runtime/framework.go, RunFilterPluginsWithNominatedPods).
         """
         nominated = cache.nominator.nominated_before_on(node.name, pod)
-        with node.trial() if nominated else nullcontext(), ExitStack() as added:
-            for other in nominated:
-                node.add(other)
-                added.callback(node.remove, other)
-            rejection = self._filter_one(pod, cache, node)
         if not nominated:
-            return rejection
-        # Run it even after a rejection: it removes the nominated pods from the plugins' own counts.
-        without = self._filter_one(pod, cache, node)
-        return rejection or without
+            return self._filter_one(pod, cache, node)
+        with cache.trial():
+            with node.trial(), ExitStack() as added:
+                for other in nominated:
+                    node.add(other)
+                    added.callback(node.remove, other)
+                rejection = self._filter_one(pod, cache, node)
+            # Run it even after a rejection: it removes the nominated pods from the plugins' own counts.
+            without = self._filter_one(pod, cache, node)
+            return rejection or without
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
         state: CycleState = {}

@@ -3,18 +3,23 @@
 Counterpart in kube-scheduler: NodeInfo in pkg/scheduler/framework/types.go
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager
+from functools import lru_cache
 
 from lib.kube.objects import Node, Pod, Taint
 from lib.scheduling.affinity import Terms, terms_of
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
+from lib.scheduling.volumes.disks import DiskUse, disks_of
 
 HostPort = tuple[str, str, int]
 """Address, protocol, port."""
 
 ANY_ADDRESS = "0.0.0.0"
 """The address of a host port that names none: all addresses of the node."""
+
+SOME_ADDRESS = "*"
+"""Under this address, each port is counted again, whatever its address."""
 
 
 class NodeInfo:
@@ -37,7 +42,8 @@ class NodeInfo:
         self.non_zero_requested: Resources = {}
         self.pods: list[Pod] = []
         self.pods_with_affinity: list[tuple[Pod, Terms]] = []
-        self.ports: dict[HostPort, int] = {}  # how many pods use each
+        self.ports: dict[HostPort, int] = {}  # how often each is used
+        self.disks: dict[DiskUse, int] = {}  # likewise
         self.generation = 0
 
     @property
@@ -81,10 +87,14 @@ class NodeInfo:
                     total[name] = after
                 else:
                     total.pop(name, None)
-        for port in host_ports(pod):
+        for port in used_ports(pod):
             self.ports[port] = self.ports.get(port, 0) + sign
             if not self.ports[port]:
                 del self.ports[port]
+        for disk in disks_of(pod) if pod.spec.volumes else ():
+            self.disks[disk] = self.disks.get(disk, 0) + sign
+            if not self.disks[disk]:
+                del self.disks[disk]
         self.generation += 1
         if self._on_change:
             self._on_change(self, pod, sign)
@@ -104,6 +114,25 @@ def host_ports(pod: Pod) -> list[HostPort]:
         for port in container.ports
         if port.host_port > 0
     ]
+
+
+def used_ports(pod: Pod) -> Iterator[HostPort]:
+    """A pod's host ports, each a second time under SOME_ADDRESS."""
+    for address, protocol, number in host_ports(pod):
+        yield address, protocol, number
+        yield SOME_ADDRESS, protocol, number
+
+
+@lru_cache(maxsize=1024)
+def clashing_ports(pod: Pod) -> Set[HostPort]:
+    """The used ports, as `NodeInfo.ports` has them, that keep a pod away: its own, if addresses overlap."""
+    found: set[HostPort] = set()
+    for address, protocol, number in host_ports(pod):
+        if address == ANY_ADDRESS:
+            found.add((SOME_ADDRESS, protocol, number))
+        else:
+            found |= {(address, protocol, number), (ANY_ADDRESS, protocol, number)}
+    return found
 
 
 def described(node: Node) -> tuple[object, ...]:

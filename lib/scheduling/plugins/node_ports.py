@@ -10,7 +10,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unschedulable
 from lib.scheduling.hints import deleted_pod, new_node
-from lib.scheduling.node_info import ANY_ADDRESS, HostPort, NodeInfo, host_ports
+from lib.scheduling.node_info import NodeInfo, clashing_ports, host_ports, used_ports
 
 TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")
 
@@ -30,20 +30,12 @@ class NodePorts:
         gone = deleted_pod(change)
         if gone is None:
             return new_node(change) is not None and change.before is None
-        return any(_clash(wanted, freed) for wanted in host_ports(pod) for freed in host_ports(gone))
+        return not clashing_ports(pod).isdisjoint(used_ports(gone))
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
-        """Find the pod's host ports; most pods have none."""
-        state[self.name] = host_ports(pod)
-        return None if state[self.name] else SKIP
+        """Find out whether the pod has host ports; most pods have none."""
+        return None if clashing_ports(pod) else SKIP
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node with a conflict."""
-        conflict = any(_clash(wanted, used) for wanted in state[self.name] for used in node.ports)
-        return TAKEN if conflict else None
-
-
-def _clash(one: HostPort, other: HostPort) -> bool:
-    """Whether protocol and port are the same, and the addresses overlap."""
-    same_address = one[0] == other[0] or ANY_ADDRESS in (one[0], other[0])
-    return one[1:] == other[1:] and same_address
+        return None if node.ports.keys().isdisjoint(clashing_ports(pod)) else TAKEN

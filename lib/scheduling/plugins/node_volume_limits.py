@@ -31,11 +31,10 @@ from lib.scheduling.volumes.attached import (
     NotOwnerError,
     attached_volumes,
     limits_of,
+    may_be_attached,
     room_for,
     volumes_of,
 )
-from lib.scheduling.volumes.claims import claim_name
-from lib.scheduling.volumes.in_tree import plugin_of
 from lib.scheduling.volumes.volume_hints import is_about_claim_of
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
@@ -51,7 +50,7 @@ class NodeVolumeLimits:
         """A volume that is no longer used, a driver with a higher limit, or a new claim of the pod."""
         now = change.object
         if gone := deleted_pod(change):
-            return any(claim_name(gone, volume) or plugin_of(volume) for volume in gone.spec.volumes)
+            return may_be_attached(gone)
         if isinstance(now, VolumeAttachment):
             return change.kind == Kind.DELETED
         if isinstance(now, CSINode) and change.kind != Kind.DELETED:
@@ -60,8 +59,7 @@ class NodeVolumeLimits:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """SKIP if the pod has no such volumes, or if all nodes have room for them."""
-        volumes = pod.spec.volumes
-        if not volumes or not any(claim_name(pod, volume) or plugin_of(volume) for volume in volumes):
+        if not may_be_attached(pod):
             return SKIP
         new = NewVolumes(pod, cache)
         if new.are_usable and all(

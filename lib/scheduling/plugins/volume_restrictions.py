@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import Node, Pod, Volume
+from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache, PodChanges
 from lib.scheduling.framework.interface import (
     SKIP,
@@ -20,7 +20,8 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.hints import deleted_pod
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.volumes.claims import NOT_FOUND, has_claims
+from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, has_claims
+from lib.scheduling.volumes.disks import clashing_disks, disks_of
 from lib.scheduling.volumes.volume_hints import is_about_claim_of
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
@@ -42,7 +43,7 @@ class VolumeRestrictions:
         """A deleted pod that used the same disk or claim; a new node, or a new claim of the pod."""
         if gone := deleted_pod(change):
             return gone.metadata.namespace == pod.metadata.namespace and (
-                any(_conflict(one, other) for one in pod.spec.volumes for other in gone.spec.volumes)
+                not clashing_disks(pod).isdisjoint(disks_of(gone))
                 or bool({*_claims_by_name(pod)} & {*_claims_by_name(gone)})
             )
         if change.kind != Kind.ADDED:
@@ -56,10 +57,7 @@ class VolumeRestrictions:
         if cache.storage.unseen and has_claims(pod):
             raise PluginError(cache.storage.unseen)
         alone: set[str] = set()
-        for volume in pod.spec.volumes:
-            if volume.persistent_volume_claim is None:
-                continue
-            name = volume.persistent_volume_claim.claim_name
+        for name in _claims_by_name(pod):
             claim = cache.storage.claim(pod.metadata.namespace, name)
             if claim is None:
                 return unresolvable(NOT_FOUND.format(name))
@@ -67,12 +65,11 @@ class VolumeRestrictions:
                 alone.add(name)
         in_use = bool(alone) and _is_in_use(alone, pod.metadata.namespace, cache)
         state[self.name] = in_use
-        return None if in_use or any(map(_is_disk, pod.spec.volumes)) else SKIP
+        return None if in_use or disks_of(pod) else SKIP
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node where a disk of the pod is in use, or every node if a claim is."""
-        disks = [volume for volume in pod.spec.volumes if _is_disk(volume)]
-        if any(_conflict(disk, other) for disk in disks for pod in node.pods for other in pod.spec.volumes):
+        if not node.disks.keys().isdisjoint(clashing_disks(pod)):
             return DISK_CONFLICT
         return IN_USE if state[self.name] else None
 
@@ -116,28 +113,5 @@ def _claims_with_namespace(pod: Pod) -> Iterable[tuple[str, str]]:
 
 
 def _claims_by_name(pod: Pod) -> Iterable[str]:
-    """The claims that a pod names. Those of ephemeral volumes belong to one pod anyway."""
-    volumes = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    return (volume.claim_name for volume in volumes if volume)
-
-
-def _is_disk(volume: Volume) -> bool:
-    """Whether a volume is an in-tree disk that this plugin checks."""
-    return bool(volume.gce_persistent_disk or volume.aws_elastic_block_store or volume.rbd or volume.iscsi)
-
-
-def _conflict(one: Volume, other: Volume) -> bool:
-    """Whether two volumes are the same disk and can't share it: most kinds can if both are read-only."""
-    ebs, ebs2 = one.aws_elastic_block_store, other.aws_elastic_block_store
-    if ebs and ebs2 and ebs.volume_id == ebs2.volume_id:
-        return True
-    gce, gce2 = one.gce_persistent_disk, other.gce_persistent_disk
-    if gce and gce2 and gce.pd_name == gce2.pd_name:
-        return not (gce.read_only and gce2.read_only)
-    iscsi, iscsi2 = one.iscsi, other.iscsi
-    if iscsi and iscsi2 and iscsi.iqn == iscsi2.iqn:
-        return not (iscsi.read_only and iscsi2.read_only)
-    rbd, rbd2 = one.rbd, other.rbd
-    if rbd and rbd2 and (rbd.pool, rbd.image) == (rbd2.pool, rbd2.image):
-        return bool({*rbd.monitors} & {*rbd2.monitors}) and not (rbd.read_only and rbd2.read_only)
-    return False
+    """The claims that a pod names, each once. Those of ephemeral volumes belong to one pod anyway."""
+    return (each.name for each in claim_names(pod) if not each.ephemeral) if pod.spec.volumes else ()

@@ -11,6 +11,7 @@ from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageC
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.volumes.claims import claim_names
 from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE
 from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
@@ -49,10 +50,10 @@ class VolumeZone:
         if not pod.spec.volumes:
             return SKIP
         topologies: list[Topology] = []
-        for volume in pod.spec.volumes:
-            if volume.persistent_volume_claim is None:
+        for claim in claim_names(pod):
+            if claim.ephemeral:
                 continue
-            found = _topologies(pod, volume.persistent_volume_claim.claim_name, cache)
+            found = _topologies(pod, claim.name, cache)
             if isinstance(found, Status):
                 return found
             topologies += found

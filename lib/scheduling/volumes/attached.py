@@ -8,6 +8,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lib.kube.objects import Pod
 from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
@@ -15,7 +16,7 @@ from lib.scheduling.cache import Cache, ChangedNodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes import in_tree
 from lib.scheduling.volumes.assume_cache import Storage, key_of
-from lib.scheduling.volumes.claims import claim_name, why_not_owner
+from lib.scheduling.volumes.claims import claim_name, claim_names, why_not_owner
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
 from lib.scheduling.volumes.journal import JournalReader
 
@@ -45,13 +46,8 @@ def volumes_of(
     is_new: it is the pod to be scheduled; ClaimNotFoundError when one of its claims doesn't exist. needs:
     gets the keys of the claims, volumes and classes that the result depends on.
     """
-    found = set()
-    for volume in pod.spec.volumes:
-        named = claim_name(pod, volume)
-        if named is None:
-            if has_csi_node and (plugin := plugin_of(volume)):
-                found.add((plugin.driver, in_tree.volume_handle(volume)))
-            continue
+    found = set(_in_tree_volumes(pod)) if has_csi_node else set()
+    for named in claim_names(pod):
         if needs is not None:
             needs.add(f"{pod.metadata.namespace}/{named.name}")
         claim = storage.claim(pod.metadata.namespace, named.name)
@@ -68,6 +64,21 @@ def volumes_of(
         if attachable := _of_claim(claim, storage, has_csi_node=has_csi_node):
             found.add(attachable)
     return found
+
+
+@lru_cache(maxsize=1024)
+def _in_tree_volumes(pod: Pod) -> Set[Attachable]:
+    """The in-tree volumes of a pod, as volumes of the CSI drivers."""
+    return {
+        (plugin.driver, in_tree.volume_handle(volume))
+        for volume in pod.spec.volumes
+        if claim_name(pod, volume) is None and (plugin := plugin_of(volume))
+    }
+
+
+def may_be_attached(pod: Pod) -> bool:
+    """Whether a pod has volumes that a driver may attach: claims, or in-tree volumes."""
+    return bool(pod.spec.volumes) and bool(claim_names(pod) or _in_tree_volumes(pod))
 
 
 def _of_claim(claim: PersistentVolumeClaim, storage: Storage, *, has_csi_node: bool) -> Attachable | None:

@@ -49,22 +49,25 @@ class PodVolumes:
 class PodClaims:
     """A pod's claims: bound, to be bound when the pod is scheduled, or not bound but `Immediate`.
 
-    candidates: for each in `delayed` without a selected node, the volumes that it could get.
+    candidates: for each in `delayed` without a selected node, the volumes that it could get, and how many of
+    the pod's volumes have this claim.
     """
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
     immediate: list[PersistentVolumeClaim] = field(default_factory=list)
-    candidates: list[tuple[PersistentVolumeClaim, Candidates]] = field(default_factory=list)
+    candidates: list[tuple[PersistentVolumeClaim, Candidates, int]] = field(default_factory=list)
 
 
 def claims_of(pod: Pod, storage: Storage) -> PodClaims:
     """Sort a pod's claims into the three kinds; all must exist."""
     found = PodClaims()
-    for each in claim_names(pod):
+    times: dict[str, int] = {}
+    for each, count in claim_names(pod).items():
         claim = storage.claim(pod.metadata.namespace, each.name)
         if claim is None:
             raise BinderError(f'error getting PVC "{pod.metadata.namespace}/{each.name}"')
+        times[each.name] = count
         if claim.is_bound:
             found.bound.append(claim)
         elif not claim.spec.volume_name and _is_delayed(claim, storage):
@@ -72,8 +75,9 @@ def claims_of(pod: Pod, storage: Storage) -> PodClaims:
         else:
             found.immediate.append(claim)
     unselected = [claim for claim in found.delayed if SELECTED_NODE not in claim.metadata.annotations]
+    free = free_volumes(storage)
     for claim in sorted(unselected, key=lambda claim: claim.size):
-        found.candidates.append((claim, Candidates(claim, free_volumes(storage))))
+        found.candidates.append((claim, Candidates(claim, free), times[claim.metadata.name]))
     return found
 
 
@@ -97,13 +101,14 @@ def find_pod_volumes(
     if any(claim.metadata.annotations[SELECTED_NODE] != node_name for claim in selected):
         return sorted([*reasons, NO_VOLUMES], key=ORDER.index)
     taken: set[str] = set()
-    for claim, some in claims.candidates:
-        volume = some.best_on(labels, taken)
-        if volume:
+    for claim, some, times in claims.candidates:
+        for _ in range(times):  # each of its volumes gets one
+            volume = some.best_on(labels, taken)
+            if volume is None:
+                selected.append(claim)
+                break
             found.static.append((claim, volume))
             taken.add(volume.metadata.name)
-        else:
-            selected.append(claim)
     for claim in selected:
         if why_not := _why_not_provisioned(claim, labels, storage):
             return sorted([*reasons, why_not], key=ORDER.index)

@@ -4,8 +4,10 @@ Source: component-helpers/storage/ephemeral/ephemeral.go and
 pkg/scheduler/framework/plugins/volumebinding/volume_binding.go, podHasPVCs
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from lib.kube.objects import Pod, Volume
 from lib.kube.storage import PersistentVolumeClaim
@@ -35,15 +37,15 @@ def claim_name(pod: Pod, volume: Volume) -> ClaimName | None:
     return None
 
 
-def claim_names(pod: Pod) -> Iterator[ClaimName]:
-    """The claims of a pod, in the order of its volumes."""
-    return (found for volume in pod.spec.volumes if (found := claim_name(pod, volume)))
+@lru_cache(maxsize=1024)
+def claim_names(pod: Pod) -> Mapping[ClaimName, int]:
+    """The claims of a pod, in the order of its volumes, each with the number of volumes that have it."""
+    return Counter(found for volume in pod.spec.volumes if (found := claim_name(pod, volume)))
 
 
 def has_claims(pod: Pod) -> bool:
     """Whether one of a pod's volumes has a claim."""
-    volumes = pod.spec.volumes
-    return bool(volumes) and any(each.persistent_volume_claim or each.ephemeral for each in volumes)
+    return bool(pod.spec.volumes and claim_names(pod))
 
 
 def has_volumes(pod: Pod) -> bool:

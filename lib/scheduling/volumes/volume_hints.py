@@ -3,7 +3,7 @@
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
 from lib.kube.storage import PersistentVolumeClaim
-from lib.scheduling.volumes.claims import claim_names
+from lib.scheduling.volumes.claims import ClaimName, claim_names
 
 
 def is_new_or_relabelled_node(change: AnyChange) -> bool:
@@ -21,5 +21,5 @@ def is_about_claim_of(pod: Pod, change: AnyChange) -> bool:
         isinstance(claim, PersistentVolumeClaim)
         and change.kind != Kind.DELETED
         and claim.metadata.namespace == pod.metadata.namespace
-        and any(each.name == claim.metadata.name for each in claim_names(pod))
+        and any(ClaimName(claim.metadata.name, ephemeral) in claim_names(pod) for ephemeral in (False, True))
     )

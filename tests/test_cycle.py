@@ -13,7 +13,6 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.pod_limits import conditions
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.resources import amounts, pod_requests
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -105,40 +104,6 @@ def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> N
     first, second = (scheduler().schedule_one(pod(name, requests={"cpu": "1"}), cluster) for name in "xy")
     assert first.node_name == "a"
     assert second.message == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
-
-
-TERM = {"matchExpressions": [{"key": "tier", "operator": "NotIn", "values": ["x"]}]}
-NEAR = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
-REQUIRED, PREFERRED = (f"{how}DuringSchedulingIgnoredDuringExecution" for how in ("required", "preferred"))
-
-
-@pytest.mark.parametrize(
-    ("spec", "count"),
-    [
-        ({}, 0),
-        ({"tolerations": [{"operator": "Exists"}] * 501}, 501),
-        ({"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [TERM] * 501}}}}, 501),
-        ({"affinity": {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": TERM}] * 3}}}, 3),
-        ({"affinity": {"podAffinity": {REQUIRED: [NEAR] * 101}}}, 505),
-        ({"affinity": {"podAntiAffinity": {PREFERRED: [{"weight": 1, "podAffinityTerm": NEAR}] * 2}}}, 10),
-        ({"topologySpreadConstraints": [{"topologyKey": "zone"}] * 2}, 2),
-    ],
-)
-def test_a_pod_whose_decision_would_take_minutes_is_not_decided_on(spec: Any, count: int) -> None:
-    web = pod(**spec)
-    assert conditions(web) == count
-    decision = scheduler().schedule_one(web, Cache([node("a")]))
-    refused = decision.message.startswith(
-        f"the pod has {count} conditions on where it runs, and poller looks at 500"
-    )
-    assert refused is (count > 500), decision.message
-    assert decision.rejected_by == ({"PodLimits"} if refused else decision.rejected_by - {"PodLimits"})
-
-
-def test_many_node_names_are_few_conditions() -> None:
-    names = {"key": "kubernetes.io/hostname", "operator": "In", "values": [f"n{i}" for i in range(5000)]}
-    required = {"nodeSelectorTerms": [{"matchExpressions": [names]}]}
-    assert conditions(pod(affinity={"nodeAffinity": {REQUIRED: required}})) == 51
 
 
 def waiting(name: str, priority: int, second: int) -> Pod:

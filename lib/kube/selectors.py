@@ -1,13 +1,15 @@
 """Matches label selectors, node selector terms, taints and tolerations."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 
+from lib.kube.matcher import integer
 from lib.kube.objects import (
     LabelSelector,
     Node,
     NodeSelector,
     NodeSelectorTerm,
+    Pod,
     Requirement,
     Taint,
     Toleration,
@@ -25,12 +27,36 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
-def untolerated(
-    taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: tuple[str, ...]
-) -> Taint | None:
-    """The first taint with one of these effects that no toleration matches; None if there is none."""
+class Tolerations:
+    """Tolerations, compiled: to look a taint up takes as long for many as for one."""
+
+    def __init__(self, tolerations: Iterable[Toleration]) -> None:
+        self._known = {
+            (each.key, each.effect, None if each.operator == "Exists" else each.value)
+            for each in tolerations
+            if each.operator in ("", "Equal", "Exists")
+        }
+
+    def tolerate(self, taint: Taint) -> bool:
+        """Whether one of them matches a taint, as `tolerates` has it."""
+        known = self._known
+        for key in (taint.key, "") if known else ():
+            for effect in (taint.effect, ""):
+                if (key, effect, None) in known or (key, effect, taint.value) in known:
+                    return True
+        return False
+
+
+@lru_cache(maxsize=1024)
+def tolerations_of(pod: Pod) -> Tolerations:
+    """A pod's tolerations."""
+    return Tolerations(pod.spec.tolerations)
+
+
+def untolerated(pod: Pod, taints: Iterable[Taint], effects: tuple[str, ...]) -> Taint | None:
+    """The first taint with one of these effects that a pod doesn't tolerate; None if there is none."""
     for taint in taints:
-        if taint.effect in effects and not any(tolerates(each, taint) for each in tolerations):
+        if taint.effect in effects and not tolerations_of(pod).tolerate(taint):
             return taint
     return None
 
@@ -71,14 +97,8 @@ def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 def _compare(label: str | None, values: tuple[str, ...], than: Callable[[int, int], bool]) -> bool:
     if label is None or len(values) != 1:
         return False
-    one, other = _integer(label), _integer(values[0])
+    one, other = integer(label), integer(values[0])
     return one is not None and other is not None and than(one, other)
-
-
-def _integer(text: str) -> int | None:
-    """A 64-bit integer; None if it isn't one: then neither Gt nor Lt matches."""
-    number = int(text) if re.fullmatch("[+-]?[0-9]{1,19}", text) else None
-    return number if number is not None and -(2**63) <= number < 2**63 else None
 
 
 _OPERATORS: dict[str, Callable[[str | None, tuple[str, ...]], bool]] = {

@@ -78,7 +78,7 @@ class PodMaker:
         body = self.body_of(workload)
         like = self.pod_named(workload, body, workload.name)
         for node in nodes:
-            if wants(like, node) and not untolerated(node.taints, like.spec.tolerations, REPELLING):
+            if wants(like, node) and not untolerated(like, node.taints, REPELLING):
                 yield NewPod(workload, _only_on(like, node.name), node.name)
 
     def pod_named(self, workload: Workload, body: Json, name: str) -> Pod:

@@ -5,25 +5,194 @@ kube-scheduler counts again for each pod, in parallel
 (pkg/scheduler/framework/plugins/interpodaffinity/filtering.go).
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
 
-from lib.kube.objects import LabelSelector, Pod
-from lib.scheduling.affinity import Namespaces, Term, Terms, terms_of
+from lib.kube.matcher import Index, Matcher
+from lib.kube.objects import Pod, Requirement
+from lib.scheduling.affinity import Namespaces, Term, Terms, TermTuple, terms_of
 from lib.scheduling.cache import Cache, PodChanges
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.pod_limits import Comparisons
 
 Counts = Mapping[str, int]
 """A number for each value of a topology key; values with 0 are left out."""
 
-Label = tuple[str, str]
+ByTopology = Mapping[str, Counts]
+"""Such counts by topology key; keys without any are left out."""
+
+MAX_KINDS = 256
+"""The terms that match a pod are kept for this many kinds of pods."""
+
+MAX_LOG = 100_000
+"""Changes of the terms of assigned pods that are kept, for those kinds of pods to catch up."""
+
+FEW = 8
+"""So many terms are matched with each pod sooner than it is found out which pods are alike."""
 
 
-def meant_pods(cache: Cache, terms: Sequence[Term]) -> list[Counts]:
-    """For each term, by the values of its topology key: how many pods match all of these terms."""
+# --- pods that terms match --------------------------------------------------------------------------------
+
+
+def pods_of_all(cache: Cache, terms: TermTuple) -> "PodsOfAll":
+    """The pods that match all of these terms, counted by the topology keys of the terms."""
+    found = cache.remember(("pods of all", terms), lambda: PodsOfAll(cache, terms), catches_up=True)
+    found.catch_up()
+    return found
+
+
+def pods_of_each(cache: Cache, terms: TermTuple) -> ByTopology:
+    """The pods that match each of these terms: the sums of the weights, or of 1 for terms without weight.
+
+    Don't keep them: they change.
+    """
     if not terms:
-        return []
-    key = "meant pods", *map(_key, terms)
-    return cache.remember(key, lambda: MeantPods(cache, terms), catches_up=True).counts()
+        return {}
+    found = cache.remember(("pods of each", terms), lambda: _PodsOfEach(cache, terms), catches_up=True)
+    found.catch_up()
+    return found.counts
+
+
+class _CountedPods:
+    """Counts pods by topology, and again if the labels of namespaces change and the terms look at them."""
+
+    def __init__(self, cache: Cache, terms: TermTuple) -> None:
+        self.counts: dict[str, dict[str, int]] = {}
+        self._cache, self._terms = cache, terms
+        self._reads_namespaces = any(term.namespace_selector is not None for term in terms)
+
+    def _begin(self) -> None:
+        self._namespaces: Namespaces = self._cache.namespaces
+        self._changes = PodChanges(self._cache)
+        self.counts = {}
+        for node in self._cache.node_list:
+            for pod in node.pods:
+                self._count(node, pod, 1)
+
+    def catch_up(self) -> None:
+        """Count the changes since the last call."""
+        if self._reads_namespaces and self._namespaces is not self._cache.namespaces:
+            if self._namespaces != self._cache.namespaces:
+                self._begin()
+            self._namespaces = self._cache.namespaces
+        for node, pod, sign in self._changes.new():
+            self._count(node, pod, sign)
+
+    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        raise NotImplementedError
+
+
+class PodsOfAll(_CountedPods):
+    """Counts the pods that match all of some terms. The terms' selectors become one matcher."""
+
+    def __init__(self, cache: Cache, terms: TermTuple) -> None:
+        super().__init__(cache, terms)
+        self._keys = dict.fromkeys((term.topology_key for term in terms), 1)
+        self._matcher = _all_of(terms)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._about: dict[str, bool] = {}  # by namespace
+        super()._begin()
+
+    def selects(self, pod: Pod) -> bool:
+        """Whether all terms match a pod."""
+        if self._matcher is None or not self._matcher.matches(pod.metadata.labels):
+            return False
+        namespace = pod.metadata.namespace
+        if namespace not in self._about:
+            self._about[namespace] = all(
+                term.is_about_namespace(namespace, self._namespaces) for term in self._terms
+            )
+        return self._about[namespace]
+
+    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        if self.selects(pod):
+            _add_to_domains(self.counts, self._keys, node, sign)
+
+
+def _all_of(terms: TermTuple) -> Matcher | None:
+    """A matcher of what all terms match; None if there is nothing."""
+    selectors = [term.selector for term in terms if term.selector is not None]
+    if not terms or len(selectors) < len(terms):
+        return None
+    said: list[Requirement] = []
+    for each in selectors:
+        said += [Requirement(key, "In", (value,)) for key, value in each.match_labels.items()]
+        said += each.match_expressions
+    return Matcher({}, said)
+
+
+class _PodsOfEach(_CountedPods):
+    """Counts the pods that match each of some terms. Pods whose labels are alike to the terms count alike."""
+
+    def __init__(self, cache: Cache, terms: TermTuple) -> None:
+        super().__init__(cache, terms)
+        self._index = Index[tuple[Term, int]]()
+        weights = Counter[Term]()
+        for term in terms:
+            weights[term] += term.weight or 1
+        self._few = len(weights) <= FEW
+        self._keys: set[str] = set()  # of labels that the terms look at
+        for term, weight in weights.items():
+            if term.matcher is not None:
+                self._index.add(term.matcher, term, (term, weight))
+                if not self._few:
+                    self._keys.update(term.matcher.keys)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._alike: dict[Hashable, Mapping[str, int]] = {}
+        self._comparisons = Comparisons()
+        super()._begin()
+
+    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        if sums := self._sums(pod):
+            _add_to_domains(self.counts, sums, node, sign)
+
+    def _sums(self, pod: Pod) -> Mapping[str, int]:
+        """The sum of the weights of the terms that match a pod, by their topology key."""
+        if self._few:
+            return self._match(pod)
+        kind = pod.metadata.namespace, frozenset(some_labels(pod, self._keys).items())
+        if kind not in self._alike:
+            self._alike[kind] = self._match(pod)
+        return self._alike[kind]
+
+    def _match(self, pod: Pod) -> Mapping[str, int]:
+        labels, namespace = pod.metadata.labels, pod.metadata.namespace
+        if not self._few:
+            self._comparisons.add(self._index.count(labels))
+        sums: dict[str, int] = {}
+        for term, weight in self._index.matching(labels):
+            if term.is_about_namespace(namespace, self._namespaces):
+                sums[term.topology_key] = sums.get(term.topology_key, 0) + weight
+        return sums
+
+
+def some_labels(pod: Pod, keys: Set[str] | Mapping[str, int]) -> dict[str, str]:
+    """The labels of a pod that have these keys."""
+    labels = pod.metadata.labels
+    return {
+        key: labels[key]
+        for key in (keys if len(keys) < len(labels) else labels)
+        if key in keys and key in labels
+    }
+
+
+def _add_to_domains(
+    counts: dict[str, dict[str, int]], amounts: Mapping[str, int], node: NodeInfo, sign: int
+) -> None:
+    """Add an amount for each topology key to the counts of a node's domains."""
+    labels = node.labels
+    for key in amounts if len(amounts) < len(labels) else labels:
+        if key in amounts and key in labels:
+            add(counts.setdefault(key, {}), labels[key], sign * amounts[key])
+            if not counts[key]:
+                del counts[key]
+
+
+# --- terms of assigned pods -------------------------------------------------------------------------------
 
 
 def held_terms(cache: Cache) -> "HeldTerms":
@@ -33,154 +202,203 @@ def held_terms(cache: Cache) -> "HeldTerms":
     return found
 
 
-class MeantPods:
-    """Counts the pods that match all of some terms."""
-
-    def __init__(self, cache: Cache, terms: Sequence[Term]) -> None:
-        self._cache, self._terms = cache, terms
-        self._reads_namespaces = any(term.namespace_selector is not None for term in terms)
-        self._namespaces: Namespaces = {}
-        self._changes = PodChanges(cache)
-        self._counts: list[dict[str, int]] = []
-        self._count_all()
-
-    def counts(self) -> list[Counts]:
-        """For each term, by topology value. Don't keep them: they change."""
-        if self._reads_namespaces and self._namespaces is not self._cache.namespaces:
-            if self._namespaces != self._cache.namespaces:
-                self._count_all()
-            self._namespaces = self._cache.namespaces
-        for node, pod, sign in self._changes.new():
-            self._count(node, pod, sign)
-        return list(self._counts)
-
-    def _count_all(self) -> None:
-        self._namespaces = self._cache.namespaces
-        self._changes = PodChanges(self._cache)
-        self._counts = [{} for _ in self._terms]
-        for node in self._cache.node_list:
-            for pod in node.pods:
-                self._count(node, pod, 1)
-
-    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
-        if all(term.selects(pod, self._namespaces) for term in self._terms):
-            for term, counts in zip(self._terms, self._counts, strict=True):
-                add(counts, node.labels.get(term.topology_key), sign)
-
-
 class HeldTerms:
     """The distinct terms of assigned pods, and how many pods have each, by topology value.
 
-    Terms are indexed by one of the labels that they require: a pod without it doesn't match.
+    Which of them match a pod is kept for pods that are alike in the labels that terms look at.
     """
 
     def __init__(self, cache: Cache) -> None:
-        self._changes = PodChanges(cache)
         self._cache = cache
-        self._required = _Index()
-        self._required_anti = _Index()
-        self._preferred = _Index()
-        self._preferred_anti = _Index()
+        self._changes = PodChanges(cache)
+        self._kinds = _TermsOfKind(), _TermsOfKind(), _TermsOfKind(), _TermsOfKind()
+        self._keys: dict[str, int] = {}  # of labels that terms look at, how many terms do
+        self._namespaces: Namespaces = cache.namespaces
         self._namespace_selectors = 0
+        self._log: list[_TermChange] = []
+        self._matching: dict[Hashable, _MatchingTerms] = {}
         for node in cache.with_affinity.values():
             for _, terms in node.pods_with_affinity:
                 self._count(node, terms, 1)
 
     def catch_up(self) -> None:
         """Count the changes since the last call."""
-        for node, pod, sign in self._changes.new():
-            if terms := terms_of(pod):
-                self._count(node, terms, sign)
+        if self._namespace_selectors and self._namespaces is not self._cache.namespaces:
+            if self._namespaces != self._cache.namespaces:
+                self._forget_matching()
+            self._namespaces = self._cache.namespaces
+        for node, terms, sign in _without_mere_updates(self._changes.new()):
+            self._count(node, terms, sign)
+        if len(self._log) > MAX_LOG:
+            self._forget_matching()
 
     @property
     def affect_scores(self) -> bool:
         """Whether there are terms by which nodes are scored: required affinity, and preferred terms."""
-        return bool(self._required or self._preferred or self._preferred_anti)
+        required, _, preferred, preferred_anti = self._kinds
+        return bool(required.known or preferred.known or preferred_anti.known)
 
     @property
     def read_namespaces(self) -> bool:
         """Whether a term selects namespaces by their labels."""
         return self._namespace_selectors > 0
 
-    def required_anti(self, pod: Pod) -> Iterator[tuple[Term, Counts]]:
-        """Required anti-affinity terms that match a pod, and their counts."""
-        return self._required_anti.meaning(pod, self._cache)
+    def required_anti(self, pod: Pod) -> ByTopology:
+        """How many required anti-affinity terms match a pod. Don't keep the counts: they change."""
+        return self._that_match(pod).counts[1] if self._kinds[1].known else {}
 
-    def required(self, pod: Pod) -> Iterator[tuple[Term, Counts]]:
-        """Required affinity terms that match a pod, and their counts."""
-        return self._required.meaning(pod, self._cache)
+    def required(self, pod: Pod) -> ByTopology:
+        """The same, of required affinity terms."""
+        return self._that_match(pod).counts[0] if self._kinds[0].known else {}
 
-    def preferred(self, pod: Pod) -> Iterator[tuple[Term, Counts]]:
-        """Preferred affinity terms that match a pod, and their counts."""
-        return self._preferred.meaning(pod, self._cache)
+    def preferred(self, pod: Pod) -> ByTopology:
+        """The sums of the weights of preferred affinity terms that match a pod."""
+        return self._that_match(pod).counts[2] if self._kinds[2].known else {}
 
-    def preferred_anti(self, pod: Pod) -> Iterator[tuple[Term, Counts]]:
-        """Preferred anti-affinity terms that match a pod, and their counts."""
-        return self._preferred_anti.meaning(pod, self._cache)
+    def preferred_anti(self, pod: Pod) -> ByTopology:
+        """The sums of the weights of preferred anti-affinity terms that match a pod."""
+        return self._that_match(pod).counts[3] if self._kinds[3].known else {}
 
     def _count(self, node: NodeInfo, terms: Terms, sign: int) -> None:
-        for index, some in (
-            (self._required, terms.affinity),
-            (self._required_anti, terms.anti_affinity),
-            (self._preferred, terms.preferred),
-            (self._preferred_anti, terms.preferred_anti),
-        ):
+        keys = len(self._keys)
+        every = (terms.affinity, terms.anti_affinity, terms.preferred, terms.preferred_anti)
+        for i, (kind, some) in enumerate(zip(self._kinds, every, strict=True)):
             for term in some:
-                index.count(term, node.labels.get(term.topology_key), sign)
+                value = node.labels.get(term.topology_key)
+                if value is not None and term.matcher is not None:
+                    kind.count(term, term.matcher, value, sign, self._keys)
+                    if self._matching:
+                        self._log.append((i, term, value, sign))
         if terms.look_at_namespaces:
             self._namespace_selectors += sign
+        if keys != len(self._keys):  # a kind of pods may now be several
+            self._forget_matching()
+
+    def _that_match(self, pod: Pod) -> "_MatchingTerms":
+        labels = some_labels(pod, self._keys)
+        key = pod.metadata.namespace, frozenset(labels.items())
+        found = self._matching.get(key)
+        if found is None:
+            if len(self._matching) >= MAX_KINDS:
+                self._forget_matching()
+            found = _MatchingTerms(labels, pod.metadata.namespace, self._cache.namespaces)
+            found.begin(self._kinds, len(self._log))
+            self._matching[key] = found
+        found.catch_up(self._log)
+        return found
+
+    def _forget_matching(self) -> None:
+        self._matching = {}
+        self._log = []
 
 
-class _Index:
-    """Terms of one kind, by one of the labels that their selectors require; None if they require no label."""
+_TermChange = tuple[int, Term, str, int]
+"""The number of a kind, a term of it, its topology value, and 1 if it came or -1 if it went."""
+
+
+class _TermsOfKind:
+    """The distinct terms of one kind, each with the number of pods that have it, by topology value."""
 
     def __init__(self) -> None:
-        self._by_label: dict[Label | None, dict[Hashable, tuple[Term, dict[str, int]]]] = {}
+        self.known: dict[Term, dict[str, int]] = {}
+        self._index = Index[tuple[Term, dict[str, int]]]()
 
-    def __bool__(self) -> bool:
-        return bool(self._by_label)
-
-    def count(self, term: Term, value: str | None, sign: int) -> None:
-        label = next(iter(term.selector.match_labels.items()), None) if term.selector else None
-        found = self._by_label.setdefault(label, {})
-        key = _key(term)
-        _, counts = found.setdefault(key, (term, {}))
+    def count(self, term: Term, matcher: Matcher, value: str, sign: int, keys: dict[str, int]) -> None:
+        """Count a term. keys: of the labels that all terms look at, how many terms do."""
+        counts = self.known.get(term)
+        if counts is None:
+            counts = self.known[term] = {}
+            self._index.add(matcher, term, (term, counts))
+            for key in matcher.keys:
+                keys[key] = keys.get(key, 0) + 1
         add(counts, value, sign)
         if not counts:
-            del found[key]
-            if not found:
-                del self._by_label[label]
+            del self.known[term]
+            self._index.remove(matcher, term)
+            for key in matcher.keys:
+                keys[key] -= 1
+                if not keys[key]:
+                    del keys[key]
 
-    def meaning(self, pod: Pod, cache: Cache) -> Iterator[tuple[Term, Counts]]:
-        for label in (None, *pod.metadata.labels.items()) if self._by_label else ():
-            for term, counts in self._by_label.get(label, {}).values():
-                if term.selects(pod, cache.namespaces):
-                    yield term, counts
+    def matching(self, labels: Mapping[str, str]) -> list[tuple[Term, dict[str, int]]]:
+        """The terms whose selectors match these labels, each with its counts."""
+        return self._index.matching(labels)
 
 
-def add(counts: dict[str, int], value: str | None, amount: int) -> None:
-    """Add to a count; a count of 0 is removed. None, for a node without the label, isn't counted."""
-    if value is None:
-        return
+class _MatchingTerms:
+    """The terms that match pods with certain labels in a namespace: by kind and topology, their weights."""
+
+    def __init__(self, labels: Mapping[str, str], namespace: str, namespaces: Namespaces) -> None:
+        self._about = labels, namespace, namespaces
+        self.counts: list[dict[str, dict[str, int]]] = [{}, {}, {}, {}]
+        self._read = 0
+
+    def begin(self, kinds: Iterable[_TermsOfKind], read: int) -> None:
+        """Match all terms. read: the number of changes that they contain already."""
+        labels, namespace, namespaces = self._about
+        for by_key, kind in zip(self.counts, kinds, strict=True):
+            for term, by_value in kind.matching(labels):
+                if namespace in term.namespaces or term.is_about_namespace(namespace, namespaces):
+                    counts = by_key.get(term.topology_key)
+                    if counts is None:
+                        counts = by_key[term.topology_key] = {}
+                    weight = term.weight or 1
+                    for value, count in by_value.items():
+                        counts[value] = counts.get(value, 0) + count * weight
+        self._read = read
+
+    def catch_up(self, log: list[_TermChange]) -> None:
+        """Match the terms that came or went since the last call."""
+        if self._read < len(log):
+            for i, term, value, sign in log[self._read :]:
+                if term.selects_labels(*self._about):
+                    self._add(i, term, value, sign)
+            self._read = len(log)
+
+    def _add(self, i: int, term: Term, value: str, count: int) -> None:
+        by_value = self.counts[i].setdefault(term.topology_key, {})
+        add(by_value, value, count * (term.weight or 1))
+        if not by_value:
+            del self.counts[i][term.topology_key]
+
+
+def _without_mere_updates(
+    changes: Iterable[tuple[NodeInfo, Pod, int]],
+) -> Iterator[tuple[NodeInfo, Terms, int]]:
+    """The terms that came and went, with their nodes.
+
+    An update of a pod removes the old pod and adds the new one: if its terms stay the same, these are left
+    out.
+    """
+    removed: tuple[NodeInfo, Pod] | None = None
+    for node, pod, sign in changes:
+        if removed:
+            old_node, old = removed
+            removed = None
+            if sign == 1 and node is old_node and _has_same_terms(pod, old):
+                continue
+            yield old_node, terms_of(old), -1
+        if not (terms := terms_of(pod)):
+            continue
+        if sign == -1:
+            removed = node, pod
+        else:
+            yield node, terms, sign
+    if removed:
+        yield removed[0], terms_of(removed[1]), -1
+
+
+def _has_same_terms(one: Pod, other: Pod) -> bool:
+    return (
+        one.metadata.uid == other.metadata.uid
+        and one.metadata.labels == other.metadata.labels  # matchLabelKeys reads them
+        and one.spec.affinity == other.spec.affinity
+    )
+
+
+def add(counts: dict[str, int], value: str, amount: int) -> None:
+    """Add to a count; a count of 0 is removed."""
     if after := counts.get(value, 0) + amount:
         counts[value] = after
     else:
         counts.pop(value, None)
-
-
-def _key(term: Term) -> Hashable:
-    """Equal for terms that match the same pods in the same topology, with the same weight."""
-    return (
-        term.topology_key,
-        selector_key(term.selector),
-        term.namespaces,
-        selector_key(term.namespace_selector),
-        term.weight,
-    )
-
-
-def selector_key(selector: LabelSelector | None) -> Hashable:
-    """Equal for selectors that are written alike."""
-    return (
-        None if selector is None else (frozenset(selector.match_labels.items()), selector.match_expressions)
-    )

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
-from lib.kube.objects import LabelSelector, Node, Pod, PodDisruptionBudget
-from lib.kube.selectors import selects
+from lib.kube.matcher import Matcher
+from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.affinity import Namespaces
 from lib.scheduling.budgets import DisruptionsLeft
 from lib.scheduling.node_info import NodeInfo, described
@@ -239,14 +239,13 @@ class Cache:
         return found
 
     def matching(
-        self, namespace: str, selector: LabelSelector, domains: Domains | None = None
+        self, namespace: str, selector: Matcher, domains: Domains | None = None
     ) -> Mapping[str, int]:
         """By domain, how many pods of a namespace match a selector; without those being deleted.
 
         Don't keep the result: it changes. domains: None makes each node its own domain.
         """
-        labels = frozenset(selector.match_labels.items())
-        key = "matching", namespace, labels, selector.match_expressions, id(domains)
+        key = "matching", namespace, selector, id(domains)
         counts = self.remember(
             key,
             lambda: MatchingPodCounts(self, namespace, selector, domains),
@@ -401,9 +400,7 @@ class ChangedNodes:
 class MatchingPodCounts:
     """How many of the pods in each domain match a selector; kept as pods come and go."""
 
-    def __init__(
-        self, cache: Cache, namespace: str, selector: LabelSelector, domains: Domains | None
-    ) -> None:
+    def __init__(self, cache: Cache, namespace: str, selector: Matcher, domains: Domains | None) -> None:
         self._namespace, self._selector, self._domains = namespace, selector, domains
         self._changes = PodChanges(cache)
         self._counts = {} if domains is None else dict.fromkeys(domains.values(), 0)
@@ -429,5 +426,5 @@ class MatchingPodCounts:
         return (
             pod.metadata.namespace == self._namespace
             and pod.metadata.deletion_timestamp is None
-            and selects(self._selector, pod.metadata.labels)
+            and self._selector.matches(pod.metadata.labels)
         )

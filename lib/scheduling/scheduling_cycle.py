@@ -15,7 +15,7 @@ from lib.scheduling.feasibility import Feasibility, FeasibleNodes
 from lib.scheduling.framework.interface import Code, PostFilterResult, Profile, Status, unschedulable
 from lib.scheduling.framework.runtime import FAILURES, SCHEDULING_CYCLE, Clock, Framework, Record
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.pod_limits import TOO_COMPLEX, too_complex
+from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
 from lib.scheduling.result_cache import ResultCache
 from lib.scheduling.scoring import Scores, Scoring
 
@@ -58,7 +58,7 @@ class Scheduler:
 
         A plugin that raises an error fails this cycle only: the decision's outcome is `error`, and its reason
         names the place in the plugin's source. A failed lookup of something that the pod needs is an `error`,
-        too. A pod with too many conditions is unschedulable.
+        too. A pod whose conditions take too many comparisons is unschedulable.
         """
         decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(cache.nodes))
         try:
@@ -66,8 +66,6 @@ class Scheduler:
                 decision.began = cycle.began
                 if why_not := cache.lookup_errors.get(pod.metadata.uid):
                     decision.outcome, decision.reason = Outcome.ERROR, why_not
-                elif why_not := too_complex(pod):
-                    decision.reason, decision.rejecting_plugin = why_not, TOO_COMPLEX
                 else:
                     self._try_to_schedule(decision, cache)
         except Exception:  # of the function that records the time
@@ -80,6 +78,9 @@ class Scheduler:
     def _try_to_schedule(self, decision: Decision, cache: Cache) -> None:
         try:
             self._schedule(decision, cache)
+        except TooComplexError as error:
+            decision.rejected = {}
+            decision.reason, decision.rejecting_plugin = str(error), TOO_COMPLEX
         except FAILURES as error:
             self._fail(decision, cache, error)
 

@@ -7,13 +7,13 @@ a pod away, and their preferred terms score as the pod's own do.
 Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go, scoring.go
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.affinity import Namespaces, Term, terms_of
-from lib.scheduling.affinity_counts import Counts, held_terms, meant_pods
+from lib.scheduling.affinity import terms_of
+from lib.scheduling.affinity_counts import ByTopology, Counts, held_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
@@ -31,11 +31,8 @@ TOO_FAR = unresolvable("node(s) didn't match pod affinity rules")
 TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")
 UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
 
-Topology = tuple[str, Counts]
-"""A topology key, and counts by its values."""
-
 _WeightedTopology = tuple[str, Counts, int]
-"""A topology key, counts of pods by its values, and the score of each pod."""
+"""A topology key, counts by its values, and the score for each of the count."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +43,9 @@ class _Filtering:
     but the pod itself.
     """
 
-    near: Sequence[Topology]
-    far: Sequence[Topology]
-    unwelcome: Sequence[Topology]
+    near: Mapping[str, Counts]
+    far: ByTopology
+    unwelcome: ByTopology
     first: bool
 
 
@@ -77,13 +74,16 @@ class InterPodAffinity:
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the pods that must be near, and those that must not be."""
         terms = terms_of(pod)
-        unwelcome = [(term.topology_key, held) for term, held in held_terms(cache).required_anti(pod)]
+        unwelcome = held_terms(cache).required_anti(pod)
         if not unwelcome and not terms.affinity and not terms.anti_affinity:
             return SKIP
-        near = _by_key(terms.affinity, meant_pods(cache, terms.affinity))
-        far = [each for term in terms.anti_affinity for each in _by_key([term], meant_pods(cache, [term]))]
-        nobody = not any(counts for _, counts in near)
-        first = nobody and _all_select(terms.affinity, pod, cache.namespaces)
+        near: dict[str, Counts] = {}
+        first = False
+        if terms.affinity:
+            pods = pods_of_all(cache, terms.affinity)
+            near = {term.topology_key: pods.counts.get(term.topology_key, {}) for term in terms.affinity}
+            first = not pods.counts and pods.selects(pod)
+        far = pods_of_each(cache, terms.anti_affinity)
         state[f"{self.name}/filter"] = _Filtering(near, far, unwelcome, first)
         return None
 
@@ -91,13 +91,13 @@ class InterPodAffinity:
         """Reject a node that violates the pod's terms, or an assigned pod's anti-affinity."""
         known: _Filtering = state[f"{self.name}/filter"]
         values = node.labels
-        for key, counts in known.near:
+        for key, counts in known.near.items():
             if key not in values or not (known.first or counts.get(values[key])):
                 return TOO_FAR
-        for key, counts in known.far:
+        for key, counts in known.far.items():
             if key in values and values[key] in counts:
                 return TOO_NEAR
-        for key, counts in known.unwelcome:
+        for key, counts in known.unwelcome.items():
             if key in values and values[key] in counts:
                 return UNWELCOME
         return None
@@ -106,14 +106,16 @@ class InterPodAffinity:
         """The same, topology by topology."""
         known: _Filtering = state[f"{self.name}/filter"]
         found: list[Status | None] = [None] * len(nodes)
-        for key, counts in known.near:
+        for key, counts in known.near.items():
+            if None not in found:
+                break
             values = nodes.values(_label, key)
             if known.first:
                 found = _rejected(found, TOO_FAR, [value is None for value in values])
             else:
                 found = _rejected(found, TOO_FAR, [value not in counts for value in values])
         for topologies, rejection in ((known.far, TOO_NEAR), (known.unwelcome, UNWELCOME)):
-            for key, counts in topologies:
+            for key, counts in topologies.items():
                 found = _rejected(found, rejection, [value in counts for value in nodes.values(_label, key)])
         return found
 
@@ -129,15 +131,15 @@ class InterPodAffinity:
         if not has_wishes and not held.affect_scores:
             return SKIP
         topologies: list[_WeightedTopology] = []
-        for terms, sign in ((own.preferred, 1), (own.preferred_anti, -1)):
-            for term in terms:
-                (counts,) = meant_pods(cache, [term])
-                topologies.append((term.topology_key, counts, sign * term.weight))
-        if hard := self.hard_pod_affinity_weight:
-            topologies += [(term.topology_key, counts, hard) for term, counts in held.required(pod)]
-        topologies += [(term.topology_key, counts, term.weight) for term, counts in held.preferred(pod)]
-        topologies += [(term.topology_key, counts, -term.weight) for term, counts in held.preferred_anti(pod)]
-        state[f"{self.name}/score"] = topologies = [each for each in topologies if each[1]]
+        for counted, factor in (
+            (pods_of_each(cache, own.preferred), 1),
+            (pods_of_each(cache, own.preferred_anti), -1),
+            (held.required(pod) if self.hard_pod_affinity_weight else {}, self.hard_pod_affinity_weight),
+            (held.preferred(pod), 1),
+            (held.preferred_anti(pod), -1),
+        ):
+            topologies += [(key, counts, factor) for key, counts in counted.items()]
+        state[f"{self.name}/score"] = topologies
         return None if topologies else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
@@ -166,15 +168,6 @@ class InterPodAffinity:
         best, worst = max(scores.values()), min(scores.values())
         for node, score in scores.items():
             scores[node] = int(MAX_NODE_SCORE * ((score - worst) / (best - worst))) if best > worst else 0
-
-
-def _all_select(terms: Sequence[Term], pod: Pod, namespaces: Namespaces) -> bool:
-    """Whether there are terms, and all of them match the pod."""
-    return bool(terms) and all(term.selects(pod, namespaces) for term in terms)
-
-
-def _by_key(terms: Iterable[Term], counts: Iterable[Counts]) -> list[Topology]:
-    return [(term.topology_key, counted) for term, counted in zip(terms, counts, strict=True)]
 
 
 def _rejected(

@@ -5,18 +5,20 @@ Preferred terms that match add their weights to the node's score.
 Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import ClassVar
 
 from lib.kube import objects
 from lib.kube.changes import AnyChange
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
-from lib.kube.selectors import matches_node, matches_term
+from lib.kube.selectors import matches_node
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.plugins.scores import normalize_to_largest
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -49,15 +51,12 @@ class NodeAffinity:
             and (before is None or self._rejection(pod, before) is not None)
         )
 
-    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> set[str] | Status | None:
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Set[str] | Status | None:
         """If every required term names its nodes, only those can fit."""
-        required = _required(pod.spec.affinity.node_affinity)
-        if not required:
+        if not _required(pod.spec.affinity.node_affinity):
             return None if pod.spec.node_selector or self._enforced else SKIP
-        named = [_named_nodes(term) for term in required.node_selector_terms]
-        if not named or None in named:
-            return None
-        return set().union(*(names for names in named if names)) or CONFLICT
+        named = _nodes_named_by(pod)
+        return None if named is None else named or CONFLICT
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that the added terms, the nodeSelector or the required terms don't match."""
@@ -68,12 +67,13 @@ class NodeAffinity:
     ) -> Status | None:
         """SKIP if neither the pod nor the added affinity has preferred terms."""
         preferred = [*_preferred(self.added_affinity), *_preferred(pod.spec.affinity.node_affinity)]
-        state[self.name] = preferred
+        state[self.name] = NodeTerms((each.preference, each.weight) for each in preferred)
         return None if preferred else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The sum of the weights of the preferred terms that match."""
-        return sum(term.weight for term in state[self.name] if matches_term(term.preference, node.node))
+        terms: NodeTerms = state[self.name]
+        return terms.weight_of(node)
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """The highest sum becomes 100."""
@@ -91,10 +91,25 @@ class NodeAffinity:
 
 def wants(pod: Pod, node: NodeInfo) -> bool:
     """Whether a pod's nodeSelector and required node affinity match a node."""
-    if any(node.labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+    if not pod.spec.node_selector.items() <= node.labels.items():
         return False
+    return _required(pod.spec.affinity.node_affinity) is None or _required_terms(pod).match(node)
+
+
+@lru_cache(maxsize=1024)
+def _required_terms(pod: Pod) -> NodeTerms:
     required = _required(pod.spec.affinity.node_affinity)
-    return required is None or matches_node(required, node.node)
+    return NodeTerms((term, 0) for term in (required.node_selector_terms if required else ()))
+
+
+@lru_cache(maxsize=1024)
+def _nodes_named_by(pod: Pod) -> Set[str] | None:
+    """The nodes that the required terms name; None if a term names none, and so may match any node."""
+    required = _required(pod.spec.affinity.node_affinity)
+    named = [_named_nodes(term) for term in required.node_selector_terms] if required else []
+    if not named or None in named:
+        return None
+    return set().union(*(names for names in named if names))
 
 
 def _required(affinity: objects.NodeAffinity | None) -> NodeSelector | None:

@@ -9,7 +9,7 @@ most_allocated.go, requested_to_capacity_ratio.go
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
@@ -26,6 +26,7 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
 
 TOO_MANY_PODS = "Too many pods"
@@ -36,6 +37,12 @@ COUNTED_WITHOUT_REQUEST = ("cpu", "memory", "ephemeral-storage")
 
 TO_SCORE = "NodeResourcesFit/score"
 """A key in the CycleState: the resources to score by, each with name, the pod's amount, weight."""
+
+MANY = 16
+"""With more resources than this, a pod is compared with each node by itself."""
+
+PER_RESOURCE = 5
+"""What is left of a resource on a node takes as long to find out as so many comparisons."""
 
 BY_SHAPE = "RequestedToCapacityRatio"
 
@@ -117,11 +124,8 @@ class NodeResourcesFit:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> None:
         """Sum up the pod's requests."""
-        requests = pod_requests(pod)
-        first = [name for name in COUNTED_WITHOUT_REQUEST if name in requests]
-        in_order = [*first, *(name for name in requests if name not in COUNTED_WITHOUT_REQUEST)]
         state[self.name] = {
-            name: requests[name] for name in in_order if requests[name] > 0 and not self._ignores(name)
+            name: amount for name, amount in _positive(pod).items() if not self._ignores(name)
         }
 
     def _ignores(self, name: str) -> bool:
@@ -145,8 +149,12 @@ class NodeResourcesFit:
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """Compare the requests with what is left on each node; call `filter` only for nodes without room."""
+        wanted: Mapping[str, int] = state[self.name]
+        if len(wanted) > MANY:  # too many to keep a list of all nodes for each
+            Comparisons().add(PER_RESOURCE * len(wanted) * len(nodes))
+            return [self.filter(state, pod, node) for node in nodes]
         lacking = [room <= 0 for room in nodes.values(pods_left)]
-        for name, amount in state[self.name].items():
+        for name, amount in wanted.items():
             left = nodes.values(amount_left, name)
             lacking = [lacks or room < amount for lacks, room in zip(lacking, left, strict=True)]
         if True not in lacking:
@@ -196,6 +204,15 @@ class NodeResourcesFit:
         if self.strategy == BY_SHAPE:
             return requested_to_capacity_ratio(self.shape)
         return most_allocated if self.strategy == "MostAllocated" else least_allocated
+
+
+@lru_cache(maxsize=1024)
+def _positive(pod: Pod) -> Mapping[str, int]:
+    """What a pod requests, cpu and memory first."""
+    requests = pod_requests(pod)
+    first = [name for name in COUNTED_WITHOUT_REQUEST if name in requests]
+    in_order = [*first, *(name for name in requests if name not in COUNTED_WITHOUT_REQUEST)]
+    return {name: requests[name] for name in in_order if requests[name] > 0}
 
 
 def counts(name: str, wanted: Mapping[str, int]) -> bool:

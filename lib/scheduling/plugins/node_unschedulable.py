@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Taint
-from lib.kube.selectors import tolerates
+from lib.kube.selectors import tolerations_of
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.node_info import NodeInfo
@@ -44,4 +44,4 @@ class NodeUnschedulable:
     def _keeps_off(self, pod: Pod, node: NodeInfo) -> bool:
         if not node.node.spec.unschedulable:
             return False
-        return not any(tolerates(each, AS_A_TAINT) for each in pod.spec.tolerations)
+        return not tolerations_of(pod).tolerate(AS_A_TAINT)

@@ -10,11 +10,13 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.g
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import floor, log
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import LabelSelector, Node, Pod, TopologySpreadConstraint
-from lib.kube.selectors import selects, untolerated
+from lib.kube.matcher import Matcher, matcher_of
+from lib.kube.objects import Node, Pod, TopologySpreadConstraint
+from lib.kube.selectors import untolerated
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache, Domains
 from lib.scheduling.framework.interface import (
@@ -51,7 +53,7 @@ class _Constraint:
     """
 
     spec: TopologySpreadConstraint
-    selector: LabelSelector | None
+    selector: Matcher | None
     pods: Mapping[str, int] = field(default_factory=dict)
     emptiest: int = 0
     itself: bool = False
@@ -61,9 +63,16 @@ class _Constraint:
         """With this many matching pods, a domain takes no more."""
         return self.spec.max_skew + self.emptiest - self.itself + 1
 
+    @property
+    def policies(self) -> tuple[str, str]:
+        """What decides whether the pods of a node count."""
+        return self.spec.node_affinity_policy, self.spec.node_taints_policy
+
     def matching(self, pod: Pod, cache: Cache, domains: Domains | None) -> Mapping[str, int]:
         """The numbers of matching pods, by domain, or by node name if there are no domains."""
-        if self.selector in (None, LabelSelector()):
+        if not domains and domains is not None:
+            return {}
+        if self.selector is None or self.selector.is_empty:
             return dict.fromkeys(domains.values(), 0) if domains else {}
         return cache.matching(pod.metadata.namespace, self.selector, domains)
 
@@ -72,7 +81,7 @@ class _Constraint:
         if self.spec.node_affinity_policy == "Honor" and not wants(pod, node):
             return False
         if self.spec.node_taints_policy == "Honor":
-            return not untolerated(node.taints, pod.spec.tolerations, REPELLING)
+            return not untolerated(pod, node.taints, REPELLING)
         return True
 
 
@@ -84,12 +93,12 @@ def _domains(pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, stri
 
     def find() -> list[Domains]:
         nodes = [node for node in cache.node_list if not strict or _has_all_labels(node, constraints)]
+        counted: dict[tuple[str, str], list[NodeInfo]] = {}
+        for each in constraints:
+            if each.policies not in counted:
+                counted[each.policies] = [node for node in nodes if each.counts(pod, node)]
         return [
-            {
-                node.name: node.labels.get(each.spec.topology_key, "")
-                for node in nodes
-                if each.counts(pod, node)
-            }
+            {node.name: node.labels.get(each.spec.topology_key, "") for node in counted[each.policies]}
             for each in constraints
         ]
 
@@ -165,7 +174,7 @@ class PodTopologySpread:
             return SKIP
         for each, domains in zip(constraints, _domains(pod, cache, constraints, strict=True), strict=True):
             each.pods = each.matching(pod, cache, domains)
-            each.itself = selects(each.selector, pod.metadata.labels)
+            each.itself = each.selector is not None and each.selector.matches(pod.metadata.labels)
             if len(each.pods) >= (each.spec.min_domains or 1):  # else one is missing, and has 0 pods
                 each.emptiest = min(each.pods.values(), default=0)
         return None
@@ -186,6 +195,8 @@ class PodTopologySpread:
         constraints: list[_Constraint] = state[f"{self.name}/filter"]
         found: list[Status | None] = [None] * len(nodes)
         for each in constraints:
+            if None not in found:
+                break
             values = nodes.values(_label, each.spec.topology_key)
             full = each.has_no_room
             said: dict[str | None, Status | None] = {
@@ -210,7 +221,7 @@ class PodTopologySpread:
         candidates = [node for node in nodes if node.name not in ignored] if ignored else nodes
         topology_scores: list[_TopologyScore] = []
         counted = _domains(pod, cache, constraints, strict=strict)
-        for each, domains in zip(constraints, counted, strict=True):
+        for each, domains in zip(constraints, counted, strict=True) if candidates else ():
             key = each.spec.topology_key
             if key == HOSTNAME:  # each node is its own domain
                 pods, size = each.matching(pod, cache, None), len(candidates)
@@ -268,13 +279,20 @@ class PodTopologySpread:
         if not wanted:
             return []
         if own:
-            labels = pod.metadata.labels
-            return [
-                _Constraint(each, with_label_keys(each.label_selector, labels, each.match_label_keys))
-                for each in wanted
-            ]
-        selector = cache.workloads.selector_for(pod)
+            return [_Constraint(each, selector) for each, selector in _own_constraints(pod, action)]
+        selector = matcher_of(cache.workloads.selector_for(pod))
         return [_Constraint(each, selector) for each in wanted] if selector else []
+
+
+@lru_cache(maxsize=1024)
+def _own_constraints(pod: Pod, action: str) -> list[tuple[TopologySpreadConstraint, Matcher | None]]:
+    """A pod's own constraints with one `whenUnsatisfiable`, each with its complete selector."""
+    labels = pod.metadata.labels
+    return [
+        (each, matcher_of(with_label_keys(each.label_selector, labels, each.match_label_keys)))
+        for each in pod.spec.topology_spread_constraints
+        if each.when_unsatisfiable == action
+    ]
 
 
 def _has_all_labels(node: NodeInfo, constraints: Sequence[_Constraint]) -> bool:

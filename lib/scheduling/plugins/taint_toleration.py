@@ -9,9 +9,8 @@ Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 from collections.abc import Hashable, Sequence
 
 from lib.kube.changes import AnyChange
-from lib.kube.objects import Pod, Toleration
-from lib.kube.selectors import tolerates, untolerated
-from lib.scheduling.cache import Cache
+from lib.kube.objects import Pod
+from lib.kube.selectors import tolerations_of, untolerated
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.node_info import NodeInfo
@@ -47,15 +46,10 @@ class TaintToleration:
         """The same; most nodes have no taints."""
         return [self.filter(state, pod, node) if node.taints else None for node in nodes]
 
-    def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
-        """Find the pod's tolerations of PreferNoSchedule taints."""
-        state[self.name] = [each for each in pod.spec.tolerations if each.effect in ("", ADVISING)]
-
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The number of PreferNoSchedule taints that the pod doesn't tolerate."""
         advising = [taint for taint in node.taints if taint.effect == ADVISING]
-        tolerations: list[Toleration] = state[self.name]
-        return sum(not any(tolerates(each, taint) for each in tolerations) for taint in advising)
+        return sum(not tolerations_of(pod).tolerate(taint) for taint in advising)
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """The same; most nodes have no taints."""
@@ -67,4 +61,4 @@ class TaintToleration:
 
 
 def _repels(node: NodeInfo, pod: Pod) -> bool:
-    return untolerated(node.taints, pod.spec.tolerations, REPELLING) is not None
+    return untolerated(pod, node.taints, REPELLING) is not None

@@ -22,6 +22,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable, wait
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.binder import (
     AFFINITY,
@@ -39,6 +40,9 @@ from lib.scheduling.volumes.in_reach import nodes_in_reach
 from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
 OUT_OF_REACH = unresolvable(AFFINITY)
+COMPARISONS_PER_CLAIM = 5
+"""To find a volume for a claim takes as long as so many comparisons."""
+
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 
@@ -53,6 +57,7 @@ class VolumesState:
     cache: Cache
     claims: PodClaims
     by_node: dict[str, PodVolumes] = field(default_factory=dict)
+    comparisons: Comparisons = field(default_factory=Comparisons)
     assumed: PodVolumes | None = None
     is_handed_out: bool = False
 
@@ -116,6 +121,7 @@ class VolumeBinding:
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node where the pod can't get its volumes."""
         kept: VolumesState = state[self.name]
+        kept.comparisons.add(COMPARISONS_PER_CLAIM * len(kept.claims.delayed))
         try:
             found = find_pod_volumes(kept.claims, node.name, node.labels, kept.storage)
         except BinderError as error:

@@ -1,0 +1,84 @@
+"""Terms of node affinity, compiled: only the few that may match a node are looked at.
+
+Source: component-helpers/scheduling/corev1/nodeaffinity
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+
+from lib.kube.matcher import Index, Matcher
+from lib.kube.objects import NodeSelectorTerm, Requirement
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.pod_limits import Comparisons
+
+FEW = 8
+"""So many terms are matched with each node sooner than it is found out which nodes are alike."""
+
+FIELD = "{} (field)"
+"""The key of a node's field among its labels: no label has such a key."""
+
+
+class NodeTerms:
+    """Terms with weights. Equal terms become one with the sum of their weights.
+
+    What is found out is kept for nodes that have the same values of the labels that the terms look at.
+    """
+
+    def __init__(self, terms: Iterable[tuple[NodeSelectorTerm, int]]) -> None:
+        weights = Counter[Matcher]()
+        self._read_fields = False
+        for term, weight in terms:
+            if term.match_expressions or term.match_fields:  # an empty term matches no node
+                weights[_matcher_of(term)] += weight
+                self._read_fields = self._read_fields or bool(term.match_fields)
+        self._index = Index[int]()
+        for matcher, weight in weights.items():
+            self._index.add(matcher, matcher, weight)
+        self._few = len(weights) <= FEW
+        self._keys = frozenset(key for each in weights if not self._few for key in each.keys)
+        self._matched: dict[Hashable, bool] = {}
+        self._weights: dict[Hashable, int] = {}
+        self._comparisons = Comparisons()
+
+    def match(self, node: NodeInfo) -> bool:
+        """Whether one of the terms matches a node."""
+        labels = self._labels_of(node)
+        if self._few:
+            return self._match(labels)
+        kind = self._kind(labels)
+        if kind not in self._matched:
+            self._matched[kind] = self._match(labels)
+        return self._matched[kind]
+
+    def weight_of(self, node: NodeInfo) -> int:
+        """The sum of the weights of the terms that match a node."""
+        labels = self._labels_of(node)
+        if self._few:
+            return self._weigh(labels)
+        kind = self._kind(labels)
+        if kind not in self._weights:
+            self._weights[kind] = self._weigh(labels)
+        return self._weights[kind]
+
+    def _labels_of(self, node: NodeInfo) -> Mapping[str, str]:
+        return {**node.labels, FIELD.format("metadata.name"): node.name} if self._read_fields else node.labels
+
+    def _kind(self, labels: Mapping[str, str]) -> Hashable:
+        return frozenset([(key, value) for key, value in labels.items() if key in self._keys])
+
+    def _match(self, labels: Mapping[str, str]) -> bool:
+        return bool(self._looked_at(labels))
+
+    def _weigh(self, labels: Mapping[str, str]) -> int:
+        return sum(self._looked_at(labels))
+
+    def _looked_at(self, labels: Mapping[str, str]) -> list[int]:
+        """The weights of the terms that match labels."""
+        if not self._few:
+            self._comparisons.add(self._index.count(labels))
+        return self._index.matching(labels)
+
+
+def _matcher_of(term: NodeSelectorTerm) -> Matcher:
+    fields = (Requirement(FIELD.format(each.key), each.operator, each.values) for each in term.match_fields)
+    return Matcher({}, (*term.match_expressions, *fields))

@@ -14,13 +14,14 @@ from typing import Annotated, Any, Protocol
 import typer
 
 from lib.kube.api import Api
+from lib.kube.escaping import escaped
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import MAIN_SCHEDULER
 from lib.questions.deciding import Decider
 from lib.questions.files import read_files
 from lib.questions.page import Page, print_json
 from lib.questions.snapshot import Snapshot, read_cluster
-from lib.questions.text import QuestionError, printable
+from lib.questions.text import QuestionError
 from lib.questions.what_if import WhatIf
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.registry import Handle
@@ -274,7 +275,7 @@ def context_namespace() -> str:
 
 def complain(command: str, text: str) -> None:
     """Print on standard error what is wrong, and in which command."""
-    typer.echo(f"{command}: {printable(text)}", err=True)
+    typer.echo(f"{command}: {escaped(text)}", err=True)
 
 
 def now() -> datetime:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
 from lib.questions.asking import Common, now
 from lib.questions.compare import Comparison, Replacing
@@ -143,7 +144,7 @@ def ask_save(
     held = save(snapshot, file)
     common.tell_notes(snapshot)
     if str(file) != "-":
-        typer.echo(f"{file}: {held}")
+        typer.echo(escaped(f"{file}: {held}"))
     return True
 
 

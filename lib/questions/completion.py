@@ -16,6 +16,7 @@ from typer.core import TyperCommand
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
+from lib.kube.escaping import escaped
 from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.kube.paths import NAMESPACES, NODES, path_of
 from lib.kube.proxy import OwnProxy
@@ -46,7 +47,7 @@ def complete(context: typer.Context) -> None:
         found, then = [], FAILED
     for each in found:
         if each.startswith(last):
-            typer.echo(each)
+            typer.echo(escaped(each))
     typer.echo(then)
 
 

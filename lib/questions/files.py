@@ -8,6 +8,8 @@ from typing import IO, Any
 
 import msgspec
 
+from lib.kube.bounded_files import MAX_JSON, TooMuchError, read_at_most, unpacked
+from lib.kube.escaping import json_escaped
 from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Pod, decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.storage import PersistentVolumeClaim
@@ -63,12 +65,11 @@ def read_files(files: Sequence[Path]) -> Snapshot:
     snapshot = Snapshot()
     for file in files:
         try:
-            body = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-            if body.startswith(b"\x1f\x8b"):
-                body = gzip.decompress(body)
-            _read(snapshot, body, file)
-        except (OSError, EOFError) as error:
-            raise QuestionError(f"--from {file}: {getattr(error, 'strerror', None) or error}") from error
+            _read(snapshot, unpacked(read_at_most(file, MAX_JSON)), file)
+        except OSError as error:
+            raise QuestionError(f"--from {file}: {error.strerror or error}") from error
+        except TooMuchError as error:
+            raise QuestionError(f"--from {file}: {error}") from error
         except UNREADABLE as error:
             raise QuestionError(
                 f"--from {file}: is not JSON of Kubernetes objects ({error}); "
@@ -140,7 +141,7 @@ def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
     for kind in snapshot.objects:
         for each in snapshot.of(kind):
             out.write(b"" if first else b",\n")
-            out.write(msgspec.json.encode(_slim(each)))
+            out.write(json_escaped(msgspec.json.encode(_slim(each)).decode()).encode())
             first = False
         if many := len(snapshot.of(kind)):
             counts.append(f"{many:,} {kind.__name__}")

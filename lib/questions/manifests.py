@@ -1,15 +1,16 @@
 """Manifests: the workloads in them, and other objects that decisions depend on."""
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as short
 from typing import Any
 
 import msgspec
 import yaml
 
+from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
 from lib.kube.objects import (
     UNREADABLE,
     ControllerSpec,
@@ -78,9 +79,8 @@ def read_manifests(files: Sequence[Path], namespace: str) -> list[Json]:
     objects = []
     for file in files:
         try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text()
-            documents = list(yaml.load_all(text, getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            documents = list(load_yaml(read_at_most(file, MAX_YAML)))
+        except (OSError, TooMuchError, yaml.YAMLError) as error:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
             raise QuestionError(f"{file}: {reason}") from error
         for document in documents:
@@ -107,7 +107,7 @@ def as_dict(value: Any, where: object) -> Json:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise QuestionError(f"{where}: {value!r} stands where an object should")
+        raise QuestionError(f"{where}: {short(value)} stands where an object should")
     return {key: each for key, each in value.items() if each is not None}
 
 
@@ -177,7 +177,7 @@ def _replicas(kind: str, spec: Json, where: str) -> int:
         if isinstance(number, int) and isinstance(completions, int):
             number = min(number, completions)
     if not isinstance(number, int) or number < 0:
-        raise QuestionError(f"{where}: {number!r} is not a number of replicas")
+        raise QuestionError(f"{where}: {short(number)} is not a number of replicas")
     return number
 
 

@@ -13,12 +13,13 @@ from typing import Any
 import msgspec
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from lib.questions.text import printable
+from lib.kube.escaping import escaped, json_escaped
 
 PATIENCE = 1.0
 """Seconds after which a progress bar is shown."""
@@ -42,11 +43,11 @@ class Page:
 
     def heading(self, text: str) -> None:
         """A line with the most important result."""
-        self._console.print(Text(printable(text), style="bold"))
+        self._console.print(Text(escaped(text), style="bold"))
 
     def line(self, text: str, *, indent: int = 0, style: str = "") -> None:
         """A paragraph."""
-        self._console.print(Padding(Text(printable(text), style=style), (0, 0, 0, indent), expand=False))
+        self._console.print(Padding(Text(escaped(text), style=style), (0, 0, 0, indent), expand=False))
 
     def gap(self) -> None:
         """An empty line."""
@@ -62,7 +63,7 @@ class Page:
         grid.add_column(no_wrap=numbers, overflow="fold", justify="right" if numbers else "left")
         grid.add_column(overflow="fold")
         for short, text in rows:
-            grid.add_row(Text(printable(short)), Text(printable(text)))
+            grid.add_row(Text(escaped(short)), Text(escaped(text)))
         self._console.print(Padding(grid, (0, 0, 0, 2), expand=False))
 
     def table(
@@ -80,7 +81,7 @@ class Page:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         numbers = set(right)
         for i, name in enumerate(header):
-            broken = re.sub("(?<=[a-z])(?=[A-Z])", "\n", name)
+            broken = re.sub("(?<=[a-z])(?=[A-Z])", "\n", escaped(name))
             justify = "right" if i in numbers else "left"
             table.add_column(
                 broken,
@@ -90,7 +91,7 @@ class Page:
                 no_wrap=names_whole and i == 0,
             )
         for row in rows:
-            table.add_row(*(Text(printable(each)) for each in row))
+            table.add_row(*(Text(escaped(each)) for each in row))
         self._console.print(table)
 
 
@@ -105,11 +106,11 @@ def run_through(steps: Iterable[object], total: int, what: str) -> None:
             elif sys.stderr.isatty() and time.monotonic() - began > PATIENCE:
                 console = Console(file=sys.stderr)
                 progress = stack.enter_context(Progress(console=console, transient=True))
-                task = progress.add_task(what, total=total, completed=done)
+                task = progress.add_task(escape(escaped(what)), total=total, completed=done)
 
 
 def print_json(answer: dict[str, Any]) -> None:
     """One object, indented."""
     encoded = msgspec.json.format(msgspec.json.encode(answer), indent=2)
-    sys.stdout.write(encoded.decode() + "\n")
+    sys.stdout.write(json_escaped(encoded.decode()) + "\n")
     sys.stdout.flush()

@@ -14,16 +14,6 @@ class QuestionError(Exception):
     """A question can't be answered. The text says what is wrong, where, and what to do."""
 
 
-def printable(text: str) -> str:
-    """A text from the cluster with control characters escaped, so that it can't control a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(
-        each if each.isprintable() else each.encode("unicode_escape", "surrogatepass").decode()
-        for each in text
-    )
-
-
 def is_bytes(resource: str) -> bool:
     """Whether a resource is counted in bytes."""
     return resource.startswith(BYTES)

@@ -10,6 +10,7 @@ from lib.questions.deciding import PLACED, Decider
 from lib.questions.manifests import Workload
 from lib.questions.new_pods import NewPod, PodMaker
 from lib.questions.snapshot import Snapshot
+from lib.questions.text import QuestionError
 from lib.questions.usage import Usage, usage_of
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
@@ -17,6 +18,9 @@ from lib.scheduling.resources import pod_requests
 
 EXPLAINED = 3
 """For at most so many workloads that don't fit, the reason is explained in full."""
+
+MOST_PODS = 100_000
+"""The most pods that are tried, besides DaemonSets': a few bytes of a manifest can ask for any number."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,13 @@ class Trial:
 
 
 def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider) -> list[NewPod]:
-    """All pods of some workloads in the order of placement: the highest priority first."""
+    """All pods of some workloads in the order of placement: the highest priority first.
+
+    QuestionError when they are too many, or can't be.
+    """
+    workloads = list(workloads)
+    if (asked := sum(each.replicas or 0 for each in workloads)) > MOST_PODS:
+        raise QuestionError(f"these are {asked:,} pods; try places no more than {MOST_PODS:,}")
     maker = PodMaker(snapshot, decider.cache.storage)
     found: list[NewPod] = []
     for workload in workloads:

@@ -8,7 +8,10 @@ from typing import Any
 
 import typer
 
+from lib.kube.escaping import escaped
 from lib.service.help import Command
+
+log = logging.getLogger(__name__)
 
 YES, FAILED, NO = 0, 1, 3
 """Exit statuses; 2 is that of a command line that is wrong."""
@@ -66,15 +69,26 @@ def _add(app: typer.Typer, name: str, answer: Callable[..., bool]) -> None:
     app.command(name, cls=Command, short_help=VERBS[name])(run)
 
 
+class _Escaping(logging.Formatter):
+    """Warnings, such as of a policy that failed, with texts of a cluster."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped(super().format(record), keep="\n")
+
+
 def _status(command: str, ask: Callable[[], bool]) -> int:
     """Ask, and turn the answer into an exit status; an error is printed in one line."""
     from lib.kube.errors import ApiError
     from lib.questions.asking import complain
     from lib.questions.text import QuestionError
 
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Escaping("%(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     try:
         return YES if ask() else NO
     except (QuestionError, ApiError) as error:
         complain(command, str(error))
-        return FAILED
+    except Exception:  # a defect, or a policy's: a traceback of Python would print texts as they are
+        log.exception("%s: there is no answer, because of an unexpected error:", command)
+    return FAILED

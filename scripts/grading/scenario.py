@@ -11,6 +11,8 @@ from typing import Any
 import msgspec
 import yaml
 
+from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
+
 PRICE = "example.com/price"
 """The annotation of a node that says what an hour of it costs."""
 
@@ -57,8 +59,8 @@ class Scenario:
         """Read the folder. ScenarioError when a file can't be read, or names an object that doesn't exist."""
         file = folder / "scenario.yaml"
         try:
-            told = msgspec.yaml.decode(file.read_bytes(), type=_File)
-        except (OSError, msgspec.MsgspecError, yaml.YAMLError) as error:
+            told = msgspec.convert(next(load_yaml(read_at_most(file, MAX_YAML)), None), _File)
+        except (OSError, TooMuchError, msgspec.MsgspecError, yaml.YAMLError) as error:
             raise ScenarioError(f"{file}: {error}") from error
         self.title, self.expect = told.title, told.expect
         self.pods_file = (folder / "pods.yaml").resolve()
@@ -88,8 +90,8 @@ class Scenario:
 def _objects(file: Path) -> Iterator[Json]:
     """The objects of a file; lists are taken apart."""
     try:
-        documents = [each for each in yaml.safe_load_all(file.read_text()) if each]
-    except (OSError, yaml.YAMLError) as error:
+        documents = [each for each in load_yaml(read_at_most(file, MAX_YAML)) if each]
+    except (OSError, TooMuchError, yaml.YAMLError) as error:
         raise ScenarioError(f"{file}: {error}") from error
     for document in documents:
         for each in document.get("items", [document]) if isinstance(document, dict) else [document]:

@@ -1,6 +1,8 @@
 """Asks about small clusters, as the verbs do once they have read one."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -12,6 +14,8 @@ from lib.questions.deciding import Decider
 from lib.questions.snapshot import Snapshot
 from lib.questions.why import Why, why
 from lib.scheduling.plugins.registry import default_profile
+
+Json = dict[str, Any]
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -103,3 +107,22 @@ def ask_why(pod: Pod, objects: Sequence[Object]) -> Why:
     """Why a pod has no node among these objects, of which it is one itself or not."""
     snapshot = snapshot_of(*objects)
     return why(pod, snapshot, decider_of(snapshot))
+
+
+@dataclass
+class Done:
+    """What a run printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Json:
+        assert self.err == ""
+        found: Json = json.loads(self.out)
+        assert self.status == (0 if found["answer"] == "yes" else 3)
+        return found
+
+
+Run = Callable[..., Done]

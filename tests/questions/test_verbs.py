@@ -1,53 +1,16 @@
 """The verbs on files, without a cluster: answers, exit statuses, what-if options, and errors."""
 
 import json
-import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+from questions_harness import Run
 
 from lib.questions.commands import ALL
-from lib.questions.verbs import VERBS, add_verbs
-from lib.service.options import run_with_options
+from lib.questions.verbs import VERBS
 
 Json = dict[str, Any]
-
-
-@dataclass
-class Done:
-    """What a run printed, and its exit status."""
-
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Json:
-        assert self.err == ""
-        found: Json = json.loads(self.out)
-        assert self.status == (0 if found["answer"] == "yes" else 3)
-        return found
-
-
-Run = Callable[..., Done]
-
-
-@pytest.fixture
-def poller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs poller.py in this process."""
-
-    def run(*arguments: str) -> Done:
-        monkeypatch.setattr(sys, "argv", ["poller.py", *arguments])
-        with pytest.raises(SystemExit) as end:
-            run_with_options(lambda _: pytest.fail("the loop ran"), add_verbs)
-        printed = capsys.readouterr()
-        status = end.value.code
-        return Done(status if isinstance(status, int) else 0, printed.out, printed.err)
-
-    return run
 
 
 def a_node(name: str, cpu: str = "4", **spec: Any) -> Json:

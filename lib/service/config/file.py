@@ -173,10 +173,11 @@ def read_config(file: Path) -> tuple[KubeSchedulerConfiguration, list[str]]:
 
     ConfigError when it doesn't exist, or isn't a KubeSchedulerConfiguration at all.
     """
-    from lib.service.config.strict_yaml import parse  # here, as few runs need it
+    from lib.kube.bounded_files import MAX_YAML, TooMuchError, read_at_most  # here, as few runs need them
+    from lib.service.config.strict_yaml import parse
 
     try:
-        parsed, twice = parse(file.read_bytes())
+        parsed, twice = parse(read_at_most(file, MAX_YAML))
         raw = without_nulls(parsed)
         wrong = [*wrong_head(raw, KIND)] if isinstance(raw, dict) else []
         if not isinstance(raw, dict) or raw.get("kind", KIND) != KIND:
@@ -185,5 +186,7 @@ def read_config(file: Path) -> tuple[KubeSchedulerConfiguration, list[str]]:
         return config, without_repetitions([*twice, *wrong, *problems, *config.problems()])
     except OSError as error:
         raise ConfigError([error.strerror or str(error)], file) from error
+    except TooMuchError as error:
+        raise ConfigError([str(error)], file) from error
     except ConfigError as error:
         raise ConfigError(error.problems, file) from error

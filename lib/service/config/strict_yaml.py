@@ -4,6 +4,7 @@ from typing import Any
 
 import yaml
 
+from lib.kube.bounded_files import Loader, TooMuchError, check_yaml
 from lib.service.config.fields import ConfigError
 
 
@@ -12,25 +13,22 @@ def parse(text: bytes) -> tuple[Any, list[str]]:
 
     ConfigError, with line and column, when it isn't YAML.
     """
-    loader = _Loader(text)
     try:
+        check_yaml(text)
+        loader = _Loader(text)
         return loader.get_single_data(), loader.twice
     except yaml.MarkedYAMLError as error:
         place = _place(error.problem_mark) if error.problem_mark else ""
         raise ConfigError([f"{place}{error.problem}"]) from error
-    except RecursionError as error:
-        raise ConfigError(["it is nested too deeply"]) from error
-    except (yaml.YAMLError, ValueError) as error:  # ValueError: for example, a date that doesn't exist
+    except (TooMuchError, yaml.YAMLError, ValueError) as error:  # ValueError: a number of 5,000 digits
         raise ConfigError([str(error)]) from error
-    finally:
-        loader.dispose()
 
 
 def _place(mark: Any) -> str:
     return f"line {mark.line + 1}, column {mark.column + 1}: "
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the fast one, if it is there
+class _Loader(Loader):
     def __init__(self, text: bytes) -> None:
         super().__init__(text)
         self.twice: list[str] = []

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from statistics import fmean, pstdev
 from typing import Any
 
 from lib.kube.objects import Pod
-from lib.questions.deciding import PLACED, Decider, without_node
+from lib.questions.deciding import PLACED, Decider, queue_order, without_node
 from lib.questions.snapshot import Snapshot
 from lib.questions.usage import usage_of
 from lib.questions.what_if import belongs_to_node
@@ -93,7 +92,7 @@ class Replacing:
             for pod in snapshot.of(Pod)
             if not belongs_to_node(pod) and not (pending_only and pod.spec.node_name)
         ]
-        self._pods = sorted(movable, key=_order)
+        self._pods = sorted(movable, key=queue_order)
         for pod in self._pods:
             if pod.spec.node_name:
                 decider.remove(pod)
@@ -117,8 +116,3 @@ class Replacing:
             shares = [each.requested[name] / most for each in usages if (most := each.capacity[name])]
             result.mean[name] = round(fmean(shares), 4) if shares else 0.0
             result.imbalance[name] = round(pstdev(shares), 4) if shares else 0.0
-
-
-def _order(pod: Pod) -> tuple[int, float, str]:
-    created = pod.metadata.creation_timestamp
-    return -pod.spec.priority, created.timestamp() if created else inf, str(pod)

@@ -6,6 +6,7 @@ Only this file and snapshot_cache.py, of this package, change lib/scheduling's o
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from random import Random
 
 import msgspec
@@ -16,6 +17,7 @@ from lib.kube.objects import (
     Pod,
     PodDisruptionBudget,
 )
+from lib.kube.storage import CSINode
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.questions.text import QuestionError
@@ -40,6 +42,12 @@ def without_node(pod: Pod) -> Pod:
         spec=msgspec.structs.replace(pod.spec, node_name=""),
         status=msgspec.structs.replace(pod.status, nominated_node_name=""),
     )
+
+
+def queue_order(pod: Pod) -> tuple[int, float, str]:
+    """The order in which waiting pods are tried: the highest priority first, then the oldest."""
+    created = pod.metadata.creation_timestamp
+    return -pod.spec.priority, created.timestamp() if created else inf, str(pod)
 
 
 class Decider:
@@ -86,6 +94,31 @@ class Decider:
             if decision.outcome in PLACED:
                 return decision
         return self._ask(pod, self._explainer(pod))
+
+    def ask_together(self, pods: Sequence[Pod]) -> list[Decision]:
+        """What would become of the waiting pods of a group: all of them get a node, or none does."""
+        nominator, leaving = self.cache.nominator, set(self.cache.leaving)
+        nominated = [nominator.node_of(pod) or "" for pod in pods]
+        schedulers = {pod.spec.scheduler_name: self._explainer(pod) for pod in pods}
+        decisions = schedule_pod_group(pods, self.cache, schedulers)
+        for decision in reversed(decisions):
+            if decision.pod.metadata.uid in self.cache.assumed:
+                schedulers[decision.pod.spec.scheduler_name].unreserve_and_forget(decision, self.cache)
+        for pod, node_name in zip(pods, nominated, strict=True):
+            nominator.add(pod, node_name)
+        self.cache.leaving = leaving
+        return decisions
+
+    @contextmanager
+    def placed(self, pods: Sequence[Pod]) -> Iterator[None]:
+        """A block in which these pods have a node each, if they fit."""
+        decisions = [(self._checker(pod), self._checker(pod).schedule_one(pod, self.cache)) for pod in pods]
+        try:
+            yield
+        finally:
+            for scheduler, decision in reversed(decisions):
+                if decision.outcome in PLACED:
+                    scheduler.unreserve_and_forget(decision, self.cache)
 
     def fitting(self, pod: Pod) -> list[str]:
         """The nodes on which a pod fits now, without preemption."""
@@ -248,11 +281,16 @@ class Decider:
 
     @contextmanager
     def temporarily(
-        self, removed: Collection[Pod] = (), nodes: Collection[Node] = (), added: Collection[Pod] = ()
+        self,
+        removed: Collection[Pod] = (),
+        nodes: Collection[Node] = (),
+        added: Collection[Pod] = (),
+        csi_nodes: Collection[CSINode] = (),
     ) -> Iterator[None]:
         """A block in which the cluster is changed. At its end, all changes are undone.
 
         removed: pods to remove. nodes: nodes to add or replace. added: pods to add to them.
+        csi_nodes: the drivers of nodes to add.
         """
         before = {each.metadata.name: self.cache.nodes.get(each.metadata.name) for each in nodes}
         places = [(pod, self.cache.node_of(pod)) for pod in removed]
@@ -262,9 +300,13 @@ class Decider:
             self.set_node(node)
         for pod in added:
             self.add(pod)
+        for csi_node in csi_nodes:
+            self.cache.storage.put(csi_node)
         try:
             yield
         finally:
+            for csi_node in csi_nodes:
+                self.cache.storage.delete(csi_node)
             for pod in added:
                 self.remove(pod)
             for name, info in before.items():

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from lib.kube.objects import Node, Pod, Toleration
+from lib.kube.storage import CSINode
 from lib.questions import edits
 from lib.questions.deciding import Decider
 from lib.questions.rejections import port_text, requirement_text, untolerated_taints
@@ -27,7 +28,7 @@ class Fix:
     """A possible change.
 
     words: the text before "it fits". edit: changes the pod. removed: pods to remove. nodes: nodes to add
-    or replace. added: the pods of DaemonSets on added nodes.
+    or replace. added, csi_nodes: the pods of DaemonSets on added nodes, and their drivers.
     """
 
     words: str
@@ -35,6 +36,7 @@ class Fix:
     removed: tuple[Pod, ...] = ()
     nodes: tuple[Node, ...] = ()
     added: tuple[Pod, ...] = ()
+    csi_nodes: tuple[CSINode, ...] = ()
 
 
 class NotPossibleError(Exception):
@@ -172,9 +174,10 @@ class Fixes:
         everyone = [node.node for node in self._nodes]
         for shape in shapes(everyone)[:NODES_TRIED]:
             pods = self._decider.cache.nodes[shape.metadata.name].pods
-            ((copy, added),) = copies(shape, pods, 1, everyone)
+            (new,) = copies(shape, pods, 1, everyone, self._decider.cache.storage.csi_nodes.values())
             words = f"with one more node like {shape.metadata.name}"
-            yield Fix(words, nodes=(copy,), added=tuple(added))
+            drivers = (new.csi_node,) if new.csi_node else ()
+            yield Fix(words, nodes=(new.node,), added=new.pods, csi_nodes=drivers)
 
 
 def _rounded(name: str, left: int) -> int:

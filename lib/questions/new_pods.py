@@ -7,6 +7,7 @@ DefaultTolerationSeconds; pkg/controller/daemon/util/daemonset_util.go for what 
 from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from reprlib import repr as short
 
 import msgspec
 
@@ -31,6 +32,9 @@ from lib.scheduling.plugins.taint_toleration import REPELLING
 from lib.scheduling.volumes.assume_cache import Storage
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+NO_PRIORITY_CLASS = PriorityClass(ObjectMeta(name=""))
+"""The priority of pods that name no class, if no class is the global default."""
 
 DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 """Taints with the effect NoExecute that every pod tolerates for some time."""
@@ -159,18 +163,26 @@ class PodMaker:
         tolerations += [{"key": key, "operator": "Exists", "effect": effect} for key, effect in added]
 
     def _set_priority(self, spec: Json, where: str) -> None:
+        """As the admission plugin Priority: plugin/pkg/admission/priority/admission.go."""
         name = spec.get("priorityClassName")
+        found: PriorityClass | None
         if not name:
-            found = next((each for each in self._priorities.values() if each.global_default), None)
+            usual = [each for each in self._priorities.values() if each.global_default]
+            found = min(usual, key=lambda each: each.value, default=NO_PRIORITY_CLASS)
         elif name in SYSTEM_PRIORITIES:
             found = PriorityClass(ObjectMeta(name=name), SYSTEM_PRIORITIES[name])
         else:
             found = self._priorities.get(name)
             if found is None:
                 raise QuestionError(f"{where}: there is no PriorityClass {name}")
-        if found:
-            spec["priority"] = found.value
-            spec.setdefault("preemptionPolicy", found.preemption_policy)
+        computed = {"priority": found.value, "preemptionPolicy": found.preemption_policy}
+        for key, value in computed.items():
+            if spec.get(key, value) != value:
+                raise QuestionError(
+                    f"{where}: the API server refuses its pods: spec.{key} is {short(spec[key])}, but "
+                    f"{f'PriorityClass {name}' if name else 'a pod without a priorityClassName'} has {value}"
+                )
+        spec |= {**computed, "priorityClassName": found.metadata.name}
 
     def _set_runtime(self, spec: Json, where: str) -> None:
         name = spec.get("runtimeClassName")

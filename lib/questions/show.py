@@ -11,7 +11,7 @@ from lib.questions.page import Page
 from lib.questions.room import Room
 from lib.questions.show_why import show_nowhere
 from lib.questions.text import count, listed, names
-from lib.questions.trial import Trial
+from lib.questions.trial import Placed, Trial
 
 T = TypeVar("T")
 
@@ -47,8 +47,19 @@ def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
         missing = [each for each in trial.placed if each.new.workload == workload and not each.node_name]
         page.heading(f"{workload}: {count(len(missing), 'pod')} without a node; the first is {why.pod}")
         show_nowhere(why, page)
+        _show_others(missing, page)
     if trial.after:
         _show_usage(trial, page)
+
+
+def _show_others(missing: Sequence[Placed], page: Page) -> None:
+    """The pods that have no node for another reason than the first one."""
+    others: dict[str, list[str]] = {}
+    for each in missing:
+        if each.message != missing[0].message:
+            others.setdefault(each.message, []).append(str(each.new.pod))
+    for message, pods in _some([*others.items()], page):
+        page.line(f"{names(pods, 1000 if page.wide else 3)}: {message}")
 
 
 def show_room(room: Room, page: Page) -> None:

@@ -21,10 +21,17 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
     decision = answer.decision
     page.heading(_headline(answer))
     page.line(_who(answer, now))
+    if answer.group and not answer.waits_for_group:
+        page.line(f"Its group {answer.group} is placed all or none.")
     if answer.gated:
         page.line(f"No scheduler may place it yet: {answer.gated}.")
     if decision.outcome == Outcome.ERROR or (decision.reason and not decision.rejected):
         page.line(decision.message)
+    if answer.waits_for:
+        page.gap()
+        page.line(f"{answer.waits_for.pod} of its group has no node:")
+        show_nowhere(answer.waits_for, page)
+        return
     if decision.totals or answer.bound_to:
         _show_feasible(answer, page)
     if decision.rejected:
@@ -43,7 +50,7 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
         page.gap()
         page.line("What would help:")
         page.items(each.sentence for each in answer.suggestions)
-    elif not answer.yes and not decision.victims:
+    elif not answer.yes and not decision.victims and not answer.waits_for_group:
         page.gap()
         page.line("No single change, and no two together, was found with which it would fit.")
 
@@ -57,10 +64,13 @@ def _headline(answer: Why) -> str:
         return f"{pod} waits, but is being deleted"
     if answer.gated:
         return f"{pod} waits for its scheduling gates"
+    if answer.waits_for_group:
+        return f"{pod} waits for its group {answer.group}, which is placed all or none"
     if decision.outcome == Outcome.WAITING:
         return f"{pod} waits: {decision.node_name} would be held for it, {decision.reason}"
     if decision.outcome == Outcome.SCHEDULED:
-        return f"{pod} waits, and {decision.node_name} would be its node now"
+        together = f" together with its group {answer.group}" if answer.group else ""
+        return f"{pod} waits, and {decision.node_name} would be its node now{together}"
     if decision.outcome == Outcome.ERROR:
         return f"{pod} waits: it can't be decided on"
     if not decision.all_nodes:

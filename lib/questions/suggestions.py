@@ -1,6 +1,7 @@
 """Finds the smallest changes with which a pod would fit; each is verified by a new decision."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain, combinations, islice
 
@@ -48,6 +49,16 @@ class Suggestion:
         if many <= 3:
             return f"{self.words}: {names(self.fits_on)} {verb(many, 'fits', 'fit')}"
         return f"{self.words}: {count(many, 'node')} fit"
+
+
+def with_fixes(decider: Decider, fixes: Sequence[Fix]) -> AbstractContextManager[None]:
+    """A block in which the cluster is as the fixes would make it; the pod is not changed."""
+    return decider.temporarily(
+        removed=[each for fix in fixes for each in fix.removed],
+        nodes=[each for fix in fixes for each in fix.nodes],
+        added=[each for fix in fixes for each in fix.added],
+        csi_nodes=[each for fix in fixes for each in fix.csi_nodes],
+    )
 
 
 def suggest(decision: Decision, decider: Decider) -> list[Suggestion]:
@@ -107,11 +118,7 @@ class _Search:
         except NotPossibleError:
             return None
         self._left -= 1
-        with self._decider.temporarily(
-            removed=[each for fix in fixes for each in fix.removed],
-            nodes=[each for fix in fixes for each in fix.nodes],
-            added=[each for fix in fixes for each in fix.added],
-        ):
+        with with_fixes(self._decider, fixes):
             if self._decider.gated(pod):
                 return None
             fits_on = self._decider.fitting(pod)

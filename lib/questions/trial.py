@@ -15,6 +15,7 @@ from lib.questions.usage import Usage, usage_of
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
 from lib.scheduling.resources import pod_requests
+from lib.scheduling.volumes.claims import claim_names
 
 EXPLAINED = 3
 """For at most so many workloads that don't fit, the reason is explained in full."""
@@ -121,7 +122,7 @@ class Placing:
         self.trial = Trial()
         self._new, self._decider = new, decider
         self._by_uid = {each.pod.metadata.uid: each for each in new}
-        self._failed: tuple[Workload, Decision] | None = None  # the last failure; nothing was placed since
+        self._failed: tuple[NewPod, Decision] | None = None  # the last failure; nothing was placed since
 
     def steps(self) -> Iterator[Placed]:
         """Yields the result for each pod; the trial is complete at the end."""
@@ -135,8 +136,8 @@ class Placing:
             new = self._by_uid[batch[0].metadata.uid]
             if len(batch) == 1 and new.node_name:
                 yield self._decider.place_on(new.pod, new.node_name)
-            elif len(batch) == 1 and self._failed and self._failed[0] is new.workload:
-                yield replace(self._failed[1], pod=new.pod)  # it is like the last pod, which found no node
+            elif len(batch) == 1 and self._failed and _alike(self._failed[0], new):
+                yield replace(self._failed[1], pod=new.pod)
             else:
                 yield from self._decider.place(batch)
 
@@ -147,12 +148,18 @@ class Placing:
             trial.before[node_name] = _before(self._decider, node_name, decision)
         if decision.nominated:
             self._decider.evict(decision)
-        self._failed = None if node_name or new.node_name else (new.workload, decision)
+        self._failed = None if node_name or new.node_name else (new, decision)
         if not node_name and new.workload not in trial.why and len(trial.why) < EXPLAINED:
             trial.why[new.workload] = _why(new, self._decider)
         placed = Placed(new, node_name, decision.victims, "" if node_name else decision.message)
         trial.placed.append(placed)
         return placed
+
+
+def _alike(one: NewPod, other: NewPod) -> bool:
+    """Whether two pods have the same requirements: pods of a StatefulSet may have claims of their own."""
+    claims = [[each.name for each in claim_names(new.pod)] for new in (one, other)]
+    return one.workload is other.workload and claims[0] == claims[1]
 
 
 def _before(decider: Decider, name: str, decision: Decision) -> Usage:

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from lib.kube.objects import Node, Pod, Taint
+from lib.kube.storage import CSINode
 from lib.questions.snapshot import Snapshot
 from lib.questions.text import QuestionError, count
 
@@ -46,9 +47,11 @@ class WhatIf:
                     "--add NUMBER and --like NODE belong together: how many nodes, like which?"
                 )
             like = node_named(snapshot, self.like)
-            for node, pods in copies(like, snapshot.of(Pod), self.add, snapshot.of(Node)):
-                snapshot.of(Node).append(node)
-                snapshot.of(Pod).extend(pods)
+            drivers = snapshot.of(CSINode)
+            for new in copies(like, snapshot.of(Pod), self.add, snapshot.of(Node), drivers):
+                snapshot.of(Node).append(new.node)
+                snapshot.of(Pod).extend(new.pods)
+                drivers.extend([new.csi_node] if new.csi_node else ())
         for name in self.remove:
             _remove(snapshot, name)
 
@@ -61,17 +64,31 @@ def node_named(snapshot: Snapshot, name: str) -> Node:
     raise QuestionError(f"there is no node {name}; there are {count(len(snapshot.of(Node)), 'node')}")
 
 
+@dataclass(frozen=True)
+class NewNode:
+    """A node that doesn't exist yet, with pods of DaemonSets and, if known, drivers of volumes."""
+
+    node: Node
+    pods: tuple[Pod, ...]
+    csi_node: CSINode | None = None
+
+
 def copies(
-    like: Node, pods: Iterable[Pod], number: int, nodes: Iterable[Node] = ()
-) -> list[tuple[Node, list[Pod]]]:
-    """New nodes like an existing one, each with pods like those of its DaemonSets.
+    like: Node,
+    pods: Iterable[Pod],
+    number: int,
+    nodes: Iterable[Node] = (),
+    csi_nodes: Iterable[CSINode] = (),
+) -> list[NewNode]:
+    """New nodes like an existing one: with pods like those of its DaemonSets, and with its drivers.
 
     They are ready and not cordoned. Their names are new.
     """
+    csi_node = next((each for each in csi_nodes if each.metadata.name == like.metadata.name), None)
     named = {node.metadata.name for node in nodes}
     own = [each for each in pods if each.spec.node_name == like.metadata.name and belongs_to_node(each)]
     free = (name for i in range(1, number + len(named) + 1) if (name := _copy_name(like, i)) not in named)
-    return [_copy(like, own, next(free)) for _ in range(number)]
+    return [_copy(like, own, csi_node, next(free)) for _ in range(number)]
 
 
 def belongs_to_node(pod: Pod) -> bool:
@@ -83,12 +100,12 @@ def _copy_name(like: Node, number: int) -> str:
     return f"{like.metadata.name}-copy-{number}"
 
 
-def _copy(like: Node, pods: Sequence[Pod], name: str) -> tuple[Node, list[Pod]]:
+def _copy(like: Node, pods: Sequence[Pod], csi_node: CSINode | None, name: str) -> NewNode:
     labels = {**like.metadata.labels, **({HOSTNAME: name} if HOSTNAME in like.metadata.labels else {})}
     metadata = msgspec.structs.replace(like.metadata, name=name, uid=f"uid-of-{name}", labels=labels)
     taints = [each for each in like.spec.taints if not each.key.startswith("node.kubernetes.io/")]
     spec = msgspec.structs.replace(like.spec, unschedulable=False, taints=taints)
-    moved = [
+    moved = tuple(
         msgspec.structs.replace(
             pod,
             metadata=msgspec.structs.replace(
@@ -97,8 +114,11 @@ def _copy(like: Node, pods: Sequence[Pod], name: str) -> tuple[Node, list[Pod]]:
             spec=msgspec.structs.replace(pod.spec, node_name=name),
         )
         for pod in pods
-    ]
-    return msgspec.structs.replace(like, metadata=metadata, spec=spec), moved
+    )
+    drivers = csi_node and msgspec.structs.replace(
+        csi_node, metadata=msgspec.structs.replace(csi_node.metadata, name=name, uid=f"uid-of-csi-{name}")
+    )
+    return NewNode(msgspec.structs.replace(like, metadata=metadata, spec=spec), moved, drivers)
 
 
 def _remove(snapshot: Snapshot, name: str) -> None:

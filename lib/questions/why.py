@@ -6,13 +6,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lib.kube.objects import Pod
-from lib.questions.deciding import PLACED, Decider, without_node
+from lib.questions.deciding import PLACED, Decider, queue_order, without_node
 from lib.questions.events import Event, Said, last_said
+from lib.questions.fixes import NotPossibleError
 from lib.questions.rejections import Details
 from lib.questions.snapshot import Snapshot
-from lib.questions.suggestions import Suggestion, suggest
+from lib.questions.suggestions import Suggestion, suggest, with_fixes
 from lib.questions.text import QuestionError, names
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.pod_group_cycle import UNKNOWN_SIZE
+from lib.scheduling.pod_groups import REJECTING, group_of, present_in
+from lib.scheduling.pod_groups import Group as PodGroupName
+from lib.scheduling.workloads import controller_of
+
+FOR_ITS_GROUP = (REJECTING, UNKNOWN_SIZE)
+"""Used instead of plugins' names in decisions about groups."""
 
 
 @dataclass
@@ -32,7 +40,8 @@ class Why:
     pod: as it is; decision: where it would go now. bound_to: its node, "" while it waits. gated: why no
     scheduler may place it yet. details: by rejected node, the details of its rejection. suggestions: what
     would help, if it fits nowhere. said: its scheduler's last message. events_known: whether its events were
-    read.
+    read. group: the group with which it is placed, all or none. waits_for: if it waits for another pod of the
+    group, why that one has no node.
     """
 
     pod: Pod
@@ -44,6 +53,13 @@ class Why:
     suggestions: Sequence[Suggestion] = ()
     said: Said | None = None
     events_known: bool = False
+    group: str = ""
+    waits_for: "Why | None" = None
+
+    @property
+    def waits_for_group(self) -> bool:
+        """Whether it has no node because the other pods of its group have none, or aren't there."""
+        return self.decision.rejecting_plugin in FOR_ITS_GROUP
 
     @property
     def yes(self) -> bool:
@@ -101,6 +117,8 @@ class Why:
                 for each in self.suggestions
             ],
             "said": said,
+            "group": self.group or None,
+            "waits_for": self.waits_for and self.waits_for.as_json(),
         }
 
 
@@ -119,6 +137,15 @@ def find_pod(snapshot: Snapshot, name: str, namespace: str) -> Pod:
 
 def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
     """Decide about a pod as if it had no node yet, and explain the result."""
+    found = _why_alone(pod, snapshot, decider)
+    group = group_of(pod)
+    if group and not pod.spec.node_name and not found.gated:
+        found.group = group.name
+        _with_its_group(found, _waiting_members(group, snapshot, decider), decider)
+    return found
+
+
+def _why_alone(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
     bound_to = pod.spec.node_name
     profile = decider.profile_of(pod).scheduler_name
     asked = without_node(pod) if bound_to else pod
@@ -132,6 +159,63 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
     events_known = Event in snapshot.objects
     said = last_said(snapshot, pod)
     return Why(pod, decision, profile, bound_to, gated, said_of, suggestions, said, events_known)
+
+
+def _waiting_members(group: PodGroupName, snapshot: Snapshot, decider: Decider) -> list[Pod]:
+    """The pods of a group that a scheduler would try, in its order."""
+    waiting = [
+        pod
+        for pod in snapshot.of(Pod)
+        if present_in(pod) == group and not pod.spec.node_name and not decider.gated(pod)
+    ]
+    return sorted(waiting, key=queue_order)
+
+
+def _with_its_group(found: Why, members: Sequence[Pod], decider: Decider) -> None:
+    """Decide about all pods of a waiting pod's group; the answer is then that of the group."""
+    if found.pod not in members:
+        return  # it is being deleted
+    decisions = decider.ask_together(members)
+    found.decision = decisions[members.index(found.pod)]
+    found.details, found.suggestions = {}, []
+    rejected_itself = [each.pod for each in decisions if _fits_nowhere(each)]
+    if not rejected_itself:
+        return  # all have a node, or other pods of the group are still to come
+    first = members.index(found.pod if found.pod in rejected_itself else rejected_itself[0])
+    with decider.placed(members[:first]):
+        fails = why_nowhere(members[first], decider.ask(members[first]), decider)
+    fails.suggestions = [each for each in fails.suggestions if _helps_all(each, members, first, decider)]
+    if members[first] is found.pod:
+        found.decision, found.details, found.suggestions = fails.decision, fails.details, fails.suggestions
+    else:
+        found.waits_for = fails
+
+
+def _fits_nowhere(decision: Decision) -> bool:
+    """Whether a pod of a group has no node for a reason of its own, and not because of its group."""
+    no_node = decision.outcome not in PLACED and not decision.nominated
+    return no_node and decision.rejecting_plugin not in FOR_ITS_GROUP
+
+
+def _helps_all(suggestion: Suggestion, members: Sequence[Pod], asked: int, decider: Decider) -> bool:
+    """Whether a group fits with a suggestion for one of its pods, made to all with its controller."""
+    controller = controller_of(members[asked])
+
+    def changed(pod: Pod) -> Pod:
+        if pod is not members[asked] and (controller is None or controller_of(pod) != controller):
+            return pod
+        for fix in suggestion.fixes:
+            pod = fix.edit(pod)
+        return pod
+
+    if any(pod in members for fix in suggestion.fixes for pod in fix.removed):
+        return False
+    try:
+        pods = [changed(pod) for pod in members]
+    except NotPossibleError:
+        return False
+    with with_fixes(decider, suggestion.fixes):
+        return all(each.outcome in PLACED or each.nominated for each in decider.ask_together(pods))
 
 
 def why_nowhere(pod: Pod, decision: Decision, decider: Decider) -> Why:

@@ -1,5 +1,6 @@
 """Pods of manifests, as the API server and the controllers would make them."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +104,41 @@ def test_priorities(tmp_path: Path) -> None:
         (pod,) = pods_of(tmp_path, workload("Pod", spec), objects=(high, usual))
         assert pod.spec.priority == priority
         assert pod.spec.preemption_policy == ("Never" if priority == 100 else "PreemptLowerPriority")
+
+
+def test_without_a_class_there_is_no_priority(tmp_path: Path) -> None:
+    (pod,) = pods_of(tmp_path, workload("Pod"))
+    assert (pod.spec.priority, pod.spec.preemption_policy) == (0, "PreemptLowerPriority")
+    both = [
+        read(PriorityClass, {"metadata": {"name": str(value)}, "value": value, "globalDefault": True})
+        for value in (9, 7)
+    ]
+    (pod,) = pods_of(tmp_path, workload("Pod"), objects=(*both,))
+    assert pod.spec.priority == 7  # the API server takes the lowest, if there are two
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"priority": 1000}, "spec.priority is 1000, but a pod without a priorityClassName has 0"),
+        (
+            {"priority": 1000, "priorityClassName": "high"},
+            "spec.priority is 1000, but PriorityClass high has 100",
+        ),
+        (
+            {"preemptionPolicy": "PreemptLowerPriority", "priorityClassName": "high"},
+            "spec.preemptionPolicy is 'PreemptLowerPriority', but PriorityClass high has Never",
+        ),
+        ({"priority": 100, "priorityClassName": "high", "preemptionPolicy": "Never"}, ""),
+        ({"priority": 0}, ""),
+    ],
+)
+def test_a_priority_of_ones_own_is_refused(tmp_path: Path, spec: Json, said: str) -> None:
+    high = read(PriorityClass, {"metadata": {"name": "high"}, "value": 100, "preemptionPolicy": "Never"})
+    with pytest.raises(QuestionError) if said else nullcontext() as error:
+        pods_of(tmp_path, workload(spec=spec), objects=(high,))
+    if error:
+        assert str(error.value) == f"Deployment default/web: the API server refuses its pods: {said}"
 
 
 def test_the_highest_priority_is_placed_first(tmp_path: Path) -> None:

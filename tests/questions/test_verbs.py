@@ -99,6 +99,8 @@ def test_why_in_json(poller: Run, cluster: str) -> None:
         "nodes",
         "suggestions",
         "said",
+        "group",
+        "waits_for",
     }
     assert found["answer"] == "no"
     assert found["nodes"]["n1"] == {
@@ -176,6 +178,81 @@ def test_what_if_labels_were_otherwise(poller: Run, tmp_path: Path) -> None:
     assert poller("why", "web", "--from", file, "--label", "n2:disktype=ssd").status == 0
     both = ("--label", "*:disktype=ssd", "--label", "n1:disktype-", "-o", "json")
     assert poller("why", "web", "--from", file, *both).json["node"] == "n2"
+
+
+def stateful_set(file: Path, replicas: int) -> str:
+    """A StatefulSet whose pods have a claim each, of a class that makes volumes when a pod has a node."""
+    claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "ebs"}}
+    template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main"}]}}
+    spec = {"replicas": replicas, "template": template, "volumeClaimTemplates": [claim]}
+    file.write_text(json.dumps({"kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec}))
+    return str(file)
+
+
+WAITING_CLASS = {
+    "kind": "StorageClass",
+    "metadata": {"name": "ebs"},
+    "provisioner": "ebs.csi.aws.com",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def test_a_new_node_attaches_as_many_volumes_as_the_one_it_is_like(poller: Run, tmp_path: Path) -> None:
+    driver = {"name": "ebs.csi.aws.com", "nodeID": "n1", "allocatable": {"count": 2}}
+    drivers = {"kind": "CSINode", "metadata": {"name": "n1"}, "spec": {"drivers": [driver]}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "x", "namespace": "y"}, "spec": {}}
+    file = write(tmp_path / "cluster.json", a_node("n1"), drivers, WAITING_CLASS, claim)
+    manifest = stateful_set(tmp_path / "db.yaml", 3)
+    for options, fits in (((), 2), (("--add", "1", "--like", "n1"), 4)):
+        room = poller("room", "-f", manifest, "--from", file, "-o", "json", *options).json
+        assert room["workloads"][0]["fit"] == fits
+    waits = poller("try", "-f", manifest, "--from", file, "-o", "json").json
+    assert [bool(each["node"]) for each in waits["pods"]] == [True, True, False]
+    (more,) = [each for each in waits["why"][0]["suggestions"] if "more node" in each["changes"][0]]
+    assert more["nodes"] == ["n1-copy-1"]
+
+
+def test_each_pod_of_a_stateful_set_has_claims_of_its_own(poller: Run, tmp_path: Path) -> None:
+    def claim(i: int) -> Json:
+        bound = {"pv.kubernetes.io/bind-completed": "yes"}
+        metadata = {"namespace": "default", "name": f"data-db-{i}", "uid": f"{i}", "annotations": bound}
+        return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {"volumeName": f"pv{i}"}}
+
+    def volume(i: int, node: str) -> Json:
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+        return {
+            "kind": "PersistentVolume",
+            "metadata": {"name": f"pv{i}"},
+            "spec": {"nodeAffinity": affinity},
+        }
+
+    volumes = [volume(0, "gone"), volume(1, "n1"), claim(0), claim(1)]
+    lost = {"kind": "PersistentVolumeClaim", "metadata": {"namespace": "default", "name": "data-db-2"}}
+    lost["status"] = {"phase": "Lost"}  # type: ignore[assignment]
+    file = write(tmp_path / "cluster.json", a_node("n1"), WAITING_CLASS, lost, *volumes)
+    manifest = stateful_set(tmp_path / "db.yaml", 4)
+    found = poller("try", "-f", manifest, "--from", file, "-o", "json").json
+    assert [each["node"] for each in found["pods"]] == [None, "n1", None, "n1"]
+    assert "didn't match PersistentVolume's node affinity" in found["pods"][0]["message"]
+    assert 'persistentvolumeclaim "data-db-2" bound to non-existent' in found["pods"][2]["message"]
+    said = poller("try", "-f", manifest, "--from", file).out
+    assert 'default/db-2: 0/1 nodes are available: persistentvolumeclaim "data-db-2" bound to' in said
+
+
+def test_why_knows_that_a_group_is_placed_all_or_none(poller: Run, tmp_path: Path) -> None:
+    group = {"labels": {"poller/group": "g"}, "annotations": {"poller/group-size": "2"}}
+    pods = [a_pod("a", "3", metadata=group), a_pod("b", "3", metadata=group)]
+    file = write(tmp_path / "cluster.json", a_node("n1"), *pods)
+    done = poller("why", "a", "--from", file)
+    lines = [line.strip() for line in done.out.splitlines()]
+    assert done.status == 3
+    assert lines[0] == "default/a waits for its group g, which is placed all or none"
+    assert "default/b of its group has no node:" in lines
+    assert "n1: needs cpu 3, 1 of 4 free: default/a has 3" in lines
+    assert "-  with one more node like n1: n1-copy-1 fits" in lines
+    assert poller("why", "a", "--from", file, "-o", "json").json["waits_for"]["pod"] == "default/b"
+    assert poller("why", "a", "--from", file, "--add", "1", "--like", "n1").status == 0
 
 
 def test_what_is_saved_is_what_decides_and_nothing_secret(poller: Run, cluster: str, tmp_path: Path) -> None:

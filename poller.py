@@ -76,7 +76,6 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.FAILED:  # tried again after a backoff
             poller.report.not_bound(decision, each.error)
             poller.free_room(decision)
-            poller.scheduler_of(decision.pod).clear_nomination(decision, poller.cache)
             poller.recorder.failed_scheduling(decision)
             poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
         elif result == Result.UNSETTLED:  # likewise; it may be bound, so it stays assumed until then

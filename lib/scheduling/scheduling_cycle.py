@@ -258,9 +258,14 @@ class Scheduler:
     # --- undo and failures ------------------------------------------------------------------------------
 
     def unreserve_and_forget(self, decision: Decision, cache: Cache) -> None:
-        """Undo a decision: run Unreserve, and remove the assumed pod from the cache."""
+        """Undo a decision: run Unreserve, and remove the assumed pod from the cache.
+
+        A pod that was nominated before keeps that room, which may have been made for it. A nomination that
+        it got while it waited ends.
+        """
         self._framework.run_unreserve(decision)
         cache.forget(decision.pod)
+        decision.clears_nomination = decision.was_held and not cache.nominator.node_of(decision.pod)
 
     def undo(self, decision: Decision, cache: Cache) -> None:
         """Undo all of a decision: the reservation, and the preemption."""

@@ -164,7 +164,7 @@ def test_names_must_be_clear(tmp_path: Path, names: list[str | None], option: st
 def test_without_preemption_no_profile_has_it(tmp_path: Path) -> None:
     explicit = {"schedulerName": "b", "plugins": {"postFilter": enabling("DefaultPreemption")}}
     for profile in served(tmp_path, {"schedulerName": "a"}, explicit, preemption=False):
-        assert at(profile, "postFilter") == []
+        assert at(profile, "postFilter") == ["DynamicResources"]
 
 
 def options(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> Options:
@@ -444,7 +444,10 @@ def test_it_shows_who_is_asked_where(
     assert "packing: for pods with this spec.schedulerName\n" in first
     assert "score: says how good a node is\n      NodeResourcesFit*5\n" in first
     assert "NodeResourcesFit: strategy='MostAllocated'\n" in first
-    assert "postFilter: runs when no node fits, and may make one fit\n      DefaultPreemption\n" in second
+    assert (
+        "postFilter: runs when no node fits, and may make one fit\n      DynamicResources, DefaultPreemption\n"
+        in second
+    )
     assert re.search(r"ImageLocality\*1,\s+mine\*3\n", second)
     assert "30 %" in first
     assert max(map(len, out.splitlines())) <= 80

@@ -35,7 +35,7 @@ ONLY_THERE = {("preEnqueue", "DefaultPreemption")}
 """There a pod is kept out of the queue while its victims are being deleted; poller deletes them at once."""
 ONLY_THERE |= {
     (point, "DynamicResources")
-    for point in ("preEnqueue", "filter", "postFilter", "preScore", "score", "reserve", "preBind")
+    for point in ("preEnqueue", "filter", "preScore", "score", "reserve", "preBind")
 }
 """There it allocates devices; poller's only holds the pods that need some, at preFilter."""
 ONLY_HERE = {("preScore", "ImageLocality")}

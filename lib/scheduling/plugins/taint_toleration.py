@@ -10,7 +10,8 @@ from collections.abc import Hashable, Sequence
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
-from lib.kube.selectors import tolerations_of, untolerated
+from lib.kube.selectors import Tolerations, tolerations_of, untolerated
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.node_info import NodeInfo
@@ -46,10 +47,15 @@ class TaintToleration:
         """The same; most nodes have no taints."""
         return [self.filter(state, pod, node) if node.taints else None for node in nodes]
 
+    def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
+        """Find the pod's tolerations."""
+        state[self.name] = tolerations_of(pod)
+
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The number of PreferNoSchedule taints that the pod doesn't tolerate."""
+        tolerations: Tolerations = state[self.name]
         advising = [taint for taint in node.taints if taint.effect == ADVISING]
-        return sum(not tolerations_of(pod).tolerate(taint) for taint in advising)
+        return sum(not tolerations.tolerate(taint) for taint in advising)
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """The same; most nodes have no taints."""

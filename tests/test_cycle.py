@@ -106,24 +106,16 @@ def test_what_is_bound_counts_and_what_is_bound_elsewhere_does_not_matter() -> N
     assert second.message == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
 
 
-def waiting(name: str, priority: int, second: int) -> Pod:
-    metadata = {"name": name, "uid": name, "creationTimestamp": f"2026-01-01T00:00:{second:02}Z"}
-    made: Pod = read(Pod, {"metadata": metadata, "spec": {"priority": priority}})
+def waiting(name: str, priority: int) -> Pod:
+    made: Pod = read(Pod, {"metadata": {"name": name, "uid": name}, "spec": {"priority": priority}})
     return made
 
 
-def test_the_highest_priority_goes_first_and_among_equals_the_oldest() -> None:
-    pods = [
-        waiting("c", 0, 1),
-        waiting("b", 0, 0),
-        waiting("a", 0, 1),
-        waiting("vip", 9, 5),
-        waiting("low", -1, 0),
-    ]
+def test_the_highest_priority_goes_first_and_among_equals_the_one_that_came_first() -> None:
     queue = SchedulingQueue({"": PROFILE})
-    for each in pods:
-        queue.apply(Change(Kind.ADDED, each), now=0)
-    assert [each.metadata.name for each in queue.ready(now=0)] == ["vip", "b", "a", "c", "low"]
+    for second, (name, priority) in enumerate({"b": 0, "c": 0, "a": 0, "vip": 9, "low": -1}.items()):
+        queue.apply(Change(Kind.ADDED, waiting(name, priority)), now=second)
+    assert [each.metadata.name for each in queue.ready(now=9)] == ["vip", "b", "c", "a", "low"]
 
 
 @pytest.mark.parametrize(

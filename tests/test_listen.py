@@ -30,7 +30,8 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.queue import BackoffSettings, SchedulingQueue
+from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.queued_pod import BackoffSettings
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.option_types import listen_address
 from lib.service.telemetry import listen

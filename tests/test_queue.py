@@ -13,7 +13,8 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, unschedulable
 from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.queue import BackoffSettings, SchedulingQueue
+from lib.scheduling.queue import MAX_POPPED, SchedulingQueue
+from lib.scheduling.queued_pod import BackoffSettings
 from lib.service.binding_cycle import Completed, Result
 from lib.service.steps import Poller
 from poller import finish
@@ -21,8 +22,12 @@ from poller import finish
 FIT = {"NodeResourcesFit"}
 
 
-def waiting(name: str = "web", requests: dict[str, str] | None = None, **spec: Any) -> Pod:
-    return pod(name, requests or {"cpu": "1"}, schedulerName="my-scheduler", **spec)
+def waiting(
+    name: str = "web", requests: dict[str, str] | None = None, labels: Any = None, **spec: Any
+) -> Pod:
+    made = pod(name, requests or {"cpu": "1"}, schedulerName="my-scheduler", **spec)
+    made.metadata.labels = labels or {}
+    return made
 
 
 def placed(name: str, requests: dict[str, str] | None = None, labels: Any = None, **spec: Any) -> Pod:
@@ -90,13 +95,73 @@ def test_an_unschedulable_pod_is_left_alone_until_something_helps_or_five_minute
     assert ready(pods, 310) == ["web"]
 
 
-def test_help_that_comes_while_a_pod_backs_off_waits_for_the_end_of_that() -> None:
+def test_help_that_comes_while_a_pod_backs_off_is_used_then_only_if_no_other_pod_is_active() -> None:
+    """Source: SchedulerPopFromBackoffQ in pkg/scheduler/backend/queue/active_queue.go."""
     pods = queue(waiting("web"))
     pods.requeue(UID, FIT, "", now=10)
+    pods.apply(added(waiting("busy")), now=10.1)
     pods.apply(added(node("n1")), now=10.2)
     assert pods.counts()["backoff"] == 1
-    assert ready(pods, 10.9) == []
-    assert ready(pods, 11) == ["web"]
+    assert ready(pods, 10.9) == ["busy"]
+    assert ready(pods, 11) == ["web", "busy"]
+    pods.requeue(UID, FIT, "", now=11.5)
+    pods.apply(deleted(placed("old")), now=12)
+    assert (ready(pods, 12.1), pods.next_in(12.1)) == (["busy"], 0)
+    pods.drop("uid-of-busy")
+    assert ready(pods, 12.2) == ["web"]
+
+
+def test_pods_whose_backoff_ends_first_are_tried_early_and_not_too_many_at_once() -> None:
+    names = [f"web-{i:03}" for i in range(MAX_POPPED + 5)]
+    pods = queue(*map(waiting, names))
+    for i, name in enumerate(names):
+        pods.requeue(f"uid-of-{name}", FIT, "", now=10 - i / 1000)
+    pods.apply(added(node("n1")), now=10.1)
+    assert sorted(ready(pods, 10.1)) == names[5:]
+
+
+def test_after_an_error_a_pod_backs_off_although_no_other_is_active() -> None:
+    pods = queue(waiting("web"))
+    pods.requeue(UID, (), "could not be written", now=10)
+    assert (ready(pods, 10.9), pods.next_in(10.9)) == ([], pytest.approx(0.1))
+
+
+def test_errors_and_rejections_have_a_backoff_each() -> None:
+    """Source: getBackoffTime in pkg/scheduler/backend/queue/backoff_queue.go."""
+    pods, busy = queue(waiting("web"), waiting("busy")), ["busy"]
+    for now in (100, 200, 300, 400):  # errors in a row: 1, 2, 4, 8 seconds
+        pods.requeue(UID, (), "could not be written", now)
+    assert (ready(pods, 407.9), ready(pods, 408)) == (busy, ["busy", "web"])
+    pods.requeue(UID, FIT, "", now=500)  # the first rejection
+    pods.apply(deleted(placed("old")), now=500)
+    assert (ready(pods, 500.9), ready(pods, 501)) == (busy, ["busy", "web"])
+    pods.requeue(UID, (), "could not be written", now=600)  # the first error after it
+    assert (ready(pods, 600.9), ready(pods, 601)) == (busy, ["busy", "web"])
+    pods.requeue(UID, FIT, "", now=700)  # the second rejection
+    pods.apply(deleted(placed("old")), now=700)
+    assert (ready(pods, 701.9), ready(pods, 702)) == (busy, ["busy", "web"])
+
+
+def test_pods_of_equal_priority_are_tried_in_the_order_in_which_they_came_or_came_back() -> None:
+    """Source: Less in pkg/scheduler/framework/plugins/queuesort/priority_sort.go."""
+    pods = queue()
+    for now, name in enumerate(["c", "a", "b"], start=1):
+        pods.apply(added(waiting(name)), now=now)
+    assert ready(pods, 4) == ["c", "a", "b"]
+    pods.requeue("uid-of-c", FIT, "", now=5)
+    pods.apply(added(waiting("d")), now=6)
+    pods.apply(added(node("n1")), now=60)
+    assert ready(pods, 60) == ["a", "b", "c", "d"]
+
+
+def test_a_pod_that_is_tried_only_because_of_the_time_is_known() -> None:
+    pods = queue(waiting("web"))
+    pods.requeue(UID, FIT, "", now=10)
+    ready(pods, 310)
+    assert pods.was_flushed(UID)
+    pods.requeue(UID, FIT, "", now=311)
+    pods.apply(added(node("n1")), now=400)
+    assert (ready(pods, 400), pods.was_flushed(UID)) == (["web"], False)
 
 
 def test_a_pod_is_tried_at_once_when_all_its_victims_have_left() -> None:
@@ -128,7 +193,21 @@ NEAR_DB = {
         ]
     }
 }
+FAR_FROM_DB = {"podAntiAffinity": NEAR_DB["podAffinity"]}
+NEAR_ANY_TEAM = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {
+                "topologyKey": "zone",
+                "labelSelector": {"matchLabels": {"app": "db"}},
+                "namespaceSelector": {"matchLabels": {"team": "a"}},
+            }
+        ]
+    }
+}
 SPREAD = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}]
+DB, WEB = placed("db", labels={"app": "db"}), placed("web-0", labels={"app": "web"})
+IN_A = node("n2", {"zone": "a"})
 LARGE = {"cpu": "8", "memory": "8Gi", "pods": "110"}
 
 
@@ -164,28 +243,69 @@ LARGE = {"cpu": "8", "memory": "8Gi", "pods": "110"}
         ("NodePorts", {"containers": PORT}, modified(node("n1"), node("n1", labels={"a": "b"})), False),
         ("NodeResourcesFit", {}, added(node("n2")), True),
         ("NodeResourcesFit", {}, added(node("n2", has={"cpu": "500m"})), False),
+        ("NodeResourcesFit", {}, added(node("n2", has={"pods": "0"})), False),
         ("NodeResourcesFit", {}, modified(node("n1"), node("n1", has=LARGE)), True),
+        ("NodeResourcesFit", {}, modified(node("n1", has=LARGE), node("n1")), False),
+        ("NodeResourcesFit", {}, modified(node("n1"), node("n1", has={"memory": "9Gi"})), False),
+        ("NodeResourcesFit", {}, modified(node("n1"), node("n1", has={"pods": "111"})), True),
         ("NodeResourcesFit", {}, modified(node("n1"), node("n1", labels={"a": "b"})), False),
         ("NodeResourcesFit", {}, deleted(placed("old")), True),
         ("NodeResourcesFit", {}, added(placed("old")), False),
         ("NodeResourcesFit", {}, modified(placed("a", {"cpu": "2"}), placed("a", {"cpu": "1"})), True),
         ("NodeResourcesFit", {}, modified(placed("a", {"cpu": "1"}), placed("a", {"cpu": "2"})), False),
-        ("InterPodAffinity", {"affinity": NEAR_DB}, added(placed("db", labels={"app": "db"})), True),
-        ("InterPodAffinity", {"affinity": NEAR_DB}, modified(placed("db"), placed("db")), False),
-        ("InterPodAffinity", {"affinity": NEAR_DB}, deleted(placed("db")), True),
-        ("InterPodAffinity", {"affinity": NEAR_DB}, added(node("n2")), True),
-        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(placed("old")), True),
-        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(node("n2")), True),
+        (
+            "NodeResourcesFit",
+            {},
+            modified(placed("a", {"cpu": "1", "memory": "2Gi"}), placed("a", {"cpu": "1", "memory": "1Gi"})),
+            False,
+        ),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, added(DB), True),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, added(placed("old")), False),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, modified(placed("db"), DB), True),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, modified(DB, DB), False),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, modified(DB, placed("db")), False),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, deleted(placed("old")), False),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, added(node("n2")), False),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, added(node("n2", {"zone": "a"})), True),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, modified(node(), node(labels={"zone": "a"})), True),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, modified(node(labels={"zone": "a"}), node()), False),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, modified(node(), node(labels={"disk": "ssd"})), False),
+        ("InterPodAffinity", {"affinity": NEAR_ANY_TEAM}, added(DB), True),
+        ("InterPodAffinity", {"affinity": FAR_FROM_DB}, deleted(DB), True),
+        ("InterPodAffinity", {"affinity": FAR_FROM_DB}, deleted(placed("old")), False),
+        ("InterPodAffinity", {"affinity": FAR_FROM_DB}, modified(DB, placed("db")), True),
+        ("InterPodAffinity", {"affinity": FAR_FROM_DB}, added(DB), False),
+        ("InterPodAffinity", {"affinity": FAR_FROM_DB}, added(node("n2")), True),
+        ("InterPodAffinity", {"affinity": FAR_FROM_DB}, modified(node(labels={"zone": "a"}), node()), True),
+        ("InterPodAffinity", {"affinity": FAR_FROM_DB}, modified(node(), node(labels={"zone": "a"})), False),
+        ("InterPodAffinity", {"labels": {"app": "db"}}, deleted(placed("a", affinity=FAR_FROM_DB)), True),
+        ("InterPodAffinity", {}, deleted(placed("a", affinity=FAR_FROM_DB)), False),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(WEB), True),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, added(WEB), True),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(placed("old")), False),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, modified(WEB, placed("web-0")), True),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, modified(WEB, WEB), False),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(IN_A), True),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(node("n2")), False),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, added(IN_A), True),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, modified(node("n2"), IN_A), True),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, modified(IN_A, node("n2")), True),
         (
             "PodTopologySpread",
             {"topologySpreadConstraints": SPREAD},
-            modified(node("n1"), node("n1", labels={"zone": "b"})),
+            modified(node("n2", {"zone": "b"}), IN_A),
             True,
         ),
         (
             "PodTopologySpread",
             {"topologySpreadConstraints": SPREAD},
-            modified(node("n1"), node("n1", labels={"disk": "ssd"})),
+            modified(IN_A, node("n2", {"zone": "a"}, taints=TAINTED)),
+            True,
+        ),
+        (
+            "PodTopologySpread",
+            {"topologySpreadConstraints": SPREAD},
+            modified(IN_A, node("n2", {"zone": "a", "disk": "ssd"})),
             False,
         ),
         ("AnyOther", {}, modified(node("n1"), node("n1", labels={"a": "b"})), True),
@@ -206,16 +326,48 @@ def test_one_of_the_plugins_that_rejected_a_pod_is_enough_to_wake_it() -> None:
 
 
 def test_a_pod_that_is_changed_is_tried_as_it_is_now() -> None:
-    web = waiting("web")
+    web = waiting("web", {"cpu": "100m"})
     pods = queue(web)
     pods.requeue(UID, FIT, "", now=0)
-    noted = waiting("web")
+    noted = waiting("web", {"cpu": "100m"})
     noted.status.phase = "Pending"
     pods.apply(modified(web, noted), now=50)  # our own condition on it, say
     assert ready(pods, 50) == []
     smaller = waiting("web", {"cpu": "10m"})
     pods.apply(modified(noted, smaller), now=50)
     assert pods.ready(50) == [smaller]
+
+
+AFTER_TAINTS = {"topologySpreadConstraints": [{**SPREAD[0], "nodeTaintsPolicy": "Honor"}]}
+CORDON = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "spec", "changed", "helps"),
+    [
+        ("NodeResourcesFit", {}, {"labels": {"a": "b"}}, False),
+        ("NodeResourcesFit", {}, {"tolerations": ANYTHING}, False),
+        ("NodeAffinity", {"nodeSelector": {"disk": "ssd"}}, {"labels": {"disk": "ssd"}}, False),
+        ("TaintToleration", {}, {"tolerations": ANYTHING}, True),
+        ("TaintToleration", {}, {"labels": {"a": "b"}}, False),
+        ("NodeUnschedulable", {}, {"tolerations": CORDON}, True),
+        ("NodeUnschedulable", {}, {"tolerations": [{"key": "gpu", "operator": "Exists"}]}, False),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, {"labels": {"app": "db"}}, True),
+        ("InterPodAffinity", {"affinity": NEAR_DB}, {"tolerations": ANYTHING}, False),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, {"labels": {"app": "web"}}, True),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, {"labels": {"a": "b"}}, False),
+        ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, {"tolerations": ANYTHING}, False),
+        ("PodTopologySpread", AFTER_TAINTS, {"tolerations": ANYTHING}, True),
+        ("PodLimits", {}, {"labels": {"a": "b"}}, True),
+        ("AnyOther", {}, {"labels": {"a": "b"}}, True),
+    ],
+)
+def test_what_change_of_the_pod_itself_could_help(plugin: str, spec: Any, changed: Any, helps: bool) -> None:
+    before, now = waiting("web", **spec), waiting("web", **{**spec, **changed})
+    pods = queue(before)
+    pods.requeue(UID, {plugin}, "", now=0)
+    pods.apply(modified(before, now), now=50)
+    assert (ready(pods, 50) == ["web"]) is helps
 
 
 @pytest.mark.parametrize(
@@ -239,6 +391,46 @@ def test_a_gated_pod_is_queued_when_its_gates_are_gone() -> None:
     assert len(pods) == 0
     pods.apply(modified(gated, waiting("web")), now=5)
     assert ready(pods, 5) == ["web"]
+
+
+class Quota:
+    """A gate that depends on something else than the pod."""
+
+    name = "Quota"
+    is_open = False
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        return None if self.is_open else unschedulable("over quota")
+
+
+def test_a_plugin_that_gates_a_pod_is_asked_again_after_a_change_and_after_five_minutes() -> None:
+    """Source: movePodsToActiveOrBackoffQueue in pkg/scheduler/backend/queue/scheduling_queue.go."""
+    quota = Quota()
+    pods = SchedulingQueue({"my-scheduler": default_profile("my-scheduler", quota)})
+    assert pods.apply(added(waiting("web")), now=1) == "over quota"
+    assert (ready(pods, 1), pods.gated()) == ([], 1)
+    quota.is_open = True
+    assert ready(pods, 2) == []  # nothing has changed
+    pods.apply(added(node("n1")), now=3)
+    assert (ready(pods, 3), pods.gated()) == (["web"], 0)
+    quota.is_open = False
+    pods.apply(added(waiting("db")), now=4)
+    quota.is_open = True
+    assert (ready(pods, 303), ready(pods, 304)) == (["web"], ["web", "db"])
+
+
+def test_an_unschedulable_pod_that_is_gated_meanwhile_is_not_tried_again_until_the_gate_opens() -> None:
+    quota = Quota()
+    quota.is_open = True
+    pods = SchedulingQueue({"my-scheduler": default_profile("my-scheduler", quota)})
+    pods.apply(added(waiting("web")), now=1)
+    pods.requeue(UID, FIT, "", now=2)
+    quota.is_open = False
+    pods.apply(added(node("n1")), now=10)
+    assert (ready(pods, 10), pods.gated(), len(pods)) == ([], 1, 0)
+    quota.is_open = True
+    pods.apply(added(node("n2")), now=11)
+    assert (ready(pods, 11), pods.attempt(UID)) == (["web"], (2, 1))
 
 
 def test_a_pod_whose_node_is_held_is_not_tried() -> None:

@@ -94,7 +94,8 @@ class Informer(ClusterSource):
 
     def _pod_reflector(self, path: str) -> Reflector[Pod]:
         # The store that a pod joins comes before the one that it leaves, as when polling.
-        by_node = [(Store[Pod](keeps_unreadable=True), _has_node), (Store[Pod](), self._is_ours)]
+        assigned, unassigned = Store[Pod](keeps_unreadable=True), Store[Pod](oldest_first=True)
+        by_node = [(assigned, _has_node), (unassigned, self._is_ours)]
         # Pods that have finished use no resources, whichever scheduler placed them.
         unfinished = "status.phase!=Succeeded,status.phase!=Failed"
         return Reflector(self._api, path, Pod, by_node, self._lines, fieldSelector=unfinished)

@@ -106,7 +106,7 @@ class PollingSource(ClusterSource):
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
         self.listers = Listers(api, namespaces)
-        self._unassigned, self._nodes = Store[Pod](), Store[Node]()
+        self._unassigned, self._nodes = Store[Pod](oldest_first=True), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
         self._storage = PolledStorage(api, namespaces)
         self._complete_at: str | None = None  # the resource version at which all lists were read

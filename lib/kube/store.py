@@ -4,21 +4,25 @@ Counterpart: k8s.io/client-go, tools/cache/store.go
 """
 
 from collections.abc import Container, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Generic
 
 from lib.kube.changes import Change, Changed, Kind
 from lib.kube.decoding import called
 from lib.kube.objects import ObjectMeta
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
 
 class Store(Generic[Changed]):
     """Objects as they were seen last. Its methods return the changes.
 
-    keeps_unreadable: keep the last version of an object that can't be decoded any more.
+    keeps_unreadable: keep the last version of an object that can't be decoded any more. oldest_first: whether
+    the objects of a list come in the order of their creation, not of their names.
     """
 
-    def __init__(self, *, keeps_unreadable: bool = False) -> None:
-        self.keeps_unreadable = keeps_unreadable
+    def __init__(self, *, keeps_unreadable: bool = False, oldest_first: bool = False) -> None:
+        self.keeps_unreadable, self._oldest_first = keeps_unreadable, oldest_first
         self._objects: dict[str, Changed] = {}
 
     def __contains__(self, key: str) -> bool:
@@ -34,6 +38,8 @@ class Store(Generic[Changed]):
 
         unreadable: names of objects in the list that can't be decoded.
         """
+        if self._oldest_first:
+            objects = sorted(objects, key=lambda each: each.metadata.creation_timestamp or _NEVER)
         new = {key_of(each.metadata): each for each in objects}
         gone = [key for key in self._objects if key not in new]
         for key in gone:

@@ -25,6 +25,10 @@ Created = TypeVar("Created")
 REPEAT = timedelta(seconds=30)
 """An event with the same message isn't written more often than this."""
 
+LONGEST_REST = 10
+"""An event whose message changes with each attempt isn't written more often than after so many seconds: after
+fewer, as long as there were fewer attempts."""
+
 
 class BindResult(Enum):
     """The result of a binding; the value completes "pod X …"."""
@@ -162,7 +166,8 @@ class Writer:
         if failure:
             failure.count += 1
             self._failures[pod.metadata.uid] = failure
-            if failure.message == message and abs(now - failure.written) < REPEAT:
+            rest = timedelta(seconds=min(failure.count - 2, LONGEST_REST))
+            if abs(now - failure.written) < (REPEAT if failure.message == message else rest):
                 return
             patch = {"count": failure.count, "message": message, "lastTimestamp": now}
             try:

@@ -57,6 +57,12 @@ class Term:
             return False
         return namespace in self.namespaces or self.is_about_namespace(namespace, namespaces)
 
+    def may_select(self, pod: Pod) -> bool:
+        """Whether the term matches this pod, or would if the labels of its namespace did."""
+        if self.matcher is None or not self.matcher.matches(pod.metadata.labels):
+            return False
+        return pod.metadata.namespace in self.namespaces or self._of_namespaces is not None
+
     def is_about_namespace(self, namespace: str, namespaces: Namespaces) -> bool:
         """Whether pods of a namespace can match."""
         return (namespace in self.namespaces or self._of_namespaces is EVERYTHING) or (

@@ -67,7 +67,8 @@ class Decision:
     keeps an earlier nomination; clears_nomination: whether it had one that must be removed. was_held: whether
     a node was reserved for it while it waited. state: the plugins' CycleState.
     began, ended: the times of this attempt, its binding included; binding: how long the binding took; all in
-    seconds. attempt: its number for this pod. queued: when the pod was queued.
+    seconds. attempt: its number for this pod. queued: when the pod was queued. flushed: whether it
+    was tried because it had been unschedulable for too long.
     """
 
     pod: Pod
@@ -95,6 +96,7 @@ class Decision:
     ended: float = 0.0
     binding: float = 0.0
     attempt: int = 1
+    flushed: bool = False
     queued: float = 0.0
 
     @property

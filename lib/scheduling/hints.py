@@ -51,6 +51,16 @@ def placed_pod(change: AnyChange) -> Pod | None:
     return change.object if isinstance(change.object, Pod) and change.object.spec.node_name else None
 
 
+def changed_itself(pod: Pod, change: AnyChange) -> bool:
+    """Whether the change is one of the pod itself, which has no node."""
+    return isinstance(change.object, Pod) and change.object.metadata.uid == pod.metadata.uid
+
+
+def before_itself(pod: Pod, change: AnyChange) -> Pod | None:
+    """If the change is one of the pod itself: the pod as it was before. Else None."""
+    return change.before if changed_itself(pod, change) and isinstance(change.before, Pod) else None
+
+
 def deleted_pod(change: AnyChange) -> Pod | None:
     """The assigned pod that was deleted; else None."""
     return placed_pod(change) if change.kind == Kind.DELETED else None

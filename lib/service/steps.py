@@ -345,7 +345,9 @@ class Poller:
             return decisions
 
     def _decided(self, decision: Decision) -> None:
-        decision.attempt, decision.queued = self.queue.attempt(decision.pod.metadata.uid)
+        uid = decision.pod.metadata.uid
+        decision.attempt, decision.queued = self.queue.attempt(uid)
+        decision.flushed = self.queue.was_flushed(uid)
         self.report.decided(decision)
 
     def scheduler_of(self, pod: Pod) -> Scheduler:

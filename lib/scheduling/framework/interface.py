@@ -160,7 +160,7 @@ class QueueSortPlugin(Plugin, Protocol):
     """Orders the active pods. A profile has one."""
 
     def queue_sort(self, pod: Pod) -> Any:
-        """A key to sort pods by: the smallest goes first."""
+        """A key to sort pods by: the smallest goes first. Of equal ones, the pod that waits for longest."""
 
 
 @runtime_checkable

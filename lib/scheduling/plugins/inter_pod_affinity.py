@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.affinity import terms_of
+from lib.scheduling.affinity import Terms, terms_of
 from lib.scheduling.affinity_counts import ByTopology, Counts, held_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
@@ -23,7 +23,7 @@ from lib.scheduling.framework.interface import (
     unresolvable,
     unschedulable,
 )
-from lib.scheduling.hints import new_node, old_node, placed_pod
+from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 
@@ -62,14 +62,22 @@ class InterPodAffinity:
     name: str = "InterPodAffinity"
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A pod that came, went or has new labels; a node that came or has new labels."""
-        placed = placed_pod(change)
-        if placed is not None:
-            if change.kind == Kind.MODIFIED and isinstance(change.before, Pod):
-                return change.before.metadata.labels != placed.metadata.labels
-            return True
-        node, before = new_node(change), old_node(change)
-        return node is not None and (before is None or before.labels != node.labels)
+        """New labels of the pod; a pod that terms match came, went or was labelled; a node's new domain."""
+        if before := before_itself(pod, change):
+            return before.metadata.labels != pod.metadata.labels
+        if placed := placed_pod(change):
+            was = change.before if change.kind == Kind.MODIFIED else None
+            if change.kind == Kind.DELETED:
+                return _keeps_off(placed, pod) or _keeps_off(pod, placed) or _attracts(pod, placed)
+            if not isinstance(was, Pod):
+                return _attracts(pod, placed)
+            if was.metadata.labels == placed.metadata.labels:
+                return False
+            return (_attracts(pod, placed) and not _attracts(pod, was)) or (
+                _keeps_off(pod, was) and not _keeps_off(pod, placed)
+            )
+        node = new_node(change)
+        return node is not None and _has_new_domain(terms_of(pod), old_node(change), node)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the pods that must be near, and those that must not be."""
@@ -168,6 +176,30 @@ class InterPodAffinity:
         best, worst = max(scores.values()), min(scores.values())
         for node, score in scores.items():
             scores[node] = int(MAX_NODE_SCORE * ((score - worst) / (best - worst))) if best > worst else 0
+
+
+def _attracts(pod: Pod, other: Pod) -> bool:
+    """Whether the pod may be placed near another, by all of its required affinity."""
+    terms = terms_of(pod).affinity
+    return bool(terms) and all(term.may_select(other) for term in terms)
+
+
+def _keeps_off(pod: Pod, other: Pod) -> bool:
+    """Whether the pod's required anti-affinity keeps the two apart."""
+    return any(term.may_select(other) for term in terms_of(pod).anti_affinity)
+
+
+def _has_new_domain(terms: Terms, before: NodeInfo | None, node: NodeInfo) -> bool:
+    """Whether a node has come into a domain of a term, or has left a domain that it must not be in."""
+
+    def domains(key: str) -> tuple[str | None, str | None]:
+        return before.labels.get(key) if before else None, node.labels.get(key)
+
+    near = [domains(term.topology_key) for term in terms.affinity]
+    far = [domains(term.topology_key) for term in terms.anti_affinity]
+    return any(new not in (None, old) for old, new in near) or any(
+        before is None or old not in (None, new) for old, new in far
+    )
 
 
 def _rejected(

@@ -7,7 +7,7 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_alloca
 most_allocated.go, requested_to_capacity_ratio.go
 """
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import ClassVar
@@ -23,7 +23,7 @@ from lib.scheduling.framework.interface import (
     unresolvable,
     unschedulable,
 )
-from lib.scheduling.hints import new_node, old_node, placed_pod
+from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
@@ -109,18 +109,20 @@ class NodeResourcesFit:
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that came or grew, and could take the pod if empty; a pod that went or requests less."""
+        wanted = _positive(pod)
         if node := new_node(change):
-            before, wanted = old_node(change), pod_requests(pod)
-            if before and before.allocatable == node.allocatable:
+            if pods_left(node) <= 0 or any(amount > capacity(node, name) for name, amount in wanted.items()):
                 return False
-            return all(amount <= capacity(node, name) for name, amount in wanted.items() if amount)
+            before = old_node(change)
+            return before is None or any(
+                capacity(node, name) > capacity(before, name) for name in ("pods", *wanted)
+            )
+        if was := before_itself(pod, change):
+            return _requests_less(pod, was, pod_requests(was))
         placed = placed_pod(change)
         if placed is None or change.kind == Kind.DELETED:
             return placed is not None
-        if not isinstance(change.before, Pod):
-            return False
-        old, new = pod_requests(change.before), pod_requests(placed)
-        return any(new.get(name, 0) < amount for name, amount in old.items())
+        return isinstance(change.before, Pod) and _requests_less(placed, change.before, wanted)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> None:
         """Sum up the pod's requests."""
@@ -213,6 +215,12 @@ def _positive(pod: Pod) -> Mapping[str, int]:
     first = [name for name in COUNTED_WITHOUT_REQUEST if name in requests]
     in_order = [*first, *(name for name in requests if name not in COUNTED_WITHOUT_REQUEST)]
     return {name: requests[name] for name in in_order if requests[name] > 0}
+
+
+def _requests_less(now: Pod, before: Pod, resources: Iterable[str]) -> bool:
+    """Whether a pod requests less of one of these resources than before."""
+    new, old = pod_requests(now), pod_requests(before)
+    return any(new.get(name, 0) < old.get(name, 0) for name in resources)
 
 
 def counts(name: str, wanted: Mapping[str, int]) -> bool:

@@ -9,7 +9,7 @@ from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Taint
 from lib.kube.selectors import tolerations_of
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
-from lib.scheduling.hints import new_node, old_node
+from lib.scheduling.hints import before_itself, new_node, old_node
 from lib.scheduling.node_info import NodeInfo
 
 CORDONED = unresolvable("node(s) were unschedulable")
@@ -29,7 +29,10 @@ class NodeUnschedulable:
         return tuple(pod.spec.tolerations)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A schedulable node that is new or was cordoned before."""
+        """A schedulable node that is new or was cordoned before; a toleration of that."""
+        if was := before_itself(pod, change):
+            new = was.spec.tolerations != pod.spec.tolerations
+            return new and tolerations_of(pod).tolerate(AS_A_TAINT)
         node, before = new_node(change), old_node(change)
         return (
             node is not None

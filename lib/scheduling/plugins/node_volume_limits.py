@@ -32,6 +32,7 @@ from lib.scheduling.volumes.attached import (
     attached_volumes,
     limits_of,
     may_be_attached,
+    may_have_volumes_of,
     room_for,
     volumes_of,
 )
@@ -52,7 +53,7 @@ class NodeVolumeLimits:
         if gone := deleted_pod(change):
             return may_be_attached(gone)
         if isinstance(now, VolumeAttachment):
-            return change.kind == Kind.DELETED
+            return change.kind == Kind.DELETED and may_have_volumes_of(pod, now.spec.attacher)
         if isinstance(now, CSINode) and change.kind != Kind.DELETED:
             return not isinstance(change.before, CSINode) or _takes_more(change.before, now)
         return change.kind == Kind.ADDED and is_about_claim_of(pod, change)

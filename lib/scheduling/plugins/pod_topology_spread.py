@@ -27,7 +27,7 @@ from lib.scheduling.framework.interface import (
     unresolvable,
     unschedulable,
 )
-from lib.scheduling.hints import new_node, old_node, placed_pod
+from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
@@ -153,18 +153,38 @@ class PodTopologySpread:
     name: str = "PodTopologySpread"
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A matching pod that came, went or has new labels; a node that came, went or has new labels."""
+        """A matching pod that came, went or has new labels; a node that came, went or has new labels or
+        taints; new labels or tolerations of the pod itself.
+        """
+        selectors = [selector for _, selector in _own_constraints(pod, "DoNotSchedule")]
+        own, before = pod.spec.topology_spread_constraints, change.before
+        if was := before_itself(pod, change):
+            honors = any(each.node_taints_policy == "Honor" for each in own)
+            if honors and was.spec.tolerations != pod.spec.tolerations:
+                return True
+            return _matches_otherwise(selectors, was, pod)
         if placed := placed_pod(change):
             if placed.metadata.namespace != pod.metadata.namespace:
                 return False
-            if change.kind == Kind.MODIFIED and isinstance(change.before, Pod):
-                return placed.metadata.labels != change.before.metadata.labels
-            return True
-        node, before = new_node(change), old_node(change)
-        if node is None or before is None:
-            return isinstance(change.object, Node)
-        keys = [each.topology_key for each in pod.spec.topology_spread_constraints]
-        return any(node.labels.get(key) != before.labels.get(key) for key in keys)
+            if not own:  # whether a service selects the pod isn't known here
+                return not isinstance(before, Pod) or before.metadata.labels != placed.metadata.labels
+            if change.kind == Kind.MODIFIED and isinstance(before, Pod):
+                return _matches_otherwise(selectors, before, placed)
+            return any(each is not None and each.matches(placed.metadata.labels) for each in selectors)
+        if not isinstance(change.object, Node):
+            return False
+        keys = {
+            each.topology_key
+            for each in own or self.default_constraints
+            if each.when_unsatisfiable == "DoNotSchedule"
+        }
+        old, new = old_node(change), new_node(change)
+        was_counted = old is not None and keys <= old.labels.keys()
+        is_counted = new is not None and keys <= new.labels.keys()
+        if not (old and new and was_counted and is_counted):
+            return was_counted != is_counted
+        moved = any(old.labels[key] != new.labels[key] for key in keys)
+        return moved or old.taints != new.taints
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the matching pods of each domain, for `DoNotSchedule`."""
@@ -293,6 +313,14 @@ def _own_constraints(pod: Pod, action: str) -> list[tuple[TopologySpreadConstrai
         for each in pod.spec.topology_spread_constraints
         if each.when_unsatisfiable == action
     ]
+
+
+def _matches_otherwise(selectors: Sequence[Matcher | None], before: Pod, now: Pod) -> bool:
+    """Whether a selector matches a pod before or after a change, but not both."""
+    return any(
+        each is not None and each.matches(before.metadata.labels) != each.matches(now.metadata.labels)
+        for each in selectors
+    )
 
 
 def _has_all_labels(node: NodeInfo, constraints: Sequence[_Constraint]) -> bool:

@@ -3,12 +3,9 @@
 Source: pkg/scheduler/framework/plugins/queuesort/priority_sort.go
 """
 
-from datetime import UTC, datetime
 from typing import Any
 
 from lib.kube.objects import Pod
-
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 class PrioritySort:
@@ -17,5 +14,5 @@ class PrioritySort:
     name = "PrioritySort"
 
     def queue_sort(self, pod: Pod) -> Any:
-        """By priority, then age; then by name, so that the order is always the same."""
-        return -pod.spec.priority, pod.metadata.creation_timestamp or _NEVER, str(pod)
+        """By priority. The queue puts pods with equal keys in the order in which they came, or came back."""
+        return -pod.spec.priority

@@ -13,7 +13,7 @@ from lib.kube.objects import Pod
 from lib.kube.selectors import Tolerations, tolerations_of, untolerated
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
-from lib.scheduling.hints import new_node, old_node
+from lib.scheduling.hints import before_itself, new_node, old_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.scores import normalize_to_largest
@@ -35,7 +35,9 @@ class TaintToleration:
         return tuple(pod.spec.tolerations)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A node whose taints the pod tolerates, and that is new or had other taints before."""
+        """A node whose taints the pod tolerates, and that is new or had other taints; a new toleration."""
+        if was := before_itself(pod, change):
+            return was.spec.tolerations != pod.spec.tolerations
         node, before = new_node(change), old_node(change)
         return node is not None and not _repels(node, pod) and (before is None or _repels(before, pod))
 

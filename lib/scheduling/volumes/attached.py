@@ -16,7 +16,7 @@ from lib.scheduling.cache import Cache, ChangedNodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes import in_tree
 from lib.scheduling.volumes.assume_cache import Storage, key_of
-from lib.scheduling.volumes.claims import claim_name, claim_names, why_not_owner
+from lib.scheduling.volumes.claims import claim_name, claim_names, has_claims, why_not_owner
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
 from lib.scheduling.volumes.journal import JournalReader
 
@@ -79,6 +79,11 @@ def _in_tree_volumes(pod: Pod) -> Set[Attachable]:
 def may_be_attached(pod: Pod) -> bool:
     """Whether a pod has volumes that a driver may attach: claims, or in-tree volumes."""
     return bool(pod.spec.volumes) and bool(claim_names(pod) or _in_tree_volumes(pod))
+
+
+def may_have_volumes_of(pod: Pod, driver: str) -> bool:
+    """Whether one of a pod's volumes may be attached by a driver."""
+    return has_claims(pod) or any(each == driver for each, _ in _in_tree_volumes(pod))
 
 
 def _of_claim(claim: PersistentVolumeClaim, storage: Storage, *, has_csi_node: bool) -> Attachable | None:

@@ -23,7 +23,8 @@ from lib import __version__
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.runtime import ERROR, SCHEDULING_CYCLE, SUCCESS, Record
-from lib.scheduling.queue import SchedulingQueue, Where
+from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.queued_pod import Where
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.observer import Observer
 
@@ -85,6 +86,12 @@ class Metrics(Observer):
             "scheduler_pod_scheduling_attempts",
             "How many attempts it took to bind a pod.",
             buckets=_doubling(1, 5),
+            registry=self.registry,
+        )
+        self._after_flush = Counter(
+            "scheduler_pod_scheduled_after_flush_total",
+            "Pods that were bound when they were tried only because the last try was long ago. Many of them "
+            "show that queueing hints miss changes.",
             registry=self.registry,
         )
         self._point_seconds = Histogram(
@@ -235,6 +242,8 @@ class Metrics(Observer):
             return
         self._count_attempt(decision, Outcome.SCHEDULED.value)
         self._pod_attempts.observe(decision.attempt)
+        if decision.flushed:
+            self._after_flush.inc()
         attempts = str(decision.attempt) if decision.attempt < MOST_ATTEMPTS else f"{MOST_ATTEMPTS}+"
         self._sli_seconds.labels(attempts).observe(decision.ended - decision.queued)
 

@@ -1,0 +1,48 @@
+"""Which changes could help a pod that was rejected: the plugins that rejected it say so.
+
+Counterpart in kube-scheduler: isPodWorthRequeuing in pkg/scheduler/backend/queue/scheduling_queue.go
+"""
+
+import logging
+from collections.abc import Mapping
+
+from lib.kube.changes import AnyChange
+from lib.scheduling.framework.interface import Profile, QueueingHintPlugin
+from lib.scheduling.framework.runtime import FAILURES
+from lib.scheduling.hints import changed_itself, placed_pod
+from lib.scheduling.pod_groups import REJECTING, group_of
+from lib.scheduling.pod_limits import TOO_COMPLEX
+from lib.scheduling.queued_pod import QueuedPod
+
+log = logging.getLogger(__name__)
+
+
+class QueueingHints:
+    """The queueing hints of all profiles. profiles: by scheduler name."""
+
+    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+        self._hints = {
+            name: {plugin.name: plugin for plugin in profile.with_point(QueueingHintPlugin)}
+            for name, profile in profiles.items()
+        }
+
+    def may_help(self, change: AnyChange, queued: QueuedPod) -> bool:
+        """Whether a change could help a pod that was rejected. Without a hint, every change could.
+
+        A hint that fails counts as one that says yes.
+        """
+        return any(self._may_help(change, queued, name) for name in queued.rejected_by)
+
+    def _may_help(self, change: AnyChange, queued: QueuedPod, name: str) -> bool:
+        pod = queued.pod
+        if name == TOO_COMPLEX:
+            return changed_itself(pod, change)
+        if name == REJECTING:  # does the change add a pod to its group?
+            other = placed_pod(change)
+            return changed_itself(pod, change) or (other is not None and group_of(other) == group_of(pod))
+        plugin = self._hints[pod.spec.scheduler_name].get(name)
+        try:
+            return plugin is None or bool(plugin.queueing_hint(pod, change))
+        except FAILURES:
+            log.exception("plugin %s failed to say what could help %s", name, pod, extra={"pod": str(pod)})
+            return True

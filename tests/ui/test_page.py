@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,47 +9,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import NEVER, Cluster
+from cluster import Cluster
 from conftest import embedded
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
-
-from scripts.servers.kubectl import KUBECTL
+from page import IN_CHROMIUM, page_of, running_browser
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 ON_ONE_SERVER = True
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OFFLINE = (
-    "--disable-background-networking --disable-component-update --disable-sync --no-first-run --disable-quic"
-)
-
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium on the PATH")
+pytestmark = IN_CHROMIUM
 
 expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", *OFFLINE.split()]
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    with running_browser() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
 def address(servers: Cluster) -> Iterator[str]:
     with page_of(servers) as address:
-        yield address
-
-
-@contextmanager
-def page_of(cluster: Cluster, *arguments: str) -> Iterator[str]:
-    """The page's address; a poller serves it that places no pods, unless the arguments say so."""
-    own = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
-    arguments = arguments or ("--dry-run", "--scheduler-name=nobody", NEVER)
-    with cluster.running_poller("--start-proxy", "--ui", *arguments, **own) as poller:
-        poller.says("the page is at ")
-        (address,) = re.findall(r"the page is at (http://127\.0\.0\.1:\d+/[\w-]{43}/): ", poller.said)
         yield address
 
 

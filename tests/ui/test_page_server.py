@@ -357,10 +357,8 @@ def test_only_the_pages_parameters_are_passed_on(query: str, ask: Asker) -> None
 )
 def test_a_value_stays_one_value(query: str, ask: Asker) -> None:
     answer = ask(f"/{{token}}/api/v1/pods?{query}")
-    if answer.status == 400:  # a real API server says that this is no number
-        assert "strconv" in answer.text
-    else:
-        assert json.loads(answer.text)["kind"] == "PodList"
+    assert answer.status >= 400  # an API server that gets all of it says that this is no number
+    assert json.loads(answer.text)["kind"] == "Status"
 
 
 def test_what_is_no_http_gets_no_answer_but_harms_nobody(ask: Asker) -> None:
@@ -428,11 +426,11 @@ def test_who_hangs_up_leaves_nothing_open(cluster: Cluster) -> None:
         ask = Asker(address)
         assert ask("/{token}/").status == 200
         before = len(open_files(poller))
-        for _ in range(5):
-            with ask.watching() as watch:
-                assert watch.begin() == 200
-                assert len(open_files(poller)) > before
-        eventually(lambda: len(open_files(poller)) <= before, within=10)
+        with ExitStack() as stack:
+            for _ in range(20):
+                assert stack.enter_context(ask.watching()).begin() == 200
+            assert len(open_files(poller)) >= before + 40  # to the client, and to kubectl proxy
+        eventually(lambda: len(open_files(poller)) < before + 10)  # the loop's own requests need some
 
 
 def test_who_does_not_read_is_hung_up_on(cluster: Cluster) -> None:

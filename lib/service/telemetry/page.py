@@ -154,8 +154,9 @@ class _Page:
                     lines = f"GET {target} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\n"
                     writer.write(f"{lines}Connection: close\r\n\r\n".encode("ascii"))
                     head = await reader.readuntil(b"\r\n\r\n")
-            except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-                yield _text(HTTPStatus.BAD_GATEWAY, f"kubectl proxy doesn't answer: {error}.")
+            except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                log.debug("the page gets no answer from kubectl proxy", exc_info=True)
+                yield _text(HTTPStatus.BAD_GATEWAY, "kubectl proxy doesn't answer.")
                 return
             yield _head_passed_on(head)
             while True:

@@ -179,6 +179,7 @@ def test_the_garbage_collector_runs_from_the_second_tick_on(cluster: Cluster, tm
 def test_a_pod_that_fits_nowhere_has_one_event_and_one_condition(cluster: Cluster) -> None:
     cluster.add_node("n1")
     cluster.add_node("n2")
+    cluster.add_pod("old", nodeName="n2")
     cluster.add_pod("big", requests={"cpu": "64"})
     never = "0/2 nodes are available: 2 Preemption is not helpful for scheduling."
     never = f"no new claims to deallocate, preemption: {never}"
@@ -200,7 +201,7 @@ def test_a_pod_that_fits_nowhere_has_one_event_and_one_condition(cluster: Cluste
         assert UNSCHEDULABLE.items() <= scheduled_condition(cluster.pod("big")).items()
 
         cluster.kubectl("cordon", "n1")
-        cluster.kubectl("label", "pod", "big", "changed=yes")  # a reason to try again
+        cluster.kubectl("delete", "pod", "old", "--force")  # a reason to try again
         eventually(lambda: cluster.events("FailedScheduling")[0]["message"] == second)
         eventually(lambda: scheduled_condition(cluster.pod("big"))["message"] == second)
         (changed,) = cluster.events("FailedScheduling")

@@ -24,7 +24,7 @@ from lib.scheduling.framework.interface import (
     QueueSortPlugin,
     checked,
 )
-from lib.scheduling.framework.runtime import FAILURES, describe
+from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.hints import changes_anything, placed_pod
 from lib.scheduling.pod_groups import POD_GROUP, REJECTING, group_of
 from lib.scheduling.pod_limits import TOO_COMPLEX
@@ -128,7 +128,8 @@ class SchedulingQueue:
             try:
                 if status := checked(plugin.pre_enqueue(pod)):
                     return plugin.name, ", ".join(status.reasons)
-            except FAILURES as error:
+            except BaseException as error:
+                raise_if_interrupted(error)
                 return plugin.name, f"plugin {plugin.name} failed: {describe(error)}"
         return "", None
 
@@ -239,7 +240,8 @@ class SchedulingQueue:
                         return True
                 elif name not in hints or hints[name].queueing_hint(queued.pod, change):
                     return True
-            except FAILURES:  # it is treated as a plugin without hints
+            except BaseException as error:  # it is treated as a plugin without hints
+                raise_if_interrupted(error)
                 about = {"pod": str(queued.pod)}
                 log.exception("plugin %s failed to say what could help %s", name, queued.pod, extra=about)
                 return True

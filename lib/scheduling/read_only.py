@@ -27,8 +27,9 @@ def refuse(place: Place) -> NoReturn:
     raise ReadOnlyError(f"a policy can't change {': '.join([place, '.'.join(names)] if names else [place])}")
 
 
-def _refused(self: Any, *_: object, **__: object) -> NoReturn:
-    refuse(self.place)
+def refused(self: Any, *_: object, **__: object) -> NoReturn:
+    """A method that would change something."""
+    refuse(place_of(self) if isinstance(self, ReadOnly) else self.place)
 
 
 class ReadOnlyDict(dict[K, V]):
@@ -37,8 +38,8 @@ class ReadOnlyDict(dict[K, V]):
     __slots__ = ("place",)
     place: Place
 
-    __setitem__ = __delitem__ = __ior__ = _refused
-    clear = pop = popitem = setdefault = update = _refused
+    __setitem__ = __delitem__ = __ior__ = refused
+    clear = pop = popitem = setdefault = update = refused
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self),)
@@ -50,8 +51,8 @@ class ReadOnlyList(list[V]):
     __slots__ = ("place",)
     place: Place
 
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refused
-    append = clear = extend = insert = pop = remove = reverse = sort = _refused
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = refused
+    append = clear = extend = insert = pop = remove = reverse = sort = refused
 
     def __reduce__(self) -> tuple[Any, ...]:
         return list, (list(self),)
@@ -63,8 +64,8 @@ class ReadOnly:
     __slots__ = ("_object", "_place")
 
     def __init__(self, shown: Any, place: Place) -> None:
-        _set_object(self, shown)
-        _set_place(self, place)
+        set_object(self, shown)
+        set_place(self, place)
 
     def __setattr__(self, name: str, _: object) -> NoReturn:
         refuse((place_of(self), name))
@@ -93,9 +94,9 @@ class ReadOnly:
 # Only these functions reach what is shown: the class loses the attributes.
 _object, _place = vars(ReadOnly)["_object"], vars(ReadOnly)["_place"]
 object_of: Callable[[ReadOnly], Any] = _object.__get__
-_set_object: Callable[[ReadOnly, Any], None] = _object.__set__
+set_object: Callable[[ReadOnly, Any], None] = _object.__set__
 place_of: Callable[[ReadOnly], Place] = _place.__get__
-_set_place: Callable[[ReadOnly, Place], None] = _place.__set__
+set_place: Callable[[ReadOnly, Place], None] = _place.__set__
 for _name in ReadOnly.__slots__:
     delattr(ReadOnly, _name)
 

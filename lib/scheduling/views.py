@@ -23,6 +23,8 @@ from lib.scheduling.read_only import (
     listed,
     object_of,
     place_of,
+    set_object,
+    set_place,
 )
 from lib.scheduling.resources import amounts, pod_requests
 
@@ -31,6 +33,9 @@ RESOURCES = ("requests", "allocatable", "overhead", "allocated_resources")
 
 PARTS = ("metadata", "spec", "status")
 """The parts of an object where a missing field is looked for."""
+
+PLAIN = frozenset({str, int, bool})
+"""The types of values that are shown as they are."""
 
 A_POD, A_NODE = "a pod", "a node"
 
@@ -59,9 +64,13 @@ class View(ReadOnly):
     _kind = ""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._fields():
+        shown = object_of(self)
+        value = getattr(shown, name, None)
+        if type(value) in PLAIN:
+            return value
+        if name not in shown.__struct_fields__:
             raise AttributeError(self._unknown(name))
-        return _view(getattr(object_of(self), name), (place_of(self), name))
+        return _view(value, (place_of(self), name))
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self._shown()}
@@ -109,7 +118,8 @@ class PodView(View):
     _kind = "Pod"
 
     def __init__(self, pod: Pod) -> None:
-        super().__init__(pod, A_POD)
+        set_object(self, pod)
+        set_place(self, A_POD)
 
     @property
     def name(self) -> str:
@@ -157,7 +167,11 @@ class NodeView(View):
     _kind = "Node"
 
     def __init__(self, node: NodeInfo) -> None:
-        super().__init__(node, A_NODE)
+        set_object(self, node)
+        set_place(self, A_NODE)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(self._unknown(name))
 
     @property
     def name(self) -> str:

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from enum import Enum
 from functools import partial
-from types import MethodType
+from inspect import getattr_static
+from types import FunctionType, MethodType
 from typing import Any, TypeVar
 
 import msgspec
@@ -66,20 +67,24 @@ def _is_ours(kind: type) -> bool:
 
 
 def _protecting(made: type, name: str) -> Callable[..., Any]:
+    function = getattr_static(made, name)
+    if not isinstance(function, FunctionType):  # but a staticmethod, say
+
+        def function(self: Any, *given: Any) -> Any:
+            return getattr(super(made, self), name)(*given)
+
     def method(self: Any, *given: Any) -> Any:
-        run = getattr(super(made, self), name)
-        return _answer(run(*[each if type(each) is dict else shown(each, "the nodes") for each in given]))
+        answer = function(self, *[each if type(each) is dict else shown(each) for each in given])
+        return _answer(answer) if type(answer) in (PostFilterResult, Status) else answer
 
     return method
 
 
-def _answer(answer: Any) -> Any:
+def _answer(answer: PostFilterResult | Status) -> PostFilterResult | Status:
     """What a method returns, with poller's own objects."""
     if isinstance(answer, PostFilterResult):
         return replace(answer, victims=tuple(map(original, answer.victims)))
-    if isinstance(answer, Status) and answer.writes:
-        return replace(answer, writes=tuple(map(original, answer.writes)))
-    return answer
+    return replace(answer, writes=tuple(map(original, answer.writes))) if answer.writes else answer
 
 
 class Shown(ReadOnly):
@@ -87,14 +92,13 @@ class Shown(ReadOnly):
 
     __slots__ = ()
 
-    @property  # type: ignore[misc]
-    def __class__(self) -> type:
-        """The class of what is shown, so that `isinstance` works."""
-        return type(object_of(self))
-
-    def __getattr__(self, name: str) -> Any:
+    def __getattribute__(self, name: str) -> Any:  # `__getattr__` is slow, as it is called after a failure
+        if name == "__class__":  # so that `isinstance` works
+            return type(object_of(self))
+        if name[:2] == "__" and name != "__dict__":
+            return object.__getattribute__(self, name)
         value = getattr(object_of(self), name)
-        how = _how(type(value))
+        how = HOW[type(value)]
         return how(value, (place_of(self), name)) if how else value
 
     def __dir__(self) -> list[str]:
@@ -115,6 +119,10 @@ class ShownNodes(Shown):
 
     __slots__ = ()
 
+    def __getattribute__(self, name: str) -> Any:
+        own = name in ("some", "values")
+        return (object.__getattribute__ if own else Shown.__getattribute__)(self, name)
+
     def __len__(self) -> int:
         return len(object_of(self))
 
@@ -134,6 +142,10 @@ class ShownCache(Shown):
     """A Cache. These methods leave it as it was, though they note something in it."""
 
     __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        own = name in ("matching", "remember", "without")
+        return (object.__getattribute__ if own else Shown.__getattribute__)(self, name)
 
     def remember(self, key: Hashable, find: Callable[[], T], *, catches_up: bool = False) -> T:
         """As of Cache."""
@@ -160,7 +172,7 @@ class ShownMapping(ReadOnly, Mapping[Any, Any]):
         return shown(object_of(self)[original(key)], place_of(self))
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(object_of(self))
+        return (shown(key, place_of(self)) for key in object_of(self))
 
     def __len__(self) -> int:
         return len(object_of(self))
@@ -171,59 +183,59 @@ class ShownMapping(ReadOnly, Mapping[Any, Any]):
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = refused
 
 
-def shown(value: Any, place: Place = "") -> Any:
+def shown(value: Any, place: Place = "the nodes") -> Any:
     """What a policy's class gets in place of a value of poller's."""
-    how = _how(type(value))
+    how = HOW[type(value)]
     return how(value, place) if how else value
 
 
 How = Callable[[Any, Place], Any]
 
 
-_known: dict[type, How | None] = {}
+class _How(dict[type, How | None]):
+    """How values of each type are shown; None if they are shown as they are."""
+
+    def __missing__(self, kind: type) -> How | None:
+        self[kind] = how = self._found(kind)
+        return how
+
+    def _found(self, kind: type) -> How | None:
+        if issubclass(kind, AS_THEY_ARE):
+            return None
+        makers: dict[type, How] = {
+            Cache: ShownCache,
+            NodeSlice: ShownNodes,
+            dict: _dict,
+            Mapping: ShownMapping,
+            list: _list,
+            set: lambda value, _: frozenset(value),
+            tuple: lambda value, place: tuple([shown(each, place) for each in value]),
+            MethodType: lambda value, place: MethodType(value.__func__, shown(value.__self__, place)),
+        }
+        how = next((makers[each] for each in makers if issubclass(kind, each)), None)
+        if how is None and (_is_ours(kind) or issubclass(kind, msgspec.Struct)):
+            how = Shown
+        return partial(_placed, how, PLACES[kind]) if how and kind in PLACES else how
 
 
-def _how(kind: type) -> How | None:
-    """How values of a type are shown; None if they are shown as they are."""
-    if kind not in _known:
-        _known[kind] = _find_out_how(kind)
-    return _known[kind]
+AS_THEY_ARE = (ReadOnly, ReadOnlyDict, ReadOnlyList, str, int, Enum, BaseException, type)
+
+HOW = _How()
 
 
-def _find_out_how(kind: type) -> How | None:
-    if issubclass(kind, ReadOnly | ReadOnlyDict | ReadOnlyList | str | int | Enum | BaseException | type):
-        return None
-    found: dict[type, How] = {
-        MethodType: _method,
-        Cache: partial(_whole, ShownCache),
-        NodeSlice: partial(_whole, ShownNodes),
-        dict: _dict,
-        Mapping: ShownMapping,
-        list: _list,
-        set: lambda value, _: frozenset(value),
-        tuple: lambda value, place: tuple([shown(each, place) for each in value]),
-    }
-    how = next((found[each] for each in found if issubclass(kind, each)), None)
-    if how is None and (_is_ours(kind) or issubclass(kind, msgspec.Struct)):
-        return partial(_whole, Shown)
-    return how
-
-
-def _whole(made: type[Shown], value: Any, place: Place) -> Shown:
-    return made(value, PLACES.get(type(value), place))
+def _placed(how: How, place: Place, value: Any, _: Place) -> Any:
+    return how(value, place)
 
 
 def _dict(value: dict[Any, Any], place: Place) -> Any:
-    first = next(iter(value.values()), "")
-    if type(value) is dict and len(value) <= SMALL and not _how(type(first)):
+    if len(value) <= SMALL and type(value) is dict:
+        for first in value.values():
+            if HOW[type(first)]:
+                return ShownMapping(value, place)
+            break
         return copied(value, place)
     return ShownMapping(value, place)
 
 
 def _list(value: list[Any], place: Place) -> ReadOnlyList[Any]:
     return listed([shown(each, place) for each in value], place)
-
-
-def _method(value: Any, place: Place) -> Any:
-    """A method that runs with the shown object, so it can't change the object either."""
-    return MethodType(value.__func__, shown(value.__self__, place))

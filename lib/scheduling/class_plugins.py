@@ -70,14 +70,20 @@ def _protecting(made: type, name: str) -> Callable[..., Any]:
     function = getattr_static(made, name)
     if not isinstance(function, FunctionType):  # but a staticmethod, say
 
-        def function(self: Any, *given: Any) -> Any:
-            return getattr(super(made, self), name)(*given)
+        def function(self: Any, *given: Any, **named: Any) -> Any:
+            return getattr(super(made, self), name)(*given, **named)
 
-    def method(self: Any, *given: Any) -> Any:
-        answer = function(self, *[each if type(each) is dict else shown(each) for each in given])
+    def method(self: Any, *given: Any, **named: Any) -> Any:
+        named = {key: _argument(each) for key, each in named.items()} if named else named
+        answer = function(self, *[_argument(each) for each in given], **named)
         return _answer(answer) if type(answer) in (PostFilterResult, Status) else answer
 
     return method
+
+
+def _argument(value: Any) -> Any:
+    """An argument for a policy's method. Dicts are made for plugins: the CycleState, scores to normalize."""
+    return value if type(value) is dict else shown(value)
 
 
 def _answer(answer: PostFilterResult | Status) -> PostFilterResult | Status:

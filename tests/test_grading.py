@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.grading import trial
+from scripts.grading import remote_policy, trial
 from scripts.grading.scenario import Scenario, ScenarioError
 from scripts.servers.process import ROOT
 
@@ -87,7 +87,7 @@ def test_one_that_computes_without_end_is_ended(tmp_path: Path) -> None:
 
 
 def test_one_that_sleeps_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "GRACE", 2.0)
+    monkeypatch.setattr(remote_policy, "GRACE", 2.0)
     policy = tmp_path / "sleeps.py"
     policy.write_text("import time\ntime.sleep(3600)\n")
     result = trial.run(Scenario(SAVE_MONEY), policy, 1, trial.Limits(seconds=1, mebibytes=1024))

@@ -72,7 +72,7 @@ def mark(scenario: Scenario, policy: str, answer: Json) -> Marks:
     if expect.placed is not None and not values[0][1]:  # without pods, spread and cost would be perfect
         values = [(value, False) for value, _ in values]
     marks = [Mark(what, *value) for what, value in zip(expectations(scenario), values, strict=True)]
-    failed = next((pod["message"] for pod in answer["pods"] if "failed at" in pod["message"]), "")
+    failed = next((f"{pod['pod']}: {pod['message']}" for pod in answer["pods"] if not pod["node"]), "")
     return Marks(policy, tuple(marks), failed)
 
 

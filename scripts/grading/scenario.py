@@ -4,6 +4,7 @@
 as `kubectl get nodes,pods -A -o yaml` prints them; `pods.yaml` holds manifests.
 """
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ import msgspec
 import yaml
 
 from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
+from lib.questions.manifests import read_manifests
+from lib.questions.text import QuestionError
 
 PRICE = "example.com/price"
 """The annotation of a node that says what an hour of it costs."""
@@ -63,19 +66,26 @@ class Scenario:
         except (OSError, TooMuchError, msgspec.MsgspecError, yaml.YAMLError) as error:
             raise ScenarioError(f"{file}: {error}") from error
         self.title, self.expect = told.title, told.expect
-        self.pods_file = (folder / "pods.yaml").resolve()
+        pods_file = (folder / "pods.yaml").resolve()
         self.objects = list(_objects(folder / "cluster.yaml"))
+        self.cluster = json.dumps(
+            {"kind": "List", "apiVersion": "v1", "items": self.objects}, default=str
+        ).encode()
         self.nodes = {each["metadata"]["name"]: each for each in self.objects if each["kind"] == "Node"}
         pods = [each for each in self.objects if each["kind"] == "Pod" and each["spec"].get("nodeName")]
         self.running = {_name(pod): pod["spec"]["nodeName"] for pod in pods}
-        wanted = [each for each in _objects(self.pods_file) if each["kind"] != "PriorityClass"]
+        wanted = [each for each in _objects(pods_file) if each["kind"] != "PriorityClass"]
         workloads = {each["metadata"]["name"] for each in wanted}
         for spread in self.expect.spread:
             if spread.of not in workloads:
-                raise ScenarioError(f"{file}: spread of {spread.of}: {self.pods_file} has no such workload")
+                raise ScenarioError(f"{file}: spread of {spread.of}: {pods_file} has no such workload")
         for name in self.expect.avoid:
             if name not in self.nodes:
                 raise ScenarioError(f"{file}: avoid {name}: cluster.yaml has no such node")
+        try:
+            self.manifests = read_manifests([pods_file], "default")
+        except QuestionError as error:
+            raise ScenarioError(str(error)) from error
 
     def price_of(self, node: str) -> float:
         """The price of an hour of a node; 0 without the annotation."""

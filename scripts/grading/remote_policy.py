@@ -29,7 +29,7 @@ from scripts.grading import messages
 from scripts.grading.messages import CALLS, MAX_ANSWER, Answer, Call, Setup, encoded
 from scripts.servers.process import ROOT, ending_with_all_it_starts
 
-GRACE = 10.0
+GRACE = 15.0
 """Seconds of waiting beyond the limit of computing time: the machine may be busy."""
 
 MAX_POLICY = 1024 * 1024

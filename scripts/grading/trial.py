@@ -11,9 +11,11 @@ from lib.questions.deciding import Decider
 from lib.questions.files import read_files
 from lib.questions.manifests import workloads_in
 from lib.questions.trial import Placing, new_pods
+from lib.questions.trial import Trial as PlacedTrial
 from lib.scheduling.plugins.registry import Handle
 from lib.service.config import default_config
 from lib.service.served_profiles import DEFAULT_NAME, Asked, profiles_for
+from scripts.grading.best import Best, best
 from scripts.grading.remote_policy import Limits, PolicyProblemError, RemotePolicy, policy_process
 from scripts.grading.scenario import Json, Scenario
 from scripts.grading.second_look import second_look
@@ -23,10 +25,14 @@ __all__ = ["Limits", "Trial", "run"]
 
 @dataclass(frozen=True)
 class Trial:
-    """The result: where each pod went; or what went wrong, in one line."""
+    """The result: where each pod went; or what went wrong, in one line.
+
+    best: what no placement of so many pods can beat; None if pods were evicted.
+    """
 
     answer: Json | None
     problem: str = ""
+    best: Best | None = None
 
 
 class Task:
@@ -68,5 +74,14 @@ def run(scenario: Scenario, policy: Path | None, seed: int | str, limits: Limits
                     return Trial(None, remote.problem)
     except PolicyProblemError as error:
         return Trial(None, str(error))
-    wrong = second_look(placing.trial.placed, Task(scenario).decider())
-    return Trial(None, wrong) if wrong else Trial(placing.trial.as_json())
+    return _checked(scenario, placing.trial)
+
+
+def _checked(scenario: Scenario, trial: PlacedTrial) -> Trial:
+    """The result, if the placement keeps kube-scheduler's rules."""
+    if wrong := second_look(trial.placed, Task(scenario).decider()):
+        return Trial(None, f"the placement breaks kube-scheduler's rules: {wrong}")
+    if trial.victims:
+        return Trial(trial.as_json())
+    pods, placed = [each.new.pod for each in trial.placed], sum(bool(each.node_name) for each in trial.placed)
+    return Trial(trial.as_json(), best=best(scenario, Task(scenario).decider(), pods, placed))

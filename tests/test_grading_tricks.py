@@ -107,6 +107,13 @@ TRICKS = {
         "wrote into the grader's pipe",
     ),
     "long_reason": ("def filter(pod, node):\n    return 'no ' * 10**7\n", "which is too much"),
+    "long_reasons": ("def filter(pod, node):\n    return 'no ' * 10**5\n", "no no no"),
+    "deep": (
+        "import os\n\ndef score(pod, node):\n    for descriptor in range(3, 30):\n"
+        "        try:\n            os.write(descriptor, b'{\"a\":' + b'[' * 10**5 + b'\\n')\n"
+        "        except OSError:\n            pass\n",
+        "wrote into the grader's pipe",
+    ),
     "changes_the_cluster": (
         "import gc\nfrom lib.scheduling.node_info import NodeInfo\n\ndef score(pod, node):\n"
         "    for each in gc.get_objects():\n        if isinstance(each, NodeInfo):\n"
@@ -141,9 +148,11 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]
 @pytest.mark.parametrize("name", TRICKS)
 def test_a_trick_brings_nothing(name: str, graded: dict[str, dict[str, str]]) -> None:
     row, words = graded[name], TRICKS[name][1]
+    assert len(row["problem"]) < 5000
     assert int(row["points"]) <= int(graded["(no policy)"]["points"])
     if words == DEFAULTS:
-        assert row | {"policy": ""} == graded["(no policy)"] | {"policy": ""}
+        names = dict.fromkeys(("policy", "student", "problem"), "")
+        assert row | names == graded["(no policy)"] | names
     else:
         assert words in f"{row['problem']} {row['placed >= 10']}"
 

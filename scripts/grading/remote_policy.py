@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from lib.kube.bounded_files import TooMuchError, read_at_most
-from lib.kube.objects import Pod
+from lib.kube.objects import UNREADABLE, Pod
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework import interface
@@ -34,6 +34,9 @@ GRACE = 15.0
 
 MAX_POLICY = 1024 * 1024
 """The most bytes of a policy's file."""
+
+MAX_PLUGINS, MAX_NAME, MAX_REASONS, MAX_REASON = 20, 100, 10, 500
+"""How many plugins a policy may have, and reasons a rejection; and the most characters of their texts."""
 
 CYCLE = "scripts.grading"
 """The key of a cycle's number in the CycleState."""
@@ -86,7 +89,7 @@ class Conversation:
             self._fail(f"took longer than {self._limits.most_seconds:g} s by the clock, with {what}")
         except OSError:
             self._fail(self._how_it_ended(what))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except UNREADABLE:
             self._fail(f"its process wrote into the grader's pipe, with {what}")
         self._left -= monotonic() - began
         if answer.memory:
@@ -185,8 +188,12 @@ def _loaded(
     )
     answer = conversation.ask(setup, 0, "loading the file")
     if answer.error:
-        raise PolicyProblemError(answer.error.replace(f"{folder}{os.sep}", ""))
+        raise PolicyProblemError(answer.error.replace(f"{folder}{os.sep}", "")[:MAX_REASON])
+    if len(answer.plugins or ()) > MAX_PLUGINS:
+        raise PolicyProblemError(f"has more than {MAX_PLUGINS} plugins")
     for each in answer.plugins or ():
+        if len(each.name) > MAX_NAME:
+            raise PolicyProblemError(f"the name {each.name[:MAX_NAME]} is too long")
         if each.name in BUILT_IN or not each.name:
             raise PolicyProblemError(f"{each.name} is already the name of a plugin")
         if more := sorted(OTHERS.intersection(each.methods)):
@@ -256,7 +263,7 @@ class RemotePolicy:
         except PolicyProblemError as error:
             raise PluginError(str(error)) from None
         if answer.error:
-            raise PluginError(answer.error)
+            raise PluginError(answer.error[:MAX_REASON])
         return answer
 
     def _changes(self) -> dict[str, list[Pod]]:
@@ -307,7 +314,8 @@ class RemotePlugin:
         if answer.status is None:
             return None
         try:
-            return Status(Code(answer.status.code), tuple(answer.status.reasons))
+            reasons = tuple(each[:MAX_REASON] for each in answer.status.reasons[:MAX_REASONS])
+            return Status(Code(answer.status.code), reasons)
         except ValueError:
             raise PluginError(f"plugin {self.name} answered with a code that there is not") from None
 

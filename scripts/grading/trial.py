@@ -45,7 +45,7 @@ class Task:
             self.snapshot = read_files([file])
         self._workloads = workloads_in(deepcopy(scenario.manifests), self.snapshot)
 
-    def decider(self, seed: str = "", remote: RemotePolicy | None = None) -> Decider:
+    def decider(self, seed: int | str = 0, remote: RemotePolicy | None = None) -> Decider:
         """Decides with the default plugins, and with the policy's."""
         random = Random(seed)
         asked = Asked(DEFAULT_NAME, policies=(remote.policy,) if remote else ())
@@ -57,7 +57,8 @@ class Task:
 
     def placing(self, decider: Decider) -> Placing:
         """Places the pods, one with each step."""
-        return Placing(new_pods(self._workloads, self.snapshot, decider), decider)
+        new = new_pods(self._workloads, self.snapshot, decider)
+        return Placing(new, decider, explained=0)  # explaining asks about nodes that there are not
 
 
 def run(scenario: Scenario, policy: Path | None, seed: int | str, limits: Limits) -> Trial:
@@ -68,7 +69,7 @@ def run(scenario: Scenario, policy: Path | None, seed: int | str, limits: Limits
             remote = None
             if policy:
                 remote = stack.enter_context(policy_process(policy, str(seed), task.snapshot, limits))
-            placing = task.placing(task.decider(str(seed), remote))
+            placing = task.placing(task.decider(seed, remote))
             for _ in placing.steps():
                 if remote and remote.problem:
                     return Trial(None, remote.problem)

@@ -18,6 +18,8 @@ from scripts.servers.process import ROOT
 
 SAVE_MONEY = ROOT / "scripts" / "lab" / "scenarios" / "save-money"
 
+SOLUTION = ROOT / "scripts" / "lab" / "solutions" / "save-money.py"
+
 HONEST = """
 WEIGHT = 100
 
@@ -72,7 +74,7 @@ TRICKS = {
         "already the name of a plugin",
     ),
     "reads": (
-        f"from pathlib import Path\nprint(Path({str(SAVE_MONEY / 'scenario.yaml')!r}).read_text())\n",
+        f"from pathlib import Path\nexec(Path({str(SOLUTION)!r}).read_text())\n",
         "reads no files but its own",
     ),
     "searches": ("import glob, os\nfound = os.listdir('/')\n", "lists no folders"),

@@ -10,6 +10,7 @@ import resource
 import signal
 import sys
 import sysconfig
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def _limit(what: int, soft: int, hard: int) -> None:
     most = resource.getrlimit(what)[1]
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)
-    resource.setrlimit(what, (soft, hard))
+    with suppress(ValueError):  # macOS doesn't limit memory so
+        resource.setrlimit(what, (soft, hard))
 
 
 def confine(own: Path) -> None:

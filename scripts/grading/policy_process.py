@@ -21,7 +21,7 @@ from lib.kube.objects import Pod
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import BadAnswerError, CycleState, Profile, Status, checked
-from lib.scheduling.framework.runtime import FAILURES, Framework, describe
+from lib.scheduling.framework.runtime import Framework
 from lib.scheduling.nominator import pod_key
 from lib.scheduling.result_cache import check_scores
 from lib.service.policies import PolicyError, load_policies
@@ -107,10 +107,8 @@ class Answering:
             answer = self._call(call, self._plugins[call.plugin])
         except MemoryError:
             raise
-        except FAILURES as error:
+        except BaseException as error:  # whatever a policy raises, it has failed, and the process goes on
             answer = Answer(error=self._framework.blame(error))
-        except BaseException as error:  # of any kind: the others' pods are none of its business
-            answer = Answer(error=f"plugin {self._plugins[call.plugin].name} failed: {describe(error)}")
         answer.number = call.number
         return answer
 

@@ -13,7 +13,7 @@ from extenders import extender
 from objects import pod
 
 from lib.kube.api import Api
-from lib.kube.writer import BindResult
+from lib.kube.pod_writes import Fate
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.extender import ExtenderError
@@ -131,7 +131,7 @@ def test_another_that_binds_the_same_pods_is_told_of_once(caplog: pytest.LogCapt
     report = Report(dry_run=False, explain=None)
     for name, scheduler in (("a", "s"), ("b", "s"), ("c", "t")):
         decision = Decision(pod(name, schedulerName=scheduler), Outcome.SCHEDULED, node_name="n1")
-        report.taken(decision, BindResult.TAKEN.value)
+        report.taken(decision, Fate.TAKEN.value)
         report.tick_done(SchedulingQueue({"s": default_profile("s")}), Cache())
     said = [message.partition(",")[0] for message in caplog.messages]
     assert said == ["something else binds pods of s", "something else binds pods of t"]

@@ -58,6 +58,7 @@ from lib.kube.in_flight import (
 from lib.kube.objects import Object
 from lib.kube.pager import Decode, ListPager, read_at_once, together
 from lib.kube.transport import KeepAliveTransport, SentRequest, to_host, to_unix_socket
+from lib.kube.write import Request, Result, Write
 
 log = logging.getLogger(__name__)
 
@@ -255,21 +256,41 @@ class Api:
         """One object, as raw JSON with all fields."""
         return self.retrying()(self._send, "GET", path)
 
-    def create(self, path: str, new: Object, answer: type[T]) -> T:
-        """POST an object; returns the server's answer.
+    def begin(self, request: Request) -> PendingResponse[Any]:
+        """Send a request without waiting; the answer can be read later. Nothing is retried."""
+        where, kind = f"{request.method} {request.path}", request.answer
+        content = None if request.body is None else msgspec.json.encode(request.body)
+        sort = STRATEGIC if request.method == "PATCH" else JSON
+        exchange = self._exchange(request.method, request.path, None, content, sort)
+        if kind is None:
+            return PendingResponse(exchange, bytes)
+        return PendingResponse(exchange, lambda body: decode_object(body, kind, where))
 
-        Not retried: a write that may have happened must be looked up before it is made again, and only the
-        caller knows where to look.
+    def carry_out(self, write: Write[Result]) -> Result:
+        """Make the requests of a write, and wait for each answer; returns the write's result.
+
+        Only for writes that can be repeated, such as a lookup: they yield no `Pause`.
         """
-        return self.begin_create(path, new, answer).answer()
+        answer: Any = None
+        while True:
+            try:
+                step = write.throw(answer) if isinstance(answer, ApiError) else write.send(answer)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            assert isinstance(step, Request)
+            try:
+                answer = self.retrying()(self._answer_to, step)
+            except ApiError as error:
+                answer = error
 
-    def begin_create(self, path: str, new: Object, answer: type[T]) -> PendingResponse[T]:
-        """POST an object without waiting; the answer can be read later."""
-        content = msgspec.json.encode(new)
-        return PendingResponse(
-            self._exchange("POST", path, None, content, JSON),
-            lambda body: decode_object(body, answer, f"POST {path}"),
-        )
+    def _answer_to(self, request: Request) -> Any:
+        return self.begin(request).answer()
+
+    def create(self, path: str, new: Object, answer: type[T]) -> T:
+        """POST an object; returns the server's answer. Not retried: it may have been created."""
+        found: T = self.begin(Request("POST", path, answer, new)).answer()
+        return found
 
     def replace(self, path: str, new: Object, answer: type[T]) -> T:
         """PUT an object in place of the version that its metadata names; returns the server's answer.
@@ -278,46 +299,6 @@ class Api:
         """
         body = self._send("PUT", path, content=msgspec.json.encode(new))
         return decode_object(body, answer, f"PUT {path}")
-
-    def patch(
-        self, path: str, patch: Mapping[str, Any], answer: type[T], failed: ApiError | None = None
-    ) -> T:
-        """Merge `patch` into an object; returns the new object. failed: the error of a first try.
-
-        Retried after every error. So it must hold absolute values: to merge them twice does no harm.
-        """
-        return self._repeated(lambda: self.begin_patch(path, patch, answer).answer(), failed)
-
-    def begin_patch(self, path: str, patch: Mapping[str, Any], answer: type[T]) -> PendingResponse[T]:
-        """Merge `patch` into an object without waiting. After an ApiError, call `patch` with it."""
-        content = msgspec.json.encode(patch)
-        return PendingResponse(
-            self._exchange("PATCH", path, None, content, STRATEGIC),
-            lambda body: decode_object(body, answer, f"PATCH {path}"),
-        )
-
-    def delete(self, path: str, uid: str, failed: ApiError | None = None) -> None:
-        """Delete the object that has this uid, gracefully. ConflictError if another object has its name now.
-
-        failed: the error of a first try.
-        """
-        self._repeated(lambda: self.begin_delete(path, uid).answer(), failed)
-
-    def begin_delete(self, path: str, uid: str) -> PendingResponse[bytes]:
-        """Delete an object without waiting. After an ApiError, call `delete` with it."""
-        options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}
-        content = msgspec.json.encode(options)
-        return PendingResponse(self._exchange("DELETE", path, None, content, JSON), bytes)
-
-    def _repeated(self, make: Callable[[], Item], failed: ApiError | None) -> Item:
-        """Make a request until it succeeds, as `retrying` says. failed: the error of a first try."""
-        for attempt in self.retrying():
-            with attempt:
-                if failed:
-                    first, failed = failed, None
-                    raise first
-                return make()
-        raise AssertionError("a retried call returns or raises")
 
     def _send(
         self,

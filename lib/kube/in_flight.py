@@ -3,7 +3,6 @@
 import select
 import time
 from collections.abc import Callable, Generator, Iterator
-from math import inf
 from typing import Any, Generic, TypeVar, cast
 
 import httpx
@@ -97,28 +96,11 @@ class PendingResponse(Generic[Read]):
             return self._decode(end.value)
         raise AssertionError("an exchange ends with the answer")
 
-    def then(self, use: Callable[[Read], None]) -> "PendingResponse[Read]":
-        """The same response, passed through `use`."""
-        decode = self._decode
-
-        def used(body: bytes) -> Read:
-            read = decode(body)
-            use(read)
-            return read
-
-        self._decode = used
-        return self
-
 
 class InFlight(Generic[About]):
-    """Requests that were sent and wait for their answers; limits how many.
+    """Requests that were sent and wait for their answers, each with what it is about."""
 
-    ended: called once for each request with its context, and the error or None.
-    """
-
-    def __init__(self, most: int, ended: Callable[[About, ApiError | None], None]) -> None:
-        self._most = most
-        self._ended = ended
+    def __init__(self) -> None:
         # By the number of their socket, in the order in which they were sent.
         self._by_number: dict[int, tuple[PendingResponse[Any], About]] = {}
         self._readable = select.poll()
@@ -126,29 +108,13 @@ class InFlight(Generic[About]):
     def __len__(self) -> int:
         return len(self._by_number)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether the limit is reached."""
-        return len(self) >= self._most
+    def add(self, pending: PendingResponse[Any], about: About) -> None:
+        """A request was sent."""
+        self._by_number[pending.fileno()] = pending, about
+        self._readable.register(pending.fileno(), select.POLLIN)
 
-    def make_room(self) -> None:
-        """Wait until one more may be sent."""
-        while self.is_full:
-            self.poll()
-
-    def send(self, begin: Callable[[], PendingResponse[Any]], about: About) -> None:
-        """Send a request; only when there is room."""
-        try:
-            pending = begin()
-        except ApiError as error:
-            self._ended(about, error)
-            return
-        number = pending.fileno()
-        self._by_number[number] = pending, about
-        self._readable.register(number, select.POLLIN)
-
-    def poll(self, until: float = inf) -> None:
-        """Read the answers that have come. If there is none, wait until one comes or is overdue.
+    def answers(self, until: float) -> Iterator[tuple[About, Any]]:
+        """The answers that have come, or the ApiErrors. If there is none, wait until one comes or is overdue.
 
         until: when to stop waiting, in `time.monotonic`'s seconds.
         """
@@ -163,17 +129,10 @@ class InFlight(Generic[About]):
         for number in numbers:
             self._readable.unregister(number)
             pending, about = self._by_number.pop(number)
-            failed = None
             try:
-                pending.answer()
+                yield about, pending.answer()
             except ApiError as error:
-                failed = error
-            self._ended(about, failed)
-
-    def drain(self) -> None:
-        """Wait for all answers."""
-        while self._by_number:
-            self.poll()
+                yield about, error
 
 
 def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:

@@ -1,64 +1,80 @@
-"""Writes that take several requests, one after the other, without blocking in between."""
+"""Writes as generators: each yields its requests one by one, and is handed the answers.
 
-from collections.abc import Callable, Iterator
-from typing import Any
+A write has no socket, no clock and no thread. What drives it (lib/service/writes/pipeline.py) sends the
+requests, many writes at the same time, and throws an ApiError into the generator if a request fails.
+"""
 
-from lib.kube.errors import ApiError
-from lib.kube.in_flight import PendingResponse
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from lib.kube.errors import ApiError, ConflictError, NotFoundError
+from lib.kube.objects import Object
+
+Result = TypeVar("Result")
 
 
-class Write:
-    """One request of a write.
+@dataclass(frozen=True)
+class Request:
+    """A request. answer: the type of the server's answer; None if it isn't decoded. body: sent as JSON.
 
-    begin: sends it once. go_on: called with the error; retries as long as that is worth it, and waits. What
-    may have happened is looked up before it is made again. answer: the server's answer in the end.
+    GET, PATCH and DELETE are repeated after an error that may pass: so a PATCH must hold absolute values, and
+    a DELETE the uid. A POST is repeated only by the write, which looks up first what came of it.
     """
 
-    def __init__(
-        self, begin: Callable[[], PendingResponse[Any]], go_on: Callable[[ApiError], object]
-    ) -> None:
-        self._begin, self._go_on = begin, go_on
-        self.answer: Any = None
-
-    def begin(self) -> PendingResponse[Any]:
-        """Send the request without waiting for the answer."""
-        return self._begin().then(self._note)
-
-    def go_on(self, failed: ApiError) -> None:
-        """Retry after a failed first try, and wait. ApiError when that fails, too."""
-        self.answer = self._go_on(failed)
-
-    def make(self) -> None:
-        """Make the request, and wait. ApiError when it fails."""
-        try:
-            self.begin().answer()
-        except ApiError as error:
-            self.go_on(error)
-
-    def _note(self, answer: Any) -> None:
-        self.answer = answer
+    method: str
+    path: str
+    answer: type[Object] | None = None
+    body: object = None
 
 
-Writes = Iterator[Write]
-"""The requests of a write, from a generator function. Make each before you take the next. If one fails, throw
-its ApiError into the generator, which knows what to do."""
+@dataclass(frozen=True)
+class Pause:
+    """Wait before the next try, after an error. If no other try is worth it, the error is thrown."""
+
+    after: ApiError
 
 
-def make_all(writes: Writes) -> None:
-    """Make all requests, and wait for each. ApiError when one fails."""
-    write = next_write(writes)
-    while write:
-        failed = None
-        try:
-            write.make()
-        except ApiError as error:
-            failed = error
-        write = next_write(writes, failed)
+@dataclass(frozen=True)
+class Together:
+    """Several writes at the same time. The answer is a list of their results, in order."""
+
+    writes: Sequence["Write[Any]"]
 
 
-def next_write(writes: Writes, failed: ApiError | None = None) -> Write | None:
-    """The next request; None at the end. failed: the last request's error; raised if the write ends there."""
+Step = Request | Pause | Together
+
+Write = Generator[Step, Any, Result]
+"""Yields its steps, and returns its result, or raises an ApiError."""
+
+
+def once(
+    create: Request,
+    look_up: Callable[[], Write[Result | None]],
+    refused: Callable[[ApiError, bool], Write[Result]],
+    result: Callable[[Any], Result],
+) -> Write[Result]:
+    """POST something, and repeat that as long as it is worth it, but never create it twice.
+
+    look_up: called before each repetition after a lost answer; returns what an earlier try has created, or
+    None. refused: called at a conflict, with whether an earlier try may have succeeded. result: makes the
+    result of the answer.
+    The error raised in the end is `unsettled` if that of any try was.
+    """
+    lost = False
     try:
-        return writes.throw(failed) if failed else next(writes)  # type: ignore[attr-defined]
-    except StopIteration:
-        return None
+        while True:
+            try:
+                return result((yield create))
+            except (ConflictError, NotFoundError) as error:
+                return (yield from refused(error, lost))
+            except ApiError as error:
+                lost = lost or error.unsettled
+                if not (error.transient or error.unsettled):
+                    raise
+                yield Pause(error)
+            if lost and (found := (yield from look_up())) is not None:
+                return found
+    except ApiError as error:
+        error.unsettled = error.unsettled or lost
+        raise

@@ -17,20 +17,16 @@ from lib.kube.errors import ApiError
 from lib.kube.informer import Informer
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import PollingSource
-from lib.kube.storage_writer import StorageWriter
-from lib.kube.writer import Writer
 from lib.scheduling.cache import Cache
 from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.service.binding_cycle import BindingCycle
 from lib.service.http_extender import connected
 from lib.service.leader_election import elected
 from lib.service.options import Options
 from lib.service.policy_watch import watching
-from lib.service.recorder import MAX_FLUSH_SECONDS, Recorder
 from lib.service.rights import needed_rights
 from lib.service.served_profiles import profiles_for
 from lib.service.shutdown import Shutdown, Stopped, on_signal
@@ -40,7 +36,9 @@ from lib.service.telemetry.log import set_up_logging
 from lib.service.telemetry.observer import Address, ListenError, Observer
 from lib.service.telemetry.report import Report
 from lib.service.unconfirmed import UnconfirmedBindings
-from lib.service.write_gate import WriteGate
+from lib.service.writes.gate import WriteGate
+from lib.service.writes.pipeline import Pipeline
+from lib.service.writes.writes import MAX_FLUSH_SECONDS, Writes
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once. NO_START also without --once, for example when the listen address is in use."""
@@ -81,8 +79,8 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             for name, profile in zip(names, profiles, strict=True)
         }
         cache, gate = Cache(served=namespaces), WriteGate(shutdown)
-        writer = Writer(api)
-        workers, dry_run = options.bind_workers, options.dry_run
+        queue = SchedulingQueue(dict(zip(names, profiles, strict=True)), options.times, observer.queued)
+        dry_run = options.dry_run
         rights = needed_rights(
             namespaces,
             writes=not dry_run,
@@ -95,33 +93,25 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             options,
             (Informer if options.watch else PollingSource)(api, names, namespaces),
             cache,
-            SchedulingQueue(dict(zip(names, profiles, strict=True)), options.times, observer.queued),
+            queue,
             schedulers,
             WaitingPods(schedulers),
-            BindingCycle(
-                writer,
-                StorageWriter(api),
+            Writes(
+                Pipeline(api.begin, api.retrying(), gate, options.bind_workers),
+                gate,
                 schedulers,
                 cache,
-                gate,
-                workers=workers,
+                report,
+                queue.uids,
                 annotate=options.annotate,
                 annotate_in_full=options.ui,
                 dry_run=dry_run,
-            ),
-            Recorder(
-                writer,
-                cache,
-                report,
-                gate,
-                workers=workers,
                 max_seconds=inf if options.once else MAX_FLUSH_SECONDS,
                 short_flushes=options.watch and not options.once,
-                dry_run=dry_run,
             ),
             report,
             UnconfirmedBindings(),
-            writer,
+            api,
             gate,
             shutdown,
             leads,
@@ -165,7 +155,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
                 try:
                     loop(poller)
                 finally:
-                    poller.recorder.close()
+                    poller.writes.close()
                 status = SOME_NOT_PLACED if poller.unplaced else ALL_PLACED
                 if poller.checks.missing_namespaces:
                     status = NO_START

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from lib.kube.api import Api
 from lib.kube.lease import LeaderElection
 from lib.kube.objects import Object, Value
+from lib.kube.write import Request
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -94,7 +95,8 @@ def missing_rights(api: Api, rights: Sequence[Right]) -> list[Right]:
     missing: list[Right] = []
     for start in range(0, len(rights), AT_ONCE):
         asked = rights[start : start + AT_ONCE]
-        answers = [api.begin_create(REVIEWS, _review(right), SelfSubjectAccessReview) for right in asked]
+        requests = [Request("POST", REVIEWS, SelfSubjectAccessReview, _review(right)) for right in asked]
+        answers = [api.begin(each) for each in requests]
         reviews = [answer.answer() for answer in answers]
         missing += [
             each for each, review in zip(asked, reviews, strict=True) if review.status.allowed is False

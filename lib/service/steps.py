@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
 
+from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.decoding import called
 from lib.kube.errors import ApiError
 from lib.kube.objects import Pod
+from lib.kube.pod_writes import look_up as look_up_pod
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import ClusterSource
-from lib.kube.writer import Writer
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.needs import needs_of
@@ -25,15 +26,14 @@ from lib.scheduling.pod_group_cycle import schedule_pod_group
 from lib.scheduling.pod_groups import batches
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.service.binding_cycle import BindingCycle
 from lib.service.lookups import look_up
 from lib.service.options import Options
-from lib.service.recorder import Recorder
 from lib.service.shutdown import Shutdown
 from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
 from lib.service.unconfirmed import UnconfirmedBinding, UnconfirmedBindings
-from lib.service.write_gate import WriteGate
+from lib.service.writes.gate import WriteGate
+from lib.service.writes.writes import Writes
 
 log = logging.getLogger("poller")
 
@@ -56,11 +56,10 @@ class Poller:
     queue: SchedulingQueue
     schedulers: Mapping[str, Scheduler]
     waiting_pods: WaitingPods
-    binding_cycle: BindingCycle
-    recorder: Recorder
+    writes: Writes
     report: Report
     unconfirmed: UnconfirmedBindings
-    writer: Writer
+    api: Api
     gate: WriteGate
     shutdown: Shutdown
     leads: Callable[[], bool]
@@ -103,7 +102,7 @@ class Poller:
         pause = self.options.interval
         if self.options.watch:  # no change wakes it when a backoff ends, or when we become leader
             pause = min(pause, self.queue.next_in(time.monotonic()) if self.leads() else FIRST_PAUSE)
-        if self.recorder.is_writing:
+        if self.writes.is_recording:
             pause = 0.0
         self.report.idle_for(pause)
         self.source.wait(pause)
@@ -169,7 +168,7 @@ class Poller:
         """Look up a pod that should have been seen on its node, and wasn't."""
         decision, pod, uid = binding.decision, binding.decision.pod, binding.decision.pod.metadata.uid
         try:
-            now = self.writer.look_up(pod)
+            now = self.api.carry_out(look_up_pod(pod))
         except ApiError as error:  # it is looked up again after the same time
             self.report.warning(f"{pod} can't be looked up: {error}")
             return
@@ -223,7 +222,7 @@ class Poller:
         """
         uid = pod.metadata.uid
         if uid in self.cache.assumed and uid not in self.waiting_pods and self.unconfirmed.get(uid):
-            now = self.writer.look_up(pod)
+            now = self.api.carry_out(look_up_pod(pod))
             if now and now.spec.node_name:
                 self.unconfirmed.pop(uid)
                 self.cache.apply(Change(Kind.ADDED, now))
@@ -287,7 +286,7 @@ class Poller:
         for batch in batches(pods):
             if self.gate.closed:
                 break
-            if not any(self.recorder.is_preempting(pod.metadata.uid) for pod in batch):
+            if not any(self.writes.is_preempting(pod.metadata.uid) for pod in batch):
                 yield batch
 
     def schedule(self, pods: list[Pod]) -> list[Decision]:

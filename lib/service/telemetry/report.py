@@ -13,7 +13,7 @@ from lib import __version__
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError
 from lib.kube.objects import Object, Pod
-from lib.kube.writer import BindResult
+from lib.kube.pod_writes import Fate
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.queue import SchedulingQueue
@@ -174,7 +174,7 @@ class Report:
         log.info("%s %s before it could be bound", decision.pod, why, extra=of_attempt(decision))
         self.done["bound by others or deleted"] += 1
         name = decision.pod.spec.scheduler_name
-        if why == BindResult.TAKEN.value and name not in self._contended:
+        if why == Fate.TAKEN.value and name not in self._contended:
             self._contended.add(name)
             self.warning(
                 f"something else binds pods of {name}, too. If it is another poller, start both with"

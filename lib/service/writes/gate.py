@@ -3,8 +3,9 @@
 from lib.kube.errors import ApiError
 from lib.service.shutdown import Shutdown
 
-MAX_THREADS = 16
-"""The most threads for writes with several requests or retries. More of them are slower."""
+
+class StoppingError(ApiError):
+    """A request was not sent: poller was told to stop."""
 
 
 class WriteGate:
@@ -31,3 +32,7 @@ class WriteGate:
     def impatient(self) -> bool:
         """Whether poller was told twice to stop: then it doesn't wait for writes in flight, either."""
         return self._shutdown.impatient
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep; not any longer once poller was told to stop."""
+        self._shutdown.stopping.wait(seconds)

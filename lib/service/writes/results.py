@@ -1,0 +1,45 @@
+"""What came of a decision: `finish` in poller.py shows what follows from each result."""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from lib.kube.errors import ApiError
+from lib.kube.objects import Pod
+from lib.scheduling.decision import Decision
+
+
+class Result(Enum):
+    """The result of a decision."""
+
+    BOUND = auto()
+    """Bound, as the API server, a Bind plugin or an extender says."""
+    NOT_WRITTEN = auto()
+    """A dry run: it would be bound, but nothing is written."""
+    WAITING = auto()
+    """A Permit or PreBind plugin says: not yet."""
+    UNSCHEDULABLE = auto()
+    """The scheduling cycle found no node, or a plugin failed in it."""
+    REJECTED = auto()
+    """A PreBind or Bind plugin rejected the node, or failed."""
+    TAKEN = auto()
+    """Another program bound, changed or deleted the pod."""
+    FAILED = auto()
+    """The binding was not written, or, if the error is `unsettled`, that isn't known."""
+    NOT_SENT = auto()
+    """The API server could not be reached, or poller is shutting down."""
+    NOT_RECORDED = auto()
+    """The pod was not scheduled, and that could not be written: no API server, or a victim that stays."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A decision with its result. error: why it FAILED.
+
+    why: what happened to a pod that is TAKEN. now: that pod as it is now; None if it is gone.
+    """
+
+    decision: Decision
+    result: Result
+    why: str = ""
+    error: ApiError | None = None
+    now: Pod | None = None

@@ -14,8 +14,6 @@ DOCUMENTS = [ROOT / "README.md", *sorted(chain(*((ROOT / each).rglob("*.md") for
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)|(?:src|srcset)=\"([^\"]+)\"")
 
-MAX_HOPS, MAX_FILES = 25, 12
-
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: str(each.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
@@ -32,11 +30,10 @@ def test_each_page_is_linked_once() -> None:
     assert set(links) == here - {"README.md"}
 
 
-def test_the_walk_is_short_and_leads_through_functions_that_there_are() -> None:
+def test_the_walk_leads_through_functions_that_there_are() -> None:
     walk = (ROOT / "README.md").read_text().split("## One pod, from poll to event\n")[1].split("\n## ")[0]
     hops = re.findall(r"\[`([\w.]+)`\]\(([\w./]+)\)", walk)
-    assert walk.count("](") == len(hops) <= MAX_HOPS
-    assert len({file for _, file in hops}) <= MAX_FILES
+    assert walk.count("](") == len(hops) > 10
     assert [hop for hop in hops if hop[0] not in defined_in(ROOT / hop[1])] == []
 
 
@@ -50,8 +47,8 @@ def defined_in(file: Path) -> set[str]:
     """The functions of a file by name, and the methods as Class.method."""
     names = set()
     for node in ast.parse(file.read_text()).body:
-        if isinstance(node, ast.FunctionDef):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
             names.add(node.name)
-        elif isinstance(node, ast.ClassDef):
+        if isinstance(node, ast.ClassDef):
             names |= {f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)}
     return names

@@ -65,16 +65,19 @@ def once(
     try:
         while True:
             try:
-                return result((yield create))
-            except (ConflictError, NotFoundError) as error:
-                return (yield from refused(error, lost))
+                if lost and (found := (yield from look_up())) is not None:
+                    return found
+                try:
+                    return result((yield create))
+                except (ConflictError, NotFoundError) as error:
+                    return (yield from refused(error, lost))
+                except ApiError as error:
+                    lost = lost or error.unsettled
+                    raise
             except ApiError as error:
-                lost = lost or error.unsettled
                 if not (error.transient or error.unsettled):
                     raise
                 yield Pause(error)
-            if lost and (found := (yield from look_up())) is not None:
-                return found
     except ApiError as error:
         error.unsettled = error.unsettled or lost
         raise

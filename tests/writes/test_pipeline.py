@@ -1,0 +1,151 @@
+"""The pipeline, with a scripted server and a clock of its own."""
+
+from itertools import pairwise
+
+import pytest
+from writes.scripted import AWAY, CONFLICT, LOST, Scripted, broken, busy, caught, web
+from writes.test_pod_writes import NOW
+
+from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
+from lib.kube.pod_writes import Fate, bind, look_up, nominate, record_scheduled
+from lib.kube.write import Request, Together, Write
+
+POST, GET, PATCH = "POST pods/web/binding", "GET pods/web", "PATCH pods/web/status"
+OK = Fate.BOUND, None
+
+
+def test_a_write_is_tried_again_after_longer_and_longer_pauses() -> None:
+    server = Scripted({PATCH: [busy(), busy(), busy(), None]})
+    times: list[float] = []
+    server.on_send = lambda _: times.append(server.now)
+    assert server.run(nominate(web(), "n1")) == [None]
+    pauses = [after - before for before, after in pairwise(times)]
+    for pause, least in zip(pauses, (0.1, 0.2, 0.4), strict=True):
+        assert least <= pause <= least + 0.1
+
+
+def test_after_five_tries_it_fails() -> None:
+    server = Scripted({PATCH: [broken()]})
+    (error,) = server.run(caught(nominate(web(), "n1")))
+    assert (str(error), server.sent) == ("500", [PATCH] * 5)
+    assert server.gate.error is None
+
+
+def test_a_post_is_tried_again_by_the_write_which_looks_up_first() -> None:
+    server = Scripted({POST: [LOST, broken(), None], GET: [web()]})
+    assert server.run(bind(web(), "n1", {})) == [OK]
+    assert server.sent == [POST, GET, POST, GET, POST]
+
+
+def test_a_post_is_not_tried_forever() -> None:
+    server = Scripted({POST: [LOST], GET: [web()]})
+    (error,) = server.run(caught(bind(web(), "n1", {})))
+    assert isinstance(error, ApiError)
+    assert error.unsettled
+    assert server.sent.count(POST) == 5
+
+
+def test_a_pause_lasts_as_long_as_the_server_asks_for() -> None:
+    later = busy()
+    later.retry_after = 7
+    server = Scripted({PATCH: [later, None]})
+    assert server.run(nominate(web(), "n1")) == [None]
+    assert server.now == 7
+
+
+def test_while_one_write_pauses_the_others_go_on() -> None:
+    server = Scripted({PATCH: [busy(), None], POST: [None]})
+    assert server.run(nominate(web(), "n1"), bind(web(), "n1", {})) == [OK, None]
+
+
+def test_no_more_requests_are_in_flight_than_the_window_has_room_for() -> None:
+    server, most = Scripted({POST: [None]}, window=2), 0
+
+    def note(_: str) -> None:
+        nonlocal most
+        most = max(most, len(server.pipeline._in_flight) + 1)
+
+    server.on_send = note
+    assert server.run(*(bind(web(), "n1", {}) for _ in range(9))) == [OK] * 9
+    assert most == 2
+
+
+def test_without_an_api_server_the_gate_closes_and_the_others_are_not_sent() -> None:
+    server = Scripted({POST: [AWAY], PATCH: [None]}, window=1)
+    results = server.run(*(caught(bind(web(), "n1", {})) for _ in range(3)))
+    assert [type(each) for each in results] == [UnreachableError] * 3
+    assert not any(each.unsettled for each in results)
+    assert isinstance(server.gate.error, UnreachableError)
+    assert [type(each) for each in server.run(caught(nominate(web(), "n1")))] == [UnreachableError]
+    assert PATCH not in server.sent
+
+
+def test_what_may_have_been_written_before_the_gate_closed_is_told_apart() -> None:
+    server = Scripted({POST: [LOST], GET: [AWAY], PATCH: [AWAY]})
+    errors: dict[str, ApiError] = {}
+
+    def noted(name: str, write: Write[object]) -> Write[None]:
+        errors[name] = yield from caught(write)
+
+    server.run(noted("binding", bind(web(), "n1", {})), noted("nomination", nominate(web(), "n1")))
+    assert {name: error.unsettled for name, error in errors.items()} == {"binding": True, "nomination": False}
+
+
+def test_who_does_not_lead_sends_nothing_more() -> None:
+    server = Scripted({POST: [NotLeadingError("not sent")]}, window=1)
+    results = server.run(*(caught(bind(web(), "n1", {})) for _ in range(3)))
+    assert [type(each) for each in results] == [NotLeadingError] * 3
+    assert server.sent == [POST]
+
+
+def test_when_the_time_is_over_the_rest_is_left_for_the_next_run() -> None:
+    server = Scripted({PATCH: [busy(), None]})
+    assert server.run(nominate(web(), "n1"), until=0.05) == []
+    assert len(server.pipeline) == 1
+    server.now = 1.0
+    server.pipeline.run(2.0)
+    assert server.pipeline.ended() == [None]
+
+
+def test_nothing_is_tried_again_while_poller_ends() -> None:
+    server = Scripted({PATCH: [busy(), None]})
+    server.on_send = lambda _: server.shutdown.stopping.set()
+    (error,) = server.run(caught(nominate(web(), "n1")))
+    assert (str(error), server.sent) == ("429", [PATCH])
+
+
+def test_a_second_signal_ends_the_waiting() -> None:
+    server = Scripted({PATCH: [busy(), None]})
+    server.on_send = lambda _: setattr(server.shutdown, "hurried", True)
+    assert server.run(nominate(web(), "n1")) == []
+
+
+def test_writes_that_are_made_together_give_their_results_or_errors_in_order() -> None:
+    def all_of_them() -> Write[list[object]]:
+        found: list[object] = yield Together(
+            [record_scheduled(web(), "bound", NOW), look_up(web()), nominate(web(), "n1")]
+        )
+        return found + (yield Together([]))
+
+    server = Scripted({"POST events": [None], GET: [broken()], PATCH: [CONFLICT]})
+    ((event, error, nothing),) = server.run(all_of_them())
+    assert (event.reason, str(error), nothing) == ("Scheduled", "500", None)
+
+
+def test_an_unexpected_error_of_a_part_is_the_result_of_that_part() -> None:
+    def breaks() -> Write[None]:
+        yield Request("GET", "/api/v1/namespaces/default/pods/web")
+        raise KeyError("what")
+
+    def both() -> Write[object]:
+        return (yield Together([breaks(), look_up(web())]))
+
+    ((error, pod),) = Scripted({GET: [web()]}).run(both())
+    assert str(error) == "KeyError: 'what'"
+    assert pod.metadata.name == "web"
+
+
+@pytest.mark.parametrize("window", [1, 16])
+def test_a_thousand_writes_take_little_more_than_one(window: int) -> None:
+    server = Scripted({POST: [None]}, window=window)
+    assert server.run(*(bind(web(), "n1", {}) for _ in range(1000))) == [OK] * 1000

@@ -1,0 +1,205 @@
+"""Each write, answered by a script: what it asks for, and what it makes of the answers."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from objects import read
+from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, broken, busy, play, web
+
+from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.events import pod_event
+from lib.kube.objects import Event, Pod
+from lib.kube.pod_writes import (
+    FailedSchedulingEvents,
+    Fate,
+    bind,
+    evict,
+    mark_unscheduled,
+    nominate,
+    record_scheduled,
+)
+from lib.kube.storage import PersistentVolumeClaim
+from lib.kube.storage_writes import write_assumed
+
+POST, GET, EVENT = "POST pods/web/binding", "GET pods/web", "POST events"
+STATUS, DELETE = "PATCH pods/web/status", "DELETE pods/web"
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FORBIDDEN = ForbiddenError("403")
+LEAVING = web(deletionTimestamp="2026-01-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("answers", "requests", "fate"),
+    [
+        pytest.param([None], [POST], Fate.BOUND, id="answered"),
+        pytest.param([LOST, web("n1")], [POST, GET], Fate.BOUND, id="the answer is lost, and it was written"),
+        pytest.param([LOST, web(), None], [POST, GET, POST], Fate.BOUND, id="lost, and not written"),
+        pytest.param([LOST, web(), CONFLICT, web("n1")], [POST, GET, POST, GET], Fate.BOUND, id="late"),
+        pytest.param([LOST, web("n2")], [POST, GET], Fate.TAKEN, id="lost, and another was faster"),
+        pytest.param([CONFLICT, web("n1")], [POST, GET], Fate.TAKEN, id="another, the same node"),
+        pytest.param([CONFLICT, web("n2")], [POST, GET], Fate.TAKEN, id="another, another node"),
+        pytest.param([CONFLICT, NOT_FOUND], [POST, GET], Fate.GONE, id="refused: it is gone"),
+        pytest.param([NOT_FOUND, NOT_FOUND], [POST, GET], Fate.GONE, id="404: it is gone"),
+        pytest.param([CONFLICT, web(uid="new")], [POST, GET], Fate.GONE, id="it was made again"),
+        pytest.param(
+            [CONFLICT, web(deletionTimestamp="2026-01-01T00:00:00Z")],
+            [POST, GET],
+            Fate.DELETING,
+            id="deleting",
+        ),
+        pytest.param([busy(), None], [POST, POST], Fate.BOUND, id="429, then written: nothing to look up"),
+        pytest.param([AWAY, None], [POST, POST], Fate.BOUND, id="not sent, then written"),
+        pytest.param([broken(), web("n1")], [POST, GET], Fate.BOUND, id="500, and it was written"),
+        pytest.param([broken(), web(), None], [POST, GET, POST], Fate.BOUND, id="500, then written"),
+        pytest.param(
+            [CONFLICT, broken(), CONFLICT, web("n1")],
+            [POST, GET, POST, GET],
+            Fate.TAKEN,
+            id="a lookup that fails makes no binding ours",
+        ),
+    ],
+)
+def test_what_comes_of_a_binding(answers: list[Any], requests: list[str], fate: Fate) -> None:
+    sent, result = play(bind(web(), "n1", {}), *answers)
+    assert sent == requests
+    assert result[0] == fate
+
+
+@pytest.mark.parametrize(
+    ("answers", "unsettled"),
+    [
+        pytest.param([FORBIDDEN], False, id="refused for good"),
+        pytest.param([CONFLICT, web()], False, id="a conflict, though it still waits"),
+        pytest.param([LOST, FORBIDDEN], True, id="lost, and it may not be looked up"),
+        pytest.param([LOST, web(), FORBIDDEN], True, id="lost, then refused"),
+    ],
+)
+def test_a_binding_that_fails_says_whether_it_may_have_been_written(
+    answers: list[Any], unsettled: bool
+) -> None:
+    _, error = play(bind(web(), "n1", {}), *answers)
+    assert isinstance(error, ApiError)
+    assert error.unsettled is unsettled
+    FORBIDDEN.unsettled = False
+
+
+def test_a_binding_carries_the_uid_of_the_pod_and_the_annotations() -> None:
+    request = next(bind(web(), "n1", {"why": "best"}))
+    body: Any = request.body  # type: ignore[union-attr]
+    assert (body.metadata.uid, body.target.name, body.metadata.annotations) == ("web", "n1", {"why": "best"})
+
+
+@pytest.mark.parametrize(
+    ("answers", "requests"),
+    [
+        pytest.param([None], [EVENT], id="answered"),
+        pytest.param([LOST, CONFLICT], [EVENT, EVENT], id="lost, and written: its name is taken"),
+        pytest.param([LOST, None], [EVENT, EVENT], id="lost, and not written"),
+        pytest.param([CONFLICT], [EVENT], id="an earlier run wrote it"),
+        pytest.param([busy(), None], [EVENT, EVENT], id="429, then written"),
+    ],
+)
+def test_the_event_of_a_bound_pod_is_written_once(answers: list[Any], requests: list[str]) -> None:
+    sent, result = play(record_scheduled(web(), "Successfully assigned", NOW), *answers)
+    assert sent == requests
+    assert isinstance(result, Event)
+
+
+def test_an_eviction_names_the_reason_deletes_that_pod_only_and_tells_of_it() -> None:
+    sent, _ = play(evict(web("n1"), web(uid="vip"), "n1", NOW), None, None, None)
+    assert sent == [STATUS, DELETE, EVENT]
+    status, deletion, _ = list(requests_of(evict(web("n1"), web(uid="vip"), "n1", NOW)))
+    assert status.body["metadata"] == {"uid": "web"}
+    assert deletion.body["preconditions"] == {"uid": "web"}
+
+
+def requests_of(write: Any) -> Any:
+    while True:
+        try:
+            yield write.send(None)
+        except StopIteration:
+            return
+
+
+@pytest.mark.parametrize(
+    ("answers", "requests"),
+    [
+        pytest.param([NOT_FOUND], [STATUS], id="it has gone"),
+        pytest.param([CONFLICT], [STATUS], id="another has its name"),
+        pytest.param([None, NOT_FOUND], [STATUS, DELETE], id="it goes meanwhile"),
+    ],
+)
+def test_of_a_victim_that_goes_by_itself_nothing_more_is_written(
+    answers: list[Any], requests: list[str]
+) -> None:
+    assert play(evict(web("n1"), web(uid="vip"), "n1", NOW), *answers) == (requests, None)
+
+
+def test_a_victim_that_is_being_deleted_is_left_alone() -> None:
+    leaving = web("n1", deletionTimestamp="2026-01-01T00:00:00Z")
+    assert play(evict(leaving, web(uid="vip"), "n1", NOW)) == ([], None)
+
+
+def test_what_a_pod_has_already_is_not_written() -> None:
+    mark = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    body = {"metadata": {"namespace": "default", "name": "web"}, "spec": {}, "status": {"conditions": [mark]}}
+    marked: Pod = read(Pod, body)
+    assert play(mark_unscheduled(marked, "Unschedulable", "no room", NOW))[0] == []
+    assert play(mark_unscheduled(marked, "Unschedulable", "another", NOW), None)[0] == [STATUS]
+
+
+def test_a_condition_may_ask_for_the_version_that_was_seen() -> None:
+    (request,) = requests_of(mark_unscheduled(web(), "SchedulerError", "why", NOW, None, "7"))
+    assert request.body["metadata"] == {"uid": "web", "resourceVersion": "7"}
+
+
+def test_a_nomination_of_a_pod_that_has_gone_is_no_failure() -> None:
+    assert play(nominate(web(), "n1"), NOT_FOUND) == ([STATUS], None)
+
+
+def event_of(count: int) -> Event:
+    event = pod_event(web(), "Warning", "FailedScheduling", "no room", NOW)
+    event.count = count
+    return event
+
+
+def test_a_pod_that_fits_nowhere_has_one_event() -> None:
+    events, later = FailedSchedulingEvents(), NOW + timedelta(seconds=40)
+    patch = f"PATCH events/{event_of(1).metadata.name}"
+    assert play(events.record(web(), "no room", NOW), None)[0] == [EVENT]
+    assert play(events.record(web(), "no room", NOW))[0] == []  # so soon, and the same
+    assert play(events.record(web(), "no cpu", NOW + timedelta(seconds=2)), None)[0] == [patch]
+    assert play(events.record(web(), "no room", NOW + timedelta(seconds=3)))[0] == []  # too soon again
+    assert play(events.record(web(), "no cpu", later), NOT_FOUND, None)[0] == [patch, EVENT]  # it has expired
+
+
+def test_the_event_of_an_earlier_run_is_counted_on() -> None:
+    events, patch = FailedSchedulingEvents(), f"PATCH events/{event_of(1).metadata.name}"
+    requests, _ = play(events.record(web(), "no room", NOW), CONFLICT, event_of(5), None)
+    assert requests == [EVENT, patch, patch]
+
+
+CLAIM: PersistentVolumeClaim = read(
+    PersistentVolumeClaim,
+    {
+        "metadata": {
+            "namespace": "default",
+            "name": "data",
+            "uid": "c",
+            "resourceVersion": "7",
+            "annotations": {"volume.kubernetes.io/selected-node": "n1"},
+        },
+        "spec": {},
+    },
+)
+
+
+def test_a_claim_that_has_changed_is_not_overwritten_unless_it_was_us() -> None:
+    patch, get = "PATCH persistentvolumeclaims/data", "GET persistentvolumeclaims/data"
+    assert play(write_assumed(CLAIM), CLAIM) == ([patch], CLAIM)
+    assert play(write_assumed(CLAIM), CONFLICT, CLAIM) == ([patch, get], CLAIM)
+    other: PersistentVolumeClaim = read(
+        PersistentVolumeClaim, {"metadata": {"namespace": "default", "name": "data", "uid": "c"}, "spec": {}}
+    )
+    assert play(write_assumed(CLAIM), CONFLICT, other) == ([patch, get], CONFLICT)

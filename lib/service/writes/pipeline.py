@@ -73,6 +73,11 @@ class Pipeline:
         """Whether no more requests may be in flight."""
         return len(self._in_flight) >= self._window
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether a write has ended since the last call of `ended`."""
+        return bool(self._ended)
+
     def start(self, write: Write[Any]) -> None:
         """Begin a write. If there is room in flight, its first request is sent now."""
         self._go_on(_Running(write), None)

@@ -6,7 +6,7 @@ client-go's tools/record
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from math import inf
 from typing import Any
@@ -121,12 +121,14 @@ class Writes:
             self._record_at = now + MAX_BATCH_SECONDS
         return self._take()
 
-    def drain(self) -> list[Completed]:
-        """The results of all other bindings. Waits for them, unless poller was told twice to stop."""
+    def drain(self) -> Iterator[Completed]:
+        """The results of all other bindings, as they come, unless poller was told twice to stop."""
         if not self._gate.impatient:
             self._send_bindings()
-            self._pipeline.run(inf, lambda: not self._open["bindings"])
-        return self._take()
+        while self._open["bindings"] and not self._gate.impatient:
+            yield from self._take()
+            self._pipeline.run(inf, lambda: self._pipeline.has_ended)
+        yield from self._take()
 
     def _send_bindings(self) -> None:
         """Send a binding as soon as there is room for it in flight."""

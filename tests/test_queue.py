@@ -15,8 +15,8 @@ from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import MAX_POPPED, SchedulingQueue
 from lib.scheduling.queued_pod import BackoffSettings
-from lib.service.writes.results import Completed, Result
 from lib.service.steps import Poller
+from lib.service.writes.results import Completed, Result
 from poller import finish
 
 FIT = {"NodeResourcesFit"}

@@ -84,6 +84,7 @@ class Scripted:
     def __init__(self, answers: dict[str, Sequence[object]], window: int = 4) -> None:
         self.answers = {request: [*each] for request, each in answers.items()}
         self.sent: list[str] = []
+        self.bodies: list[Any] = []  # of them
         self.now, self.most = 0.0, 0
         self.shutdown = Shutdown()
         self.gate = WriteGate(self.shutdown)
@@ -98,6 +99,7 @@ class Scripted:
 
     def _begin(self, request: Request) -> Any:
         self.sent.append(shown(request))
+        self.bodies.append(request.body)
         self.on_send(self.sent[-1])
         script = self.answers[self.sent[-1]]
         answer = script.pop(0) if len(script) > 1 else script[0]
@@ -116,7 +118,7 @@ class Scripted:
 class _Answer:
     """A response that is there already."""
 
-    due = float("inf")
+    due = 1e6
 
     def __init__(self, answer: object) -> None:
         self._answer = answer

@@ -1,0 +1,207 @@
+"""What is written of decisions, in which order, and what is told of it; with a scripted server."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from writes.scripted import AWAY, LOST, NOT_FOUND, Scripted, web
+from writes.test_pod_writes import NOW
+
+from lib.kube.errors import ForbiddenError
+from lib.kube.objects import Pod
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.telemetry.report import Report
+from lib.service.writes.results import Result
+from lib.service.writes.writes import Writes
+
+BINDING, GET, EVENT = "POST pods/web/binding", "GET pods/web", "POST events"
+STATUS, OLD_STATUS, OLD_DELETE = "PATCH pods/web/status", "PATCH pods/old/status", "DELETE pods/old"
+FORBIDDEN = ForbiddenError("403")
+
+
+def named(name: str) -> Pod:
+    pod = web("n1", uid=name)
+    pod.metadata.name = name
+    return pod
+
+
+class Loop:
+    """Writes with a scripted server, as the loop has them. waiting: the uids of the pods in the queue."""
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.server = Scripted(answers)
+        self.cache, self.waiting = Cache(), {"web"}
+        schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler"), Random(1))}
+        self.report = Report(dry_run=False, explain=None)
+        self.writes = Writes(
+            self.server.pipeline,
+            self.server.gate,
+            schedulers,
+            self.cache,
+            self.report,
+            lambda: self.waiting,
+            annotate=True,
+            annotate_in_full=False,
+            dry_run=False,
+            max_seconds=2.0,
+            short_flushes=False,
+            clock=lambda: self.server.now,
+            now=lambda: NOW,
+        )
+
+    def bind(self, *decisions: Decision) -> list[Result]:
+        """Submit decisions, and drain."""
+        for each in decisions:
+            self.writes.submit(each)
+        return [each.result for each in (*self.writes.completed(), *self.writes.drain())]
+
+    def flush(self) -> list[Result]:
+        return [each.result for each in self.writes.flush()]
+
+
+def scheduled() -> Decision:
+    return Decision(web(), Outcome.SCHEDULED, node_name="n1")
+
+
+def preempting() -> Decision:
+    decision = Decision(web(), Outcome.UNSCHEDULABLE, reason="no room")
+    decision.nominated, decision.victims = "n1", (named("old"),)
+    return decision
+
+
+@pytest.mark.parametrize(
+    ("answers", "result"),
+    [
+        pytest.param({BINDING: [None]}, Result.BOUND, id="answered"),
+        pytest.param({BINDING: [LOST], GET: [web("n1")]}, Result.BOUND, id="lost, and written"),
+        pytest.param({BINDING: [LOST], GET: [web("n2")]}, Result.TAKEN, id="another was faster"),
+        pytest.param({BINDING: [FORBIDDEN]}, Result.FAILED, id="refused"),
+        pytest.param({BINDING: [AWAY]}, Result.NOT_SENT, id="no API server"),
+        pytest.param({BINDING: [LOST], GET: [AWAY]}, Result.FAILED, id="lost, then no API server"),
+    ],
+)
+def test_the_result_of_a_binding(answers: dict[str, Any], result: Result) -> None:
+    assert Loop(answers).bind(scheduled()) == [result]
+
+
+def test_only_a_binding_that_may_be_written_is_doubtful() -> None:
+    for answers, doubtful in (({BINDING: [FORBIDDEN]}, False), ({BINDING: [LOST], GET: [AWAY]}, True)):
+        loop = Loop(answers)
+        loop.writes.submit(scheduled())
+        (failed,) = loop.writes.drain()
+        assert failed.error
+        assert failed.error.unsettled is doubtful
+        assert failed.decision.outcome == Outcome.ERROR
+
+
+def test_nothing_is_bound_when_the_gate_is_closed() -> None:
+    loop = Loop({})
+    loop.server.gate.error = AWAY
+    assert loop.bind(scheduled()) == [Result.NOT_SENT]
+    loop.server.gate.error = None
+    loop.server.shutdown.stopping.set()
+    assert loop.bind(scheduled()) == [Result.NOT_SENT]
+    assert loop.server.sent == []
+
+
+def test_results_come_as_they_are_there_not_when_the_last_one_is() -> None:
+    busy = FORBIDDEN.__class__("429")
+    busy.transient, busy.retry_after = True, 60.0
+    loop = Loop({BINDING: [busy, None], "POST pods/db/binding": [None]})
+    db = Decision(named("db"), Outcome.SCHEDULED, node_name="n1")
+    loop.writes.submit(scheduled())
+    loop.writes.submit(db)
+    first = next(iter(loop.writes.drain()))
+    assert (first.decision, loop.server.now) == (db, 0.0)
+
+
+def test_the_event_of_a_bound_pod_is_kept_over_an_outage_and_written_once() -> None:
+    loop = Loop({EVENT: [AWAY]})
+    loop.writes.scheduled(scheduled())
+    assert loop.flush() == []
+    loop.server.gate.error = None
+    loop.server.answers[EVENT] = [None]
+    loop.server.sent.clear()
+    assert (loop.flush(), loop.flush()) == ([], [])
+    assert loop.server.sent == [EVENT]
+
+
+def test_the_condition_comes_first_then_evictions_and_the_event() -> None:
+    loop = Loop({each: [None] for each in (STATUS, OLD_STATUS, OLD_DELETE, EVENT)})
+    loop.writes.failed_scheduling(preempting())
+    assert loop.writes.is_preempting("web")
+    assert loop.flush() == []
+    assert loop.server.sent[0] == STATUS
+    assert sorted(loop.server.sent[1:]) == [OLD_DELETE, OLD_STATUS, EVENT, EVENT]
+    assert loop.server.bodies[0]["status"]["nominatedNodeName"] == "n1"
+    assert not loop.writes.is_preempting("web")
+
+
+def test_of_a_pod_that_is_gone_nothing_more_is_written() -> None:
+    loop = Loop({STATUS: [NOT_FOUND]})
+    loop.writes.failed_scheduling(preempting())
+    assert loop.flush() == []
+    assert loop.server.sent == [STATUS]
+
+
+def test_what_is_no_longer_true_is_not_written() -> None:
+    loop = Loop({})
+    loop.writes.failed_scheduling(preempting())
+    loop.cache.leaving.add("old")
+    loop.waiting.clear()  # it is bound by now, say
+    assert (loop.flush(), loop.server.sent, loop.cache.leaving) == ([], [], set())
+
+
+def test_a_pod_that_may_be_bound_is_marked_only_if_it_has_not_changed() -> None:
+    loop = Loop({STATUS: [None], EVENT: [None]})
+    decision = Decision(web(resourceVersion="7"), Outcome.ERROR, reason="why")
+    loop.writes.failed_scheduling(decision, may_be_bound=True)
+    loop.flush()
+    assert loop.server.bodies[0]["metadata"] == {"uid": "web", "resourceVersion": "7"}
+
+
+def test_a_victim_that_cannot_be_evicted_costs_the_preemptor_its_nomination() -> None:
+    answers = {STATUS: [None], OLD_STATUS: [None], OLD_DELETE: [FORBIDDEN], EVENT: [None]}
+    loop = Loop(answers)
+    loop.cache.leaving.add("old")
+    loop.cache.nominator.add(web(), "n1")
+    loop.writes.failed_scheduling(preempting())
+    assert loop.flush() == [Result.NOT_RECORDED]
+    assert loop.cache.leaving == set()
+    assert loop.cache.nominator.node_of(web()) is None
+    loop.flush()
+    assert loop.server.bodies[-1]["status"] == {"nominatedNodeName": ""}
+
+
+def test_without_an_api_server_the_pod_is_tried_again() -> None:
+    loop = Loop({STATUS: [AWAY]})
+    loop.writes.failed_scheduling(preempting())
+    assert loop.flush() == [Result.NOT_RECORDED]
+
+
+def test_while_poller_ends_only_the_events_of_bound_pods_are_written() -> None:
+    loop = Loop({EVENT: [None]})
+    loop.writes.scheduled(scheduled())
+    loop.writes.failed_scheduling(preempting())
+    loop.server.shutdown.stopping.set()
+    assert (loop.flush(), loop.server.sent) == ([], [EVENT])
+
+
+def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_rest_outdated() -> None:
+    loop = Loop({STATUS: [None], EVENT: [None]})
+    loop.writes.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, reason="first"))
+    loop.server.on_send = lambda _: loop.writes.failed_scheduling(
+        Decision(web(), Outcome.UNSCHEDULABLE, reason="second")
+    )
+    loop.writes._begin_recordings()
+    loop.server.on_send = lambda _: None
+    loop.flush()
+    loop.flush()
+    marks = [body["status"]["conditions"] for body in loop.server.bodies if isinstance(body, dict)]
+    said = [conditions[0]["message"] for conditions in marks]
+    assert said[0].startswith("first")
+    assert said[-1].startswith("second")
+    assert loop.server.sent.count(EVENT) == 1

@@ -1,9 +1,9 @@
 """How many functions and files a pod's way from poll to event leads through: a reader follows all of them.
 
 One tick runs in this process, polling, with the default profile, for one lone pod. What counts is each
-function of poller.py and lib that is handed the pod, its change, decision or writes, or that has called such a
-function. HTTP, decoding and telemetry don't count; nor do functions that call no other. NodeResourcesFit stands
-for all plugins.
+function of poller.py and lib that is handed the pod, its change, decision or writes, or that has called such
+a function. HTTP, decoding and telemetry don't count; nor do functions that call no other. NodeResourcesFit
+stands for all plugins.
 """
 
 import sys

@@ -3,9 +3,9 @@
 Source: pkg/scheduler/util/assumecache/assume_cache.go
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from lib.kube.objects import ObjectMeta
 from lib.kube.storage import (
@@ -18,10 +18,12 @@ from lib.kube.storage import (
     StorageObject,
     VolumeAttachment,
 )
-from lib.scheduling.volumes.journal import Journal
+from lib.scheduling.kept import Journal, Kept
+
+MAX_CHANGES = 10_000
+"""A journal of claims, volumes and so on starts over when it has more changes."""
 
 T = TypeVar("T", PersistentVolumeClaim, PersistentVolume)
-Kept = TypeVar("Kept")
 
 
 class AssumeCache(Generic[T]):
@@ -32,7 +34,8 @@ class AssumeCache(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self.journal = Journal[str]()
+        self.journal = Journal[str](MAX_CHANGES)
+        self.kept = Kept(self.journal, 1)
         self._stored: dict[str, T] = {}
         self._assumed: dict[str, T] = {}
 
@@ -86,9 +89,8 @@ class Storage:
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
-        self.journal = Journal[StorageObject]()
+        self.journal = Journal[StorageObject](MAX_CHANGES)
         self.unseen = ""
-        self._remembered: dict[Hashable, Any] = {}
         self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
         self.volumes = AssumeCache[PersistentVolume]()  # by name
         self.classes: dict[str, StorageClass] = {}
@@ -150,13 +152,6 @@ class Storage:
                 self._capacities.pop(key_of(thing.metadata), None)
             case VolumeAttachment():
                 self._attachments.get(thing.spec.node_name, {}).pop(name, None)
-
-    def remember(self, key: Hashable, find: Callable[[], Kept]) -> Kept:
-        """The result of `find`. It is called once; its result must track changes by itself."""
-        if key not in self._remembered:
-            self._remembered[key] = find()
-        found: Kept = self._remembered[key]
-        return found
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """A claim, as it is assumed to be."""

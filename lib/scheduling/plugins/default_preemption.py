@@ -116,7 +116,9 @@ class _Search:
     @cached_property
     def hopeful(self) -> list[int]:
         """The indexes in `Cache.node_list` of the nodes where evictions could help."""
-        return [i for i, name in enumerate(self._cache.nodes) if _might_help(self._rejected.get(name))]
+        return [
+            i for i, node in enumerate(self._cache.node_list) if _might_help(self._rejected.get(node.name))
+        ]
 
     def likely_best(self) -> Victims | None:
         """Try a few nodes that may be the best; None if another node may still be better.

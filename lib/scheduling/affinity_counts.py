@@ -12,7 +12,7 @@ from lib.kube.matcher import Index, Matcher
 from lib.kube.objects import Pod, Requirement
 from lib.scheduling.affinity import Namespaces, Term, Terms, TermTuple, terms_of
 from lib.scheduling.cache import Cache
-from lib.scheduling.kept import CountOfPods, NodeChange
+from lib.scheduling.kept import CountOfPods, Follower, NodeChange
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.pod_limits import Comparisons
 
@@ -42,16 +42,36 @@ def pods_of_each(cache: Cache, terms: TermTuple) -> ByTopology:
     return cache.kept.get(("pods of each", terms), lambda: _PodsOfEach(cache, terms)).counts if terms else {}
 
 
-class PodsOfAll(CountOfPods):
+class _PodsByTopology(CountOfPods):
+    """Counts pods by topology key, and by its value."""
+
+    def __init__(self, cache: Cache) -> None:
+        self.counts: dict[str, dict[str, int]] = {}
+        self._namespaces = cache.namespaces
+        self._begin(cache)
+
+    def _amounts(self, pod: Pod) -> Mapping[str, int]:
+        """What a pod counts, by topology key."""
+        raise NotImplementedError
+
+    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        counts, labels = self.counts, node.labels
+        if amounts := self._amounts(pod):
+            for key in amounts if len(amounts) < len(labels) else labels:
+                if key in amounts and key in labels:
+                    add(counts.setdefault(key, {}), labels[key], sign * amounts[key])
+                    if not counts[key]:
+                        del counts[key]
+
+
+class PodsOfAll(_PodsByTopology):
     """Counts the pods that match all of some terms. The terms' selectors become one matcher."""
 
     def __init__(self, cache: Cache, terms: TermTuple) -> None:
-        self.counts: dict[str, dict[str, int]] = {}
-        self._terms, self._namespaces = terms, cache.namespaces
+        self._terms, self._matcher = terms, _all_of(terms)
         self._keys = dict.fromkeys((term.topology_key for term in terms), 1)
-        self._matcher = _all_of(terms)
         self._about: dict[str, bool] = {}  # by namespace
-        self._begin(cache)
+        super().__init__(cache)
 
     def selects(self, pod: Pod) -> bool:
         """Whether all terms match a pod."""
@@ -64,9 +84,8 @@ class PodsOfAll(CountOfPods):
             )
         return self._about[namespace]
 
-    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
-        if self.selects(pod):
-            _add_to_domains(self.counts, self._keys, node, sign)
+    def _amounts(self, pod: Pod) -> Mapping[str, int]:
+        return self._keys if self.selects(pod) else {}
 
 
 def _all_of(terms: TermTuple) -> Matcher | None:
@@ -81,12 +100,10 @@ def _all_of(terms: TermTuple) -> Matcher | None:
     return Matcher({}, said)
 
 
-class _PodsOfEach(CountOfPods):
+class _PodsOfEach(_PodsByTopology):
     """Counts the pods that match each of some terms. Pods whose labels are alike to the terms count alike."""
 
     def __init__(self, cache: Cache, terms: TermTuple) -> None:
-        self.counts: dict[str, dict[str, int]] = {}
-        self._namespaces = cache.namespaces
         self._index = Index[tuple[Term, int]]()
         weights = Counter[Term]()
         for term in terms:
@@ -100,13 +117,9 @@ class _PodsOfEach(CountOfPods):
                     self._keys.update(term.matcher.keys)
         self._alike: dict[Hashable, Mapping[str, int]] = {}
         self._comparisons = Comparisons()
-        self._begin(cache)
+        super().__init__(cache)
 
-    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
-        if sums := self._sums(pod):
-            _add_to_domains(self.counts, sums, node, sign)
-
-    def _sums(self, pod: Pod) -> Mapping[str, int]:
+    def _amounts(self, pod: Pod) -> Mapping[str, int]:
         """The sum of the weights of the terms that match a pod, by their topology key."""
         if self._few:
             return self._match(pod)
@@ -136,18 +149,6 @@ def some_labels(pod: Pod, keys: Set[str] | Mapping[str, int]) -> dict[str, str]:
     }
 
 
-def _add_to_domains(
-    counts: dict[str, dict[str, int]], amounts: Mapping[str, int], node: NodeInfo, sign: int
-) -> None:
-    """Add an amount for each topology key to the counts of a node's domains."""
-    labels = node.labels
-    for key in amounts if len(amounts) < len(labels) else labels:
-        if key in amounts and key in labels:
-            add(counts.setdefault(key, {}), labels[key], sign * amounts[key])
-            if not counts[key]:
-                del counts[key]
-
-
 # --- terms of assigned pods -------------------------------------------------------------------------------
 
 
@@ -156,13 +157,11 @@ def existing_pods_terms(cache: Cache) -> "ExistingPodsTerms":
     return cache.kept.get("terms of existing pods", lambda: ExistingPodsTerms(cache))
 
 
-class ExistingPodsTerms:
+class ExistingPodsTerms(Follower):
     """The distinct terms of assigned pods, and how many pods have each, by topology value.
 
     Which of them match a pod is kept for pods that are alike in the labels that terms look at.
     """
-
-    token = 0
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -256,10 +255,8 @@ class _TermsOfKind:
         return self._index.matching(labels)
 
 
-class _MatchingTerms:
+class _MatchingTerms(Follower):
     """The terms that match pods with certain labels in a namespace: by kind and topology, their weights."""
-
-    token = 0
 
     def __init__(
         self,

@@ -8,7 +8,7 @@ follow pods as they come and go; and results about all nodes, which hold until a
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lib.kube.objects import Pod
 
@@ -23,13 +23,14 @@ NodeChange = tuple["NodeInfo", Pod | None, int]
 """A node, a pod, and 1 if the pod came to the node, or -1 if it went. Without a pod: the node was updated."""
 
 
-class Follower(Protocol):
+class Follower:
     """A value that can catch up with changes. token: how many it has followed; its journal sets that."""
 
-    token: int
+    token = 0
 
     def follow(self, changes: Sequence[Any]) -> bool:
         """Take some more changes into account. False if the value must be found anew instead."""
+        raise NotImplementedError
 
 
 Value = TypeVar("Value", bound=Follower)
@@ -129,10 +130,8 @@ class Kept:
         self._values.clear()
 
 
-class OfAllNodes(Generic[T]):
+class OfAllNodes(Follower, Generic[T]):
     """A value that depends on the nodes, but not on their pods."""
-
-    token = 0
 
     def __init__(self, value: T) -> None:
         self.value = value
@@ -142,10 +141,8 @@ class OfAllNodes(Generic[T]):
         return all(pod is not None for _, pod, _ in changes)
 
 
-class OfEachNode(Generic[T]):
+class OfEachNode(Follower, Generic[T]):
     """A value of each node, which depends on the node and its pods; in the order of `Cache.node_list`."""
-
-    token = 0
 
     def __init__(self, cache: "Cache", find: Callable[["NodeInfo"], T]) -> None:
         self._cache, self._find = cache, find
@@ -167,10 +164,8 @@ def changed_nodes(changes: Sequence[NodeChange], cache: "Cache") -> list[int]:
     return [index[name] for name in dict.fromkeys([node.name for node, _, _ in changes])]
 
 
-class CountOfPods:
+class CountOfPods(Follower):
     """A count that follows pods as they come and go."""
-
-    token = 0
 
     def _begin(self, cache: "Cache") -> None:
         for node in cache.node_list:

@@ -13,7 +13,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Status
-from lib.scheduling.kept import Kept, NodeChange
+from lib.scheduling.kept import Follower, Kept, NodeChange
 from lib.scheduling.preemption import Victims
 from lib.scheduling.volumes.claims import has_volumes
 
@@ -24,10 +24,8 @@ Answer = Victims | Status
 """The victims with which a pod fits on a node, or why there are none."""
 
 
-class _OfKind:
+class _OfKind(Follower):
     """For one kind of pods, by node name: the pods that are nominated there, and the result."""
-
-    token = 0
 
     def __init__(self) -> None:
         self.by_node: dict[str, tuple[Sequence[Pod], Answer]] = {}

@@ -34,7 +34,7 @@ from lib.scheduling.framework.interface import (
     checked,
 )
 from lib.scheduling.framework.runtime import Framework
-from lib.scheduling.kept import Kept, NodeChange, changed_nodes
+from lib.scheduling.kept import Follower, Kept, NodeChange, changed_nodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 
@@ -161,14 +161,12 @@ def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
             raise BadAnswerError(f"score {short(score)} of node {name}, not one from 0 to {MAX_NODE_SCORE}")
 
 
-class PluginResults:
+class PluginResults(Follower):
     """The results of a group's plugins for each node and one kind of pods, together with those of `base`.
 
     base: the results of another group for the same pods; they are included. Nodes are known by their index in
     `Cache.node_list`.
     """
-
-    token = 0
 
     def __init__(self, group: PluginGroup, pod: Pod, cache: Cache, base: "PluginResults | None") -> None:
         self._group, self._pod, self._cache, self._base = group, pod, cache, base

@@ -15,7 +15,7 @@ from math import floor, log
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.matcher import Matcher, matcher_of
-from lib.kube.objects import Node, Pod, TopologySpreadConstraint
+from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import untolerated
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache
@@ -36,9 +36,6 @@ from lib.scheduling.spread_counts import Domains, matching_pods
 
 TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
-
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 
 SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(HOSTNAME, max_skew=3, when_unsatisfiable="ScheduleAnyway"),

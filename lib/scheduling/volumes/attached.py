@@ -16,7 +16,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.kept import OfEachNode
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes import in_tree
-from lib.scheduling.volumes.assume_cache import Storage, key_of
+from lib.scheduling.volumes.assume_cache import Storage, namespaced_name
 from lib.scheduling.volumes.claims import claim_name, claim_names, has_claims, why_not_owner
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
 
@@ -166,7 +166,7 @@ class AttachedVolumes(OfEachNode[Attached]):
             elif isinstance(thing, CSINode):
                 names.add(thing.metadata.name)
             else:
-                keys.add(key_of(thing.metadata))
+                keys.add(namespaced_name(thing.metadata))
         if changed is None or keys or names:
             for i, node in enumerate(self._cache.node_list):
                 if changed is None or node.name in names or not self.values[i].needs.isdisjoint(keys):

@@ -9,11 +9,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from lib.kube.objects import NodeSelectorTerm
+from lib.kube.objects import HOSTNAME, NodeSelectorTerm
 from lib.kube.storage import PersistentVolume
+from lib.scheduling.kept import Follower
 from lib.scheduling.volumes.assume_cache import Storage
-
-HOSTNAME = "kubernetes.io/hostname"
 
 ANYWHERE = ""
 """Used instead of a hostname if a volume can be reached from other nodes than those that it names."""
@@ -22,10 +21,8 @@ Place = tuple[str, str]
 """A StorageClass, "" for none, and the hostname of a node."""
 
 
-class FreeVolumes:
+class FreeVolumes(Follower):
     """Volumes that no claim has, and those that are reserved for one; as they are assumed to be."""
-
-    token = 0
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage

@@ -164,7 +164,7 @@ def test_namespaces_that_get_other_labels_end_what_is_kept() -> None:
     found = []
     for labels in ({}, {}, {"team": "x"}):
         cache.namespaces = {"a": labels}
-        cache.of_all_nodes("key", lambda: found.append(labels))  # noqa: B023
+        cache.remember("key", lambda: found.append(labels))  # noqa: B023
     assert found == [{}, {"team": "x"}]
 
 
@@ -172,7 +172,7 @@ def test_what_depends_on_all_nodes_outlives_pods_but_no_update_of_a_node() -> No
     cache, found = Cache([node("n1")]), list[int]()
 
     def times() -> int:
-        cache.of_all_nodes("key", lambda: found.append(1))
+        cache.remember("key", lambda: found.append(1))
         return len(found)
 
     assert times() == 1

@@ -59,8 +59,8 @@ def test_what_was_used_last_is_kept() -> None:
     cache = Cache([node("n1")])
     cache.kept.limit = 2
     for key in "aabac":
-        cache.of_all_nodes(key, lambda key=key: key)  # type: ignore[misc]
+        cache.remember(key, lambda key=key: key)  # type: ignore[misc]
     asked: list[str] = []
     for key in "acb":
-        cache.of_all_nodes(key, lambda key=key: asked.append(key))  # type: ignore[misc]
+        cache.remember(key, lambda key=key: asked.append(key))  # type: ignore[misc]
     assert asked == ["b"]

@@ -194,7 +194,7 @@ class Cache:
             self._namespaces = labels
             self.kept.clear()  # it may have counts of pods by their namespace's labels
 
-    def of_all_nodes(self, key: Hashable, find: Callable[[], T]) -> T:
+    def remember(self, key: Hashable, find: Callable[[], T]) -> T:
         """The result of `find`, kept until a node is added, changed or deleted."""
         return self.kept.get(key, lambda: OfAllNodes(find())).value
 

@@ -107,13 +107,13 @@ def _domains(pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, stri
     ]
     reads = NodeAffinity().sign_pod(pod), TaintToleration().sign_pod(pod)
     key = "PodTopologySpread", strict, *which, *reads
-    return cache.of_all_nodes(key, find)
+    return cache.remember(key, find)
 
 
 def _lacking(cache: Cache, constraints: Sequence[_Constraint]) -> frozenset[str]:
     """The names of the nodes that lack a label of any constraint."""
     keys = tuple(each.spec.topology_key for each in constraints)
-    return cache.of_all_nodes(
+    return cache.remember(
         ("PodTopologySpread", "lacking", *keys),
         lambda: frozenset(each.name for each in cache.node_list if not _has_all_labels(each, constraints)),
     )

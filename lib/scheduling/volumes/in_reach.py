@@ -30,7 +30,7 @@ def _matching(selector: NodeSelector, cache: Cache) -> Set[int]:
     def find() -> Set[int]:
         return {i for term in selector.node_selector_terms for i in _matching_term(term, cache)}
 
-    return cache.of_all_nodes(("nodes in reach", selector), find)
+    return cache.remember(("nodes in reach", selector), find)
 
 
 def _matching_term(term: NodeSelectorTerm, cache: Cache) -> Iterable[int]:
@@ -55,4 +55,4 @@ def _by_label(key: str, cache: Cache) -> Mapping[str, Sequence[int]]:
                 found.setdefault(node.labels[key], []).append(i)
         return found
 
-    return cache.of_all_nodes(("nodes by label", key), find)
+    return cache.remember(("nodes by label", key), find)

@@ -12,7 +12,7 @@ from objects import node, read
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import TermTuple, terms_of
-from lib.scheduling.affinity_counts import held_terms, pods_of_all, pods_of_each
+from lib.scheduling.affinity_counts import existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -24,7 +24,7 @@ HOLDERS = {
     "preferred": "preferred",
     "preferred_anti": "preferred_anti",
 }
-"""How HeldTerms calls each kind of terms, and how Terms does."""
+"""How ExistingPodsTerms calls each kind of terms, and how Terms does."""
 
 apps = st.sampled_from(["web", "db"])
 teams = st.dictionaries(st.sampled_from(["one", "two"]), st.sampled_from(["a", "b"]))
@@ -148,8 +148,10 @@ def compare(asked: dict[str, Any], happens: Any) -> None:
         for group in (own.anti_affinity, own.preferred, own.preferred_anti):
             assert pods_of_each(cache, group) == anew(cache, group, every=False)
         for ours, theirs in HOLDERS.items():
-            assert getattr(held_terms(cache), ours)(pod) == held_anew(cache, theirs, pod)
-        assert held_terms(cache).read_namespaces == any(terms_of(each).look_at_namespaces for each in placed)
+            assert getattr(existing_pods_terms(cache), ours)(pod) == held_anew(cache, theirs, pod)
+        assert existing_pods_terms(cache).read_namespaces == any(
+            terms_of(each).look_at_namespaces for each in placed
+        )
 
 
 def test_a_pod_taken_out_for_a_try_is_not_counted_meanwhile() -> None:
@@ -161,6 +163,6 @@ def test_a_pod_taken_out_for_a_try_is_not_counted_meanwhile() -> None:
     assert pods_of_each(cache, own) == {HOST: {"n0": 1}}
     with cache.without([pod]):
         assert pods_of_each(cache, own) == {}
-        assert not held_terms(cache).required_anti(pod)
+        assert not existing_pods_terms(cache).required_anti(pod)
     assert pods_of_each(cache, own) == {HOST: {"n0": 1}}
-    assert held_terms(cache).required_anti(pod) == {HOST: {"n0": 1}}
+    assert existing_pods_terms(cache).required_anti(pod) == {HOST: {"n0": 1}}

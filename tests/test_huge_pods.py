@@ -18,7 +18,7 @@ from test_cycle import scheduler
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.kube.storage import PersistentVolumeClaim, StorageClass
-from lib.scheduling.affinity_counts import held_terms
+from lib.scheduling.affinity_counts import existing_pods_terms
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Outcome
 from lib.scheduling.pod_limits import TOO_COMPLEX
@@ -109,7 +109,7 @@ def test_a_pod_that_runs_makes_the_decisions_for_others_no_slower(what: str) -> 
 
         def apply(*change: Any, cache: Cache = cache) -> None:
             cache.apply(Change(*change))
-            held_terms(cache)  # before each tick's decisions, to find out what is to be looked up
+            existing_pods_terms(cache)  # before each tick's decisions, to find out what is to be looked up
 
         applied.append(work(lambda: apply(Kind.ADDED, pod)))  # noqa: B023
         first.append(work(lambda: ours.schedule_one(usual("a"), cache)))  # noqa: B023

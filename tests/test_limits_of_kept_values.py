@@ -1,7 +1,5 @@
 """What is kept is limited. A decision that meets the limit is the same as without it."""
 
-from unittest.mock import patch
-
 import pytest
 from objects import node, pod, read
 from test_cycle import scheduler
@@ -42,8 +40,8 @@ def cluster() -> Cache:
 @pytest.mark.parametrize("more", range(4))
 def test_the_journal_runs_over_while_a_nominated_pod_is_tried(more: int) -> None:
     cache = cluster()
-    with patch("lib.scheduling.cache.MAX_JOURNAL", len(cache.journal) + more):
-        decision = scheduler().schedule_one(far_from_web(), cache)
+    cache.journal.limit = cache.journal.token - cache.journal.start + more
+    decision = scheduler().schedule_one(far_from_web(), cache)
     assert set(decision.rejected) == {f"n{i}" for i in range(ENOUGH)}, decision.message
     assert decision.feasible == NODES - ENOUGH
 
@@ -51,18 +49,18 @@ def test_the_journal_runs_over_while_a_nominated_pod_is_tried(more: int) -> None
 @pytest.mark.parametrize("limit", range(1, 12))
 def test_more_is_to_be_kept_than_is_allowed_while_a_nominated_pod_is_tried(limit: int) -> None:
     cache = cluster()
-    with patch("lib.scheduling.cache.MAX_MEMO", limit):
-        decision = scheduler().schedule_one(far_from_web(), cache)
+    cache.kept.limit = limit
+    decision = scheduler().schedule_one(far_from_web(), cache)
     assert set(decision.rejected) == {f"n{i}" for i in range(ENOUGH)}, decision.message
     assert decision.feasible == NODES - ENOUGH
 
 
 def test_what_was_used_last_is_kept() -> None:
     cache = Cache([node("n1")])
-    with patch("lib.scheduling.cache.MAX_MEMO", 2):
-        for key in "aabac":
-            cache.remember(key, lambda key=key: key)  # type: ignore[misc]
-        asked: list[str] = []
-        for key in "acb":
-            cache.remember(key, lambda key=key: asked.append(key))  # type: ignore[misc]
+    cache.kept.limit = 2
+    for key in "aabac":
+        cache.remember(key, lambda key=key: key)  # type: ignore[misc]
+    asked: list[str] = []
+    for key in "acb":
+        cache.remember(key, lambda key=key: asked.append(key))  # type: ignore[misc]
     assert asked == ["b"]

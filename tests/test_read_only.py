@@ -11,12 +11,15 @@ import pytest
 from msgspec import inspect
 from objects import node, pod, read
 
+from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, Taint
 from lib.scheduling.cache import Cache
 from lib.scheduling.class_plugins import shown
 from lib.scheduling.framework.runtime import raise_if_interrupted
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.read_only import ReadOnly, ReadOnlyDict, ReadOnlyError, ReadOnlyList, original
 from lib.scheduling.views import NodeView, PodView
 
@@ -157,6 +160,29 @@ def test_a_class_gets_objects_of_the_known_kinds() -> None:
     with cluster.without([old]):
         assert cluster.nodes["n1"].pods == []
     assert cluster.nodes["n1"].pods == [old]
+
+
+@pytest.mark.parametrize("plugin", [PodTopologySpread(), InterPodAffinity()], ids=lambda each: each.name)
+def test_a_class_may_ask_a_plugin_of_pollers(plugin: PodTopologySpread | InterPodAffinity) -> None:
+    """What it keeps for the class follows the pods, too."""
+    host, web = "kubernetes.io/hostname", {"matchLabels": {"app": "web"}}
+    spread = {"topologyKey": host, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": web}
+    far = {"requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": host, "labelSelector": web}]}
+
+    def web_pod(name: str, **spec: Any) -> Pod:
+        spec |= {"affinity": {"podAntiAffinity": far}, "topologySpreadConstraints": [spread]}
+        metadata = {"name": name, "uid": name, "namespace": "default", "labels": {"app": "web"}}
+        found: Pod = read(Pod, {"metadata": metadata, "spec": spec})
+        return found
+
+    cache = Cache([node(f"n{i}", {host: f"n{i}"}) for i in range(12)])
+    cluster, nodes, state = shown(cache), shown(NodeSlice(cache, range(12))), dict[str, Any]()
+    new = web_pod("new")
+    for i in range(3):
+        cache.apply(Change(Kind.ADDED, web_pod(f"old-{i}", nodeName=f"n{i}")))
+        plugin.pre_filter(state, new, cluster)
+        rejected = [each is not None for each in plugin.filter_nodes(state, new, nodes)]
+        assert rejected == [k <= i for k in range(12)]
 
 
 def test_ctrl_c_is_no_failure_of_a_plugin() -> None:

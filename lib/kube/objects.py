@@ -28,6 +28,10 @@ class Value(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, gc=
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 """metav1.Time: a moment, to the second."""
 
+HOSTNAME = "kubernetes.io/hostname"
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+"""Labels of nodes that Kubernetes sets."""
+
 
 # --- metadata -------------------------------------------------------------------------------------------
 

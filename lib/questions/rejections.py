@@ -166,7 +166,7 @@ class Details:
     def _unwelcoming(self) -> Mapping[str, Mapping[str | None, list[Pod]]]:
         """The pods whose anti-affinity matches this one, by topology key and its value."""
         found: dict[str, dict[str | None, list[Pod]]] = defaultdict(lambda: defaultdict(list))
-        for node in self._cache.with_affinity.values():
+        for node in self._cache.nodes.values():
             for other, terms in node.pods_with_affinity:
                 for term in terms.anti_affinity:
                     if term.topology_key in node.labels and term.selects(self._pod, self._cache.namespaces):

@@ -7,12 +7,10 @@ from fnmatch import fnmatchcase
 
 import msgspec
 
-from lib.kube.objects import Node, Pod, Taint
+from lib.kube.objects import HOSTNAME, Node, Pod, Taint
 from lib.kube.storage import CSINode
 from lib.questions.snapshot import Snapshot
 from lib.questions.text import QuestionError, count
-
-HOSTNAME = "kubernetes.io/hostname"
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

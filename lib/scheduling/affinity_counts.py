@@ -6,12 +6,13 @@ kube-scheduler counts again for each pod, in parallel
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 
 from lib.kube.matcher import Index, Matcher
 from lib.kube.objects import Pod, Requirement
 from lib.scheduling.affinity import Namespaces, Term, Terms, TermTuple, terms_of
-from lib.scheduling.cache import Cache, PodChanges
+from lib.scheduling.cache import Cache
+from lib.scheduling.kept import CountOfPods, Follower, NodeChange
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.pod_limits import Comparisons
 
@@ -20,12 +21,6 @@ Counts = Mapping[str, int]
 
 ByTopology = Mapping[str, Counts]
 """Such counts by topology key; keys without any are left out."""
-
-MAX_KINDS = 256
-"""The terms that match a pod are kept for this many kinds of pods."""
-
-MAX_LOG = 100_000
-"""Changes of the terms of assigned pods that are kept, for those kinds of pods to catch up."""
 
 FEW = 8
 """So many terms are matched with each pod sooner than it is found out which pods are alike."""
@@ -36,9 +31,7 @@ FEW = 8
 
 def pods_of_all(cache: Cache, terms: TermTuple) -> "PodsOfAll":
     """The pods that match all of these terms, counted by the topology keys of the terms."""
-    found = cache.remember(("pods of all", terms), lambda: PodsOfAll(cache, terms), catches_up=True)
-    found.catch_up()
-    return found
+    return cache.kept.get(("pods of all", terms), lambda: PodsOfAll(cache, terms))
 
 
 def pods_of_each(cache: Cache, terms: TermTuple) -> ByTopology:
@@ -46,54 +39,39 @@ def pods_of_each(cache: Cache, terms: TermTuple) -> ByTopology:
 
     Don't keep them: they change.
     """
-    if not terms:
-        return {}
-    found = cache.remember(("pods of each", terms), lambda: _PodsOfEach(cache, terms), catches_up=True)
-    found.catch_up()
-    return found.counts
+    return cache.kept.get(("pods of each", terms), lambda: _PodsOfEach(cache, terms)).counts if terms else {}
 
 
-class _CountedPods:
-    """Counts pods by topology, and again if the labels of namespaces change and the terms look at them."""
+class _PodsByTopology(CountOfPods):
+    """Counts pods by topology key, and by its value."""
 
-    def __init__(self, cache: Cache, terms: TermTuple) -> None:
+    def __init__(self, cache: Cache) -> None:
         self.counts: dict[str, dict[str, int]] = {}
-        self._cache, self._terms = cache, terms
-        self._reads_namespaces = any(term.namespace_selector is not None for term in terms)
+        self._namespaces = cache.namespaces
+        self._begin(cache)
 
-    def _begin(self) -> None:
-        self._namespaces: Namespaces = self._cache.namespaces
-        self._changes = PodChanges(self._cache)
-        self.counts = {}
-        for node in self._cache.node_list:
-            for pod in node.pods:
-                self._count(node, pod, 1)
-
-    def catch_up(self) -> None:
-        """Count the changes since the last call."""
-        if self._reads_namespaces and self._namespaces is not self._cache.namespaces:
-            if self._namespaces != self._cache.namespaces:
-                self._begin()
-            self._namespaces = self._cache.namespaces
-        for node, pod, sign in self._changes.new():
-            self._count(node, pod, sign)
-
-    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+    def _amounts(self, pod: Pod) -> Mapping[str, int]:
+        """What a pod counts, by topology key."""
         raise NotImplementedError
 
+    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        counts, labels = self.counts, node.labels
+        if amounts := self._amounts(pod):
+            for key in amounts if len(amounts) < len(labels) else labels:
+                if key in amounts and key in labels:
+                    add(counts.setdefault(key, {}), labels[key], sign * amounts[key])
+                    if not counts[key]:
+                        del counts[key]
 
-class PodsOfAll(_CountedPods):
+
+class PodsOfAll(_PodsByTopology):
     """Counts the pods that match all of some terms. The terms' selectors become one matcher."""
 
     def __init__(self, cache: Cache, terms: TermTuple) -> None:
-        super().__init__(cache, terms)
+        self._terms, self._matcher = terms, _all_of(terms)
         self._keys = dict.fromkeys((term.topology_key for term in terms), 1)
-        self._matcher = _all_of(terms)
-        self._begin()
-
-    def _begin(self) -> None:
         self._about: dict[str, bool] = {}  # by namespace
-        super()._begin()
+        super().__init__(cache)
 
     def selects(self, pod: Pod) -> bool:
         """Whether all terms match a pod."""
@@ -106,9 +84,8 @@ class PodsOfAll(_CountedPods):
             )
         return self._about[namespace]
 
-    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
-        if self.selects(pod):
-            _add_to_domains(self.counts, self._keys, node, sign)
+    def _amounts(self, pod: Pod) -> Mapping[str, int]:
+        return self._keys if self.selects(pod) else {}
 
 
 def _all_of(terms: TermTuple) -> Matcher | None:
@@ -123,11 +100,10 @@ def _all_of(terms: TermTuple) -> Matcher | None:
     return Matcher({}, said)
 
 
-class _PodsOfEach(_CountedPods):
+class _PodsOfEach(_PodsByTopology):
     """Counts the pods that match each of some terms. Pods whose labels are alike to the terms count alike."""
 
     def __init__(self, cache: Cache, terms: TermTuple) -> None:
-        super().__init__(cache, terms)
         self._index = Index[tuple[Term, int]]()
         weights = Counter[Term]()
         for term in terms:
@@ -139,18 +115,11 @@ class _PodsOfEach(_CountedPods):
                 self._index.add(term.matcher, term, (term, weight))
                 if not self._few:
                     self._keys.update(term.matcher.keys)
-        self._begin()
-
-    def _begin(self) -> None:
         self._alike: dict[Hashable, Mapping[str, int]] = {}
         self._comparisons = Comparisons()
-        super()._begin()
+        super().__init__(cache)
 
-    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
-        if sums := self._sums(pod):
-            _add_to_domains(self.counts, sums, node, sign)
-
-    def _sums(self, pod: Pod) -> Mapping[str, int]:
+    def _amounts(self, pod: Pod) -> Mapping[str, int]:
         """The sum of the weights of the terms that match a pod, by their topology key."""
         if self._few:
             return self._match(pod)
@@ -180,29 +149,15 @@ def some_labels(pod: Pod, keys: Set[str] | Mapping[str, int]) -> dict[str, str]:
     }
 
 
-def _add_to_domains(
-    counts: dict[str, dict[str, int]], amounts: Mapping[str, int], node: NodeInfo, sign: int
-) -> None:
-    """Add an amount for each topology key to the counts of a node's domains."""
-    labels = node.labels
-    for key in amounts if len(amounts) < len(labels) else labels:
-        if key in amounts and key in labels:
-            add(counts.setdefault(key, {}), labels[key], sign * amounts[key])
-            if not counts[key]:
-                del counts[key]
-
-
 # --- terms of assigned pods -------------------------------------------------------------------------------
 
 
-def held_terms(cache: Cache) -> "HeldTerms":
+def existing_pods_terms(cache: Cache) -> "ExistingPodsTerms":
     """The terms of the assigned pods."""
-    found = cache.remember("held terms", lambda: HeldTerms(cache), catches_up=True)
-    found.catch_up()
-    return found
+    return cache.kept.get("terms of existing pods", lambda: ExistingPodsTerms(cache))
 
 
-class HeldTerms:
+class ExistingPodsTerms(Follower):
     """The distinct terms of assigned pods, and how many pods have each, by topology value.
 
     Which of them match a pod is kept for pods that are alike in the labels that terms look at.
@@ -210,27 +165,18 @@ class HeldTerms:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._changes = PodChanges(cache)
         self._kinds = _TermsOfKind(), _TermsOfKind(), _TermsOfKind(), _TermsOfKind()
         self._keys: dict[str, int] = {}  # of labels that terms look at, how many terms do
-        self._namespaces: Namespaces = cache.namespaces
         self._namespace_selectors = 0
-        self._log: list[_TermChange] = []
-        self._matching: dict[Hashable, _MatchingTerms] = {}
-        for node in cache.with_affinity.values():
+        for node in cache.node_list:
             for _, terms in node.pods_with_affinity:
                 self._count(node, terms, 1)
 
-    def catch_up(self) -> None:
-        """Count the changes since the last call."""
-        if self._namespace_selectors and self._namespaces is not self._cache.namespaces:
-            if self._namespaces != self._cache.namespaces:
-                self._forget_matching()
-            self._namespaces = self._cache.namespaces
-        for node, terms, sign in _without_mere_updates(self._changes.new()):
+    def follow(self, changes: Sequence[NodeChange]) -> bool:
+        """Count the terms that came and went."""
+        for node, terms, sign in _without_mere_updates(changes):
             self._count(node, terms, sign)
-        if len(self._log) > MAX_LOG:
-            self._forget_matching()
+        return True
 
     @property
     def affect_scores(self) -> bool:
@@ -260,40 +206,24 @@ class HeldTerms:
         return self._that_match(pod).counts[3] if self._kinds[3].known else {}
 
     def _count(self, node: NodeInfo, terms: Terms, sign: int) -> None:
-        keys = len(self._keys)
-        every = (terms.affinity, terms.anti_affinity, terms.preferred, terms.preferred_anti)
-        for i, (kind, some) in enumerate(zip(self._kinds, every, strict=True)):
+        for kind, some in zip(self._kinds, _by_kind(terms), strict=True):
             for term in some:
                 value = node.labels.get(term.topology_key)
                 if value is not None and term.matcher is not None:
                     kind.count(term, term.matcher, value, sign, self._keys)
-                    if self._matching:
-                        self._log.append((i, term, value, sign))
         if terms.look_at_namespaces:
             self._namespace_selectors += sign
-        if keys != len(self._keys):  # a kind of pods may now be several
-            self._forget_matching()
 
     def _that_match(self, pod: Pod) -> "_MatchingTerms":
-        labels = some_labels(pod, self._keys)
-        key = pod.metadata.namespace, frozenset(labels.items())
-        found = self._matching.get(key)
-        if found is None:
-            if len(self._matching) >= MAX_KINDS:
-                self._forget_matching()
-            found = _MatchingTerms(labels, pod.metadata.namespace, self._cache.namespaces)
-            found.begin(self._kinds, len(self._log))
-            self._matching[key] = found
-        found.catch_up(self._log)
-        return found
-
-    def _forget_matching(self) -> None:
-        self._matching = {}
-        self._log = []
+        labels, namespace = some_labels(pod, self._keys), pod.metadata.namespace
+        return self._cache.kept.get(
+            ("terms that match", namespace, frozenset(labels.items())),
+            lambda: _MatchingTerms(labels, namespace, self._cache.namespaces, self._kinds),
+        )
 
 
-_TermChange = tuple[int, Term, str, int]
-"""The number of a kind, a term of it, its topology value, and 1 if it came or -1 if it went."""
+def _by_kind(terms: Terms) -> tuple[TermTuple, ...]:
+    return terms.affinity, terms.anti_affinity, terms.preferred, terms.preferred_anti
 
 
 class _TermsOfKind:
@@ -325,17 +255,18 @@ class _TermsOfKind:
         return self._index.matching(labels)
 
 
-class _MatchingTerms:
+class _MatchingTerms(Follower):
     """The terms that match pods with certain labels in a namespace: by kind and topology, their weights."""
 
-    def __init__(self, labels: Mapping[str, str], namespace: str, namespaces: Namespaces) -> None:
+    def __init__(
+        self,
+        labels: Mapping[str, str],
+        namespace: str,
+        namespaces: Namespaces,
+        kinds: Sequence[_TermsOfKind],
+    ) -> None:
         self._about = labels, namespace, namespaces
-        self.counts: list[dict[str, dict[str, int]]] = [{}, {}, {}, {}]
-        self._read = 0
-
-    def begin(self, kinds: Iterable[_TermsOfKind], read: int) -> None:
-        """Match all terms. read: the number of changes that they contain already."""
-        labels, namespace, namespaces = self._about
+        self.counts: list[dict[str, dict[str, int]]] = [{} for _ in kinds]
         for by_key, kind in zip(self.counts, kinds, strict=True):
             for term, by_value in kind.matching(labels):
                 if namespace in term.namespaces or term.is_about_namespace(namespace, namespaces):
@@ -345,15 +276,16 @@ class _MatchingTerms:
                     weight = term.weight or 1
                     for value, count in by_value.items():
                         counts[value] = counts.get(value, 0) + count * weight
-        self._read = read
 
-    def catch_up(self, log: list[_TermChange]) -> None:
-        """Match the terms that came or went since the last call."""
-        if self._read < len(log):
-            for i, term, value, sign in log[self._read :]:
-                if term.selects_labels(*self._about):
-                    self._add(i, term, value, sign)
-            self._read = len(log)
+    def follow(self, changes: Sequence[NodeChange]) -> bool:
+        """Match the terms that came and went."""
+        for node, terms, sign in _without_mere_updates(changes):
+            for i, some in enumerate(_by_kind(terms)):
+                for term in some:
+                    value = node.labels.get(term.topology_key)
+                    if value is not None and term.selects_labels(*self._about):
+                        self._add(i, term, value, sign)
+        return True
 
     def _add(self, i: int, term: Term, value: str, count: int) -> None:
         by_value = self.counts[i].setdefault(term.topology_key, {})
@@ -362,9 +294,7 @@ class _MatchingTerms:
             del self.counts[i][term.topology_key]
 
 
-def _without_mere_updates(
-    changes: Iterable[tuple[NodeInfo, Pod, int]],
-) -> Iterator[tuple[NodeInfo, Terms, int]]:
+def _without_mere_updates(changes: Sequence[NodeChange]) -> Iterator[tuple[NodeInfo, Terms, int]]:
     """The terms that came and went, with their nodes.
 
     An update of a pod removes the old pod and adds the new one: if its terms stay the same, these are left
@@ -375,10 +305,10 @@ def _without_mere_updates(
         if removed:
             old_node, old = removed
             removed = None
-            if sign == 1 and node is old_node and _has_same_terms(pod, old):
+            if pod and sign == 1 and node is old_node and _has_same_terms(pod, old):
                 continue
             yield old_node, terms_of(old), -1
-        if not (terms := terms_of(pod)):
+        if pod is None or not (terms := terms_of(pod)):
             continue
         if sign == -1:
             removed = node, pod

@@ -3,17 +3,17 @@
 Counterpart in kube-scheduler: pkg/scheduler/backend/cache/cache.go
 """
 
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Generic, TypeVar
+from typing import TypeVar
 
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
-from lib.kube.matcher import Matcher
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.affinity import Namespaces
 from lib.scheduling.budgets import DisruptionsLeft
+from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.node_order import in_turn, zone_of
 from lib.scheduling.nominator import Nominator, pod_key
@@ -22,17 +22,11 @@ from lib.scheduling.removed_pods import RemovedPods
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.workloads import Workloads
 
-MAX_JOURNAL = 100_000
-"""The journal is emptied when it is longer than this."""
+MAX_CHANGES = 100_000
+"""The journal starts over when it has more changes."""
 
-MAX_MEMO = 1000
-"""`remember` keeps at most this many results; the least recently used are dropped."""
-
-JournalEntry = tuple[NodeInfo, Pod, int]
-"""A node, a pod, and 1 if the pod was added to the node, or -1 if it was removed."""
-
-Domains = Mapping[str, str]
-"""By node name, the domain that the node is in: all nodes with the same value of a label, say."""
+MAX_KEPT = 1000
+"""At most so many values are kept; the least recently used are dropped."""
 
 T = TypeVar("T")
 
@@ -54,8 +48,9 @@ class Cache:
     ) -> None:
         self._served = served  # namespaces; empty for all
         self.nodes: dict[str, NodeInfo] = {}
-        self.with_affinity: dict[str, NodeInfo] = {}  # nodes with pods that have pod (anti-)affinity
-        self.namespaces: Namespaces = namespaces or {}
+        self.journal = Journal[NodeChange](MAX_CHANGES)  # it starts over when a node comes or goes
+        self.kept = Kept(self.journal, MAX_KEPT)
+        self._namespaces: Namespaces = namespaces or {}
         self.workloads = workloads or Workloads()
         self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
         self.storage = Storage()  # claims, volumes and what these depend on
@@ -74,12 +69,6 @@ class Cache:
         self._nominated_before: dict[str, str] = {}  # by uid: the nominated node of assumed pods
         self._priorities: Counter[int] = Counter()  # of assigned pods
         self.image_sizes: dict[str, dict[str, int]] = {}  # by an image's name: its bytes on each node
-        self.version = 0  # grows when a node comes or goes, or has other images
-        self.journal: list[JournalEntry] = []  # since the last new version
-        self.updated_nodes: list[str] = []  # likewise: names of nodes
-        self._remembered: OrderedDict[Hashable, Any] = OrderedDict()  # likewise
-        self._remembered_of_all_nodes: OrderedDict[Hashable, Any] = OrderedDict()  # since a node was updated
-        self._trials = 0  # how many blocks are entered in which nothing is dropped
         for node in nodes:
             self.apply(Change(Kind.ADDED, node))
         for pod in assigned:
@@ -110,18 +99,17 @@ class Cache:
         if before and not gone and described(before.node) == described(node):
             before.node = node  # a heartbeat, or something else that decisions don't depend on
             return
-        self.with_affinity.pop(name, None)
         if gone:
-            self._nodes_changed()
+            self._start_over()
             self.nodes.pop(name, None)
             self._note_images(name, before, None)
             return
-        info = NodeInfo(node, self._record_change)
+        info = NodeInfo(node, self.journal)
         moved = before is not None and zone_of(before.node) != zone_of(node)
         if before and before.node.status.images == node.status.images and not moved:
-            self._describe_otherwise(before, info)
+            self._replace_node(before, info)
         else:
-            self._nodes_changed()
+            self._start_over()
             if moved:
                 del self.nodes[name]  # it becomes the last of its zone
             self.nodes[name] = info
@@ -129,8 +117,8 @@ class Cache:
         for pod in before.pods if before else [pod for pod, its in self._assigned.values() if its == name]:
             info.add(pod)
 
-    def _describe_otherwise(self, before: NodeInfo, now: NodeInfo) -> None:
-        """Replace an updated node, and keep results about other nodes.
+    def _replace_node(self, before: NodeInfo, now: NodeInfo) -> None:
+        """Replace an updated node: what is kept follows that.
 
         Not for a change of images, on which scores of other nodes depend, or of the zone. In the journal the
         old node's pods are removed, so that counts of pods are right.
@@ -138,12 +126,9 @@ class Cache:
         self.nodes[now.name] = now
         if "node_list" in self.__dict__:
             self.node_list[self.node_index[now.name]] = now
-        now.generation = before.generation + 1  # results for the old one are outdated
-        self._remembered_of_all_nodes = OrderedDict()
-        self.journal += [(before, pod, -1) for pod in before.pods]
-        self.updated_nodes.append(now.name)
-        if len(self.updated_nodes) > MAX_JOURNAL:
-            self._nodes_changed()
+        for pod in before.pods:
+            self.journal.add((before, pod, -1))
+        self.journal.add((now, None, 0))
 
     def _note_images(self, name: str, before: NodeInfo | None, now: NodeInfo | None) -> None:
         """The node of this name has other images, has come, or has gone."""
@@ -154,12 +139,9 @@ class Cache:
         for image, size in now.images.items() if now else ():
             self.image_sizes.setdefault(image, {})[name] = size
 
-    def _nodes_changed(self) -> None:
-        self.version += 1
-        self.journal = []
-        self.updated_nodes = []
-        self._remembered = OrderedDict()
-        self._remembered_of_all_nodes = OrderedDict()
+    def _start_over(self) -> None:
+        """Find all that is kept anew: a node comes or goes, or has other images."""
+        self.journal.start_over()
         for known in ("node_list", "node_index"):
             self.__dict__.pop(known, None)
 
@@ -201,61 +183,20 @@ class Cache:
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
 
-    def _record_change(self, node: NodeInfo, pod: Pod, sign: int) -> None:
-        """Note in the journal that a node has a pod more (sign 1) or less (sign -1)."""
-        if node.pods_with_affinity:
-            self.with_affinity[node.name] = node
-        elif self.with_affinity:
-            self.with_affinity.pop(node.name, None)
-        self.journal.append((node, pod, sign))
-        self._limit_journal()
+    @property
+    def namespaces(self) -> Namespaces:
+        """The labels of each namespace."""
+        return self._namespaces
 
-    def _limit_journal(self) -> None:
-        if len(self.journal) > MAX_JOURNAL and not self._trials:
-            self._nodes_changed()
+    @namespaces.setter
+    def namespaces(self, labels: Namespaces) -> None:
+        if labels != self._namespaces:
+            self._namespaces = labels
+            self.kept.clear()  # it may have counts of pods by their namespace's labels
 
-    @contextmanager
-    def trial(self) -> Iterator[None]:
-        """A block that adds or removes pods for a try, and undoes that. What is kept stays kept meanwhile.
-
-        Else a decision would go on with counts of pods that no longer follow the changes.
-        """
-        self._trials += 1
-        try:
-            yield
-        finally:
-            self._trials -= 1
-            self._limit_journal()
-
-    def remember(self, key: Hashable, find: Callable[[], T], *, catches_up: bool = False) -> T:
-        """The result of `find`, kept until a node is added, changed or deleted.
-
-        catches_up: the result reads the journal by itself; an updated node is no reason to call `find` again.
-        """
-        remembered = self._remembered if catches_up else self._remembered_of_all_nodes
-        if key in remembered:
-            remembered.move_to_end(key)
-        else:
-            remembered[key] = find()
-            while len(remembered) > MAX_MEMO and not self._trials:
-                remembered.popitem(last=False)
-        found: T = remembered[key]
-        return found
-
-    def matching(
-        self, namespace: str, selector: Matcher, domains: Domains | None = None
-    ) -> Mapping[str, int]:
-        """By domain, how many pods of a namespace match a selector; without those being deleted.
-
-        Don't keep the result: it changes. domains: None makes each node its own domain.
-        """
-        key = "matching", namespace, selector, id(domains)
-        counts = self.remember(
-            key,
-            lambda: MatchingPodCounts(self, namespace, selector, domains),
-            catches_up=domains is None,  # else the domains may change with a node
-        )
-        return counts.counts()
+    def remember(self, key: Hashable, find: Callable[[], T]) -> T:
+        """The result of `find`, kept until a node is added, changed or deleted."""
+        return self.kept.get(key, lambda: OfAllNodes(find())).value
 
     def counts(self) -> dict[str, int]:
         """The numbers of nodes, assigned pods, and assumed pods."""
@@ -326,13 +267,10 @@ class Cache:
     def without(self, pods: Iterable[Pod]) -> Iterator[RemovedPods]:
         """A block in which the cache lacks some pods, for a try. They are back when the block ends."""
         away = RemovedPods(self.nodes, self.node_of, self.removed)
-        with self.trial():
-            try:
-                for pod in pods:
-                    away.take(pod)
-                yield away
-            finally:
-                away.give_all_back()
+        with away:
+            for pod in pods:
+                away.take(pod)
+            yield away
 
     def forget(self, pod: Pod) -> None:
         """Remove an assumed pod. If it was nominated to a node before, its nomination is restored."""
@@ -349,86 +287,3 @@ class Cache:
     def assumed_pods(self, uids: Collection[str]) -> list[tuple[Pod, str]]:
         """The assumed pods among these, each with its node."""
         return [self._assigned[uid] for uid in self.assumed.intersection(uids)]
-
-
-class _Cursor(Generic[T]):
-    """Reads one of the cache's growing lists, each entry once. entries: returns the list as it is now."""
-
-    def __init__(self, cache: Cache, entries: Callable[[Cache], list[T]]) -> None:
-        self._cache, self._entries = cache, entries
-        self._read = len(entries(cache))
-
-    def new(self) -> Sequence[T]:
-        """The entries since the last call, in order."""
-        entries = self._entries(self._cache)[self._read :]
-        self._read += len(entries)
-        return entries
-
-
-class PodChanges(_Cursor[JournalEntry]):
-    """Which pods were added to nodes or removed since it was read last."""
-
-    def __init__(self, cache: Cache) -> None:
-        super().__init__(cache, lambda cache: cache.journal)
-
-
-class UpdatedNodes(_Cursor[str]):
-    """The names of the nodes that have been updated since it was read last."""
-
-    def __init__(self, cache: Cache) -> None:
-        super().__init__(cache, lambda cache: cache.updated_nodes)
-
-    def indexes(self) -> list[int]:
-        """The nodes' indexes in `Cache.node_list`, each once."""
-        return [self._cache.node_index[name] for name in dict.fromkeys(self.new())]
-
-
-class ChangedNodes:
-    """Which nodes, or whose pods, have changed since it was read last."""
-
-    def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-        self._updated, self._pods = UpdatedNodes(cache), PodChanges(cache)
-
-    def indexes(self) -> list[int]:
-        """The nodes' indexes in `Cache.node_list`, each once."""
-        updated, entries = self._updated.new(), self._pods.new()
-        if not (entries or updated):
-            return []
-        node_index = self._cache.node_index
-        return [
-            node_index[name] for name in dict.fromkeys([*updated, *[node.name for node, _, _ in entries]])
-        ]
-
-
-class MatchingPodCounts:
-    """How many of the pods in each domain match a selector; kept as pods come and go."""
-
-    def __init__(self, cache: Cache, namespace: str, selector: Matcher, domains: Domains | None) -> None:
-        self._namespace, self._selector, self._domains = namespace, selector, domains
-        self._changes = PodChanges(cache)
-        self._counts = {} if domains is None else dict.fromkeys(domains.values(), 0)
-        for node in cache.node_list:
-            for pod in node.pods:
-                self._count(node, pod, 1)
-
-    def counts(self) -> Mapping[str, int]:
-        """By domain; a node that is a domain of its own and has no such pods is left out."""
-        for node, pod, sign in self._changes.new():
-            self._count(node, pod, sign)
-        return self._counts
-
-    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
-        domain = node.name if self._domains is None else self._domains.get(node.name)
-        if domain is None or not self._matches(pod):
-            return
-        self._counts[domain] = self._counts.get(domain, 0) + sign
-        if self._domains is None and not self._counts[domain]:
-            del self._counts[domain]
-
-    def _matches(self, pod: Pod) -> bool:
-        return (
-            pod.metadata.namespace == self._namespace
-            and pod.metadata.deletion_timestamp is None
-            and self._selector.matches(pod.metadata.labels)
-        )

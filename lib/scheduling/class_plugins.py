@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from lib.kube.changes import Change
-from lib.kube.matcher import Matcher
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cache import Cache, Domains
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import PostFilterResult, Status
+from lib.scheduling.kept import Follower, Kept
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.read_only import (
@@ -150,23 +150,32 @@ class ShownCache(Shown):
     __slots__ = ()
 
     def __getattribute__(self, name: str) -> Any:
-        own = name in ("matching", "remember", "without")
+        own = name in ("remember", "without")
         return (object.__getattribute__ if own else Shown.__getattribute__)(self, name)
 
-    def remember(self, key: Hashable, find: Callable[[], T], *, catches_up: bool = False) -> T:
+    def remember(self, key: Hashable, find: Callable[[], T]) -> T:
         """As of Cache."""
-        found: T = object_of(self).remember(key, find, catches_up=catches_up)
+        found: T = object_of(self).remember(key, find)
         return found
-
-    def matching(self, namespace: str, selector: Matcher, domains: Domains | None = None) -> Any:
-        """As of Cache."""
-        return shown(object_of(self).matching(namespace, selector, domains), place_of(self))
 
     @contextmanager
     def without(self, pods: Iterable[Pod]) -> Iterator[None]:
         """As of Cache."""
         with object_of(self).without([*map(original, pods)]):
             yield
+
+
+class ShownKept(Shown):
+    """What is kept. One can add to it."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> Any:
+        return (object.__getattribute__ if name == "get" else Shown.__getattribute__)(self, name)
+
+    def get(self, key: Hashable, find: Callable[[], Follower]) -> Any:
+        """As of Kept."""
+        return shown(object_of(self).get(key, find), place_of(self))
 
 
 class ShownMapping(ReadOnly, Mapping[Any, Any]):
@@ -210,6 +219,7 @@ class _How(dict[type, How | None]):
             return None
         makers: dict[type, How] = {
             Cache: ShownCache,
+            Kept: ShownKept,
             NodeSlice: ShownNodes,
             dict: _dict,
             Mapping: ShownMapping,

@@ -5,7 +5,6 @@ Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one
 
 from collections import ChainMap
 from collections.abc import Mapping, Sequence, Set
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -131,7 +130,7 @@ class Feasibility:
                 point.status = status.code.value
                 return FeasibleNodes(), results
         with self._framework.point("Filter"):
-            results.catch_up()
+            results.evaluate_again()
             if self._not_kept_plugins <= pre_filtered.skipped:
                 decision.state[ALIKE] = results.of_pods_alike
             nominated = self._nominated_node(decision, cache, results, pre_filtered)
@@ -218,15 +217,11 @@ class Feasibility:
         nominated = cache.nominator.nominated_before_on(node.name, pod)
         if not nominated:
             return self._filter_one(pod, cache, node)
-        with cache.trial():
-            with node.trial(), ExitStack() as added:
-                for other in nominated:
-                    node.add(other)
-                    added.callback(node.remove, other)
-                rejection = self._filter_one(pod, cache, node)
-            # Run it even after a rejection: it removes the nominated pods from the plugins' own counts.
-            without = self._filter_one(pod, cache, node)
-            return rejection or without
+        with node.trial():
+            for other in nominated:
+                node.add(other)
+            rejection = self._filter_one(pod, cache, node)
+        return rejection or self._filter_one(pod, cache, node)
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
         state: CycleState = {}

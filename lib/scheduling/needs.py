@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from lib.kube.objects import ControllerRef, Pod
 from lib.scheduling.affinity import terms_of
-from lib.scheduling.affinity_counts import held_terms
+from lib.scheduling.affinity_counts import existing_pods_terms
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
@@ -38,7 +38,9 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
             services[pod.metadata.namespace].append(pod)
             if controller := controller_of(pod):
                 controllers[controller].append(pod)
-    everyone = held_terms(cache).read_namespaces  # an assigned pod's affinity selects namespaces by label
+    everyone = existing_pods_terms(
+        cache
+    ).read_namespaces  # an assigned pod's affinity selects namespaces by label
     pod_groups = defaultdict[Group, list[Pod]](list)
     for pod in pods:
         if (group := group_of(pod)) and group.label == POD_GROUP:

@@ -3,12 +3,13 @@
 Counterpart in kube-scheduler: NodeInfo in pkg/scheduler/framework/types.go
 """
 
-from collections.abc import Callable, Iterator, Mapping, Set
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 
 from lib.kube.objects import Node, Pod, Taint
 from lib.scheduling.affinity import Terms, terms_of
+from lib.scheduling.kept import Journal, NodeChange
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
 from lib.scheduling.volumes.disks import DiskUse, disks_of
 
@@ -26,13 +27,12 @@ class NodeInfo:
     """A node, its `allocatable` resources, its pods, and the resources that they request (`requested`).
 
     Amounts are by resource name: cpu in thousandths of a core, the rest in whole units.
-    on_change: called with this object, a pod, and 1 after it was added or -1 after it was removed.
-    generation: grows with each pod that is added or removed, except in a `trial`.
+    journal: gets an entry for each pod that was added or removed.
     """
 
-    def __init__(self, node: Node, on_change: Callable[["NodeInfo", Pod, int], None] | None = None) -> None:
+    def __init__(self, node: Node, journal: Journal[NodeChange] | None = None) -> None:
         self.node = node
-        self._on_change = on_change
+        self._journal = journal
         self.name = node.metadata.name
         self.labels: Mapping[str, str] = node.metadata.labels
         self.annotations: Mapping[str, str] = node.metadata.annotations
@@ -44,7 +44,6 @@ class NodeInfo:
         self.pods_with_affinity: list[tuple[Pod, Terms]] = []
         self.ports: dict[HostPort, int] = {}  # how often each is used
         self.disks: dict[DiskUse, int] = {}  # likewise
-        self.generation = 0
 
     @property
     def images(self) -> dict[str, int]:
@@ -67,15 +66,20 @@ class NodeInfo:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """A block that removes or adds pods for a try. All of that is undone at its end.
-
-        Then the order of the pods and the generation are the same as before.
-        """
-        pods, with_affinity, generation = [*self.pods], [*self.pods_with_affinity], self.generation
-        try:
-            yield
-        finally:
-            self.pods, self.pods_with_affinity, self.generation = pods, with_affinity, generation
+        """A block that removes or adds pods for a try. It leaves no trace, here or in the journal."""
+        pods, with_affinity = [*self.pods], [*self.pods_with_affinity]
+        with self._journal.trial() if self._journal else nullcontext():
+            try:
+                yield
+            finally:
+                before, now = set(map(id, pods)), set(map(id, self.pods))
+                for pod in self.pods:
+                    if id(pod) not in before:
+                        self.remove(pod)
+                for pod in pods:
+                    if id(pod) not in now:
+                        self.add(pod)
+                self.pods, self.pods_with_affinity = pods, with_affinity  # in the same order
 
     def _count(self, pod: Pod, sign: int) -> None:
         for total, requests in (
@@ -95,9 +99,8 @@ class NodeInfo:
             self.disks[disk] = self.disks.get(disk, 0) + sign
             if not self.disks[disk]:
                 del self.disks[disk]
-        self.generation += 1
-        if self._on_change:
-            self._on_change(self, pod, sign)
+        if self._journal:
+            self._journal.add((self, pod, sign))
 
 
 def host_ports(pod: Pod) -> list[HostPort]:

@@ -6,9 +6,9 @@ Source: pkg/scheduler/backend/cache/node_tree.go; GetZoneKey in k8s.io/component
 from collections.abc import Iterable
 from itertools import chain, zip_longest
 
-from lib.kube.objects import Node
+from lib.kube.objects import REGION, ZONE, Node
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, REGION, ZONE
+from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE
 
 
 def zone_of(node: Node) -> tuple[str, str]:

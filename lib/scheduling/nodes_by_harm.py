@@ -7,7 +7,8 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from itertools import takewhile
 
-from lib.scheduling.cache import Cache, ChangedNodes
+from lib.scheduling.cache import Cache
+from lib.scheduling.kept import OfEachNode
 from lib.scheduling.preemption import Harm, least_harm
 
 Rank = tuple[Harm, int]
@@ -17,35 +18,27 @@ The lower, the better: of nodes where the harm is the same, the first in the lis
 """
 
 
-class NodesByHarm:
+class NodesByHarm(OfEachNode[Harm | None]):
     """The nodes with pods by their bounds: the harm of evicting the least important pod alone.
 
     The harm is more if that pod is not enough, may not be evicted, or is protected by a disruption budget.
     """
 
     def __init__(self, cache: Cache) -> None:
-        self._cache = cache
-        self._bounds = [least_harm(node.pods) for node in cache.node_list]
-        self._ranks = sorted((bound, i) for i, bound in enumerate(self._bounds) if bound)
-        self._changed = ChangedNodes(cache)
+        super().__init__(cache, lambda node: least_harm(node.pods))
+        self._ranks = sorted((bound, i) for i, bound in enumerate(self.values) if bound)
 
     @classmethod
     def of(cls, cache: Cache) -> "NodesByHarm":
         """The nodes of a cluster. The result is kept; only nodes whose pods have changed get new bounds."""
-        kept = cache.remember("nodes by harm", lambda: cls(cache), catches_up=True)
-        kept._catch_up()
-        return kept
+        return cache.kept.get("nodes by harm", lambda: cls(cache))
 
-    def _catch_up(self) -> None:
-        for i in self._changed.indexes():
-            before, now = self._bounds[i], least_harm(self._cache.node_list[i].pods)
-            if now == before:
-                continue
-            if before:
-                del self._ranks[bisect_left(self._ranks, (before, i))]
-            if now:
-                insort(self._ranks, (now, i))
-            self._bounds[i] = now
+    def _put(self, i: int, value: Harm | None) -> None:
+        before, self.values[i] = self.values[i], value
+        if before:
+            del self._ranks[bisect_left(self._ranks, (before, i))]
+        if value:
+            insort(self._ranks, (value, i))
 
     def below(self, priority: int) -> Iterator[Rank]:
         """The nodes that have a pod of a lower priority, and their bounds; the lowest bound first."""
@@ -53,5 +46,5 @@ class NodesByHarm:
 
     def may_beat(self, best: Rank | None, i: int) -> bool:
         """Whether the node with this index may be better than the best candidate; None: there is none."""
-        bound = self._bounds[i]
+        bound = self.values[i]
         return best is None or (bound is not None and (bound, i) < best)

@@ -11,8 +11,8 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.nominator import pod_key
 
 
-class RemovedPods:
-    """Pods that are removed from the cache for a while.
+class RemovedPods(ExitStack):
+    """Pods that are removed from the cache; they are back when the block ends.
 
     nodes, node_of: the cache's, by name and by pod. removed: the cache's dict of removed pods, by uid.
     """
@@ -20,27 +20,21 @@ class RemovedPods:
     def __init__(
         self, nodes: Mapping[str, NodeInfo], node_of: Callable[[Pod], str], removed: dict[str, Pod]
     ) -> None:
-        self._all_nodes, self._node_of, self._removed = nodes, node_of, removed
-        self._nodes: dict[str, NodeInfo] = {}  # by the pod's uid
-        self._pods: dict[str, Pod] = {}
-        self._trials = ExitStack()
+        super().__init__()
+        self._nodes, self._node_of, self._removed = nodes, node_of, removed
+        self._tried: set[str] = set()  # names of nodes
 
     def take(self, pod: Pod) -> None:
         """Remove a pod."""
-        node = self._all_nodes[self._node_of(pod)]
-        if node not in self._nodes.values():
-            self._trials.enter_context(node.trial())
-        node.remove(pod)
-        self._nodes[pod_key(pod)], self._pods[pod_key(pod)] = node, pod
+        name = self._node_of(pod)
+        if name not in self._tried:
+            self._tried.add(name)
+            self.enter_context(self._nodes[name].trial())
+        self.callback(self._removed.pop, pod_key(pod), None)
+        self._nodes[name].remove(pod)
         self._removed[pod_key(pod)] = pod
 
     def give_back(self, pod: Pod) -> None:
         """Put a pod back."""
-        self._nodes[pod_key(pod)].add(self._pods.pop(pod_key(pod)))
+        self._nodes[self._node_of(pod)].add(pod)
         del self._removed[pod_key(pod)]
-
-    def give_all_back(self) -> None:
-        """Put all pods back, and restore their nodes' state."""
-        with self._trials:
-            for pod in [*self._pods.values()]:
-                self.give_back(pod)

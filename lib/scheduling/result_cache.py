@@ -8,13 +8,12 @@ Counterpart in kube-scheduler: pkg/scheduler/framework/runtime/batch.go, which r
 here, the results of each plugin are kept.
 """
 
-from collections import OrderedDict
 from collections.abc import Collection, Hashable, Iterable, Sequence, Set
 from reprlib import repr as short
 from typing import cast
 
 from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache, ChangedNodes, UpdatedNodes
+from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Rejection
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
@@ -35,6 +34,7 @@ from lib.scheduling.framework.interface import (
     checked,
 )
 from lib.scheduling.framework.runtime import Framework
+from lib.scheduling.kept import Follower, Kept, NodeChange, changed_nodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 
@@ -161,37 +161,41 @@ def check_scores(scores: Collection[int], node_names: Iterable[str]) -> None:
             raise BadAnswerError(f"score {short(score)} of node {name}, not one from 0 to {MAX_NODE_SCORE}")
 
 
-class PluginResults:
+class PluginResults(Follower):
     """The results of a group's plugins for each node and one kind of pods, together with those of `base`.
 
     base: the results of another group for the same pods; they are included. Nodes are known by their index in
-    `Cache.node_list`. state: the plugins' CycleState. pre_filtered: by plugin, PreFilter's answer. skipped:
-    the plugins that answered SKIP. all_agree: whether none of them rejected the pod or named the only nodes
-    that it allows. rejections: for each node, by the first filter that rejects it; None if all let it pass.
-    totals: sums of weighted scores that need no normalizing. scores: by plugin, an unweighted score for each
-    node that has a total. seen_scores: all scores so far of a plugin that normalizes. of_pods_alike: a key
-    for these results; a reference to the results themselves would keep their memory.
+    `Cache.node_list`.
     """
 
     def __init__(self, group: PluginGroup, pod: Pod, cache: Cache, base: "PluginResults | None") -> None:
         self._group, self._pod, self._cache, self._base = group, pod, cache, base
         self.of_pods_alike: Hashable = object()
+        """A key for these results; a reference to the results themselves would keep their memory."""
         self.state: CycleState = dict(base.state) if base else {}
+        """The plugins' CycleState."""
         self.pre_filtered: dict[str, PreFilterAnswer] = dict(base.pre_filtered) if base else {}
+        """By plugin, PreFilter's answer."""
         for plugin in group.pre_filters:
             self.pre_filtered[plugin.name] = group.pre_filter(plugin, self.state, pod, cache)
         self.skipped = {name for name, answer in self.pre_filtered.items() if answer == SKIP}
+        """The plugins that answered SKIP."""
         self.all_agree = all(answer is None or answer == SKIP for answer in self.pre_filtered.values())
+        """Whether none of them rejected the pod or named the only nodes that it allows."""
         self._filters = [each for each in group.filters if self.pre_filtered.get(each[1].name) != SKIP]
         count = len(cache.node_list)
         self.rejections: list[Rejection | None] = [NOT_EVALUATED] * count
+        """For each node, by the first filter that rejects it; None if all let it pass."""
         self.totals = [NOT_SCORED] * count
+        """For each node, the sum of weighted scores that need no normalizing."""
         self.scores: dict[str, list[int]] = {}
+        """By plugin, an unweighted score for each node that has a total."""
         self.seen_scores: dict[str, set[int]] = {}
+        """All scores so far of a plugin that normalizes."""
         self._scorers: list[ScorePlugin] | None = None
-        # Results that depend on nodes only stay valid when their pods change.
-        of_nodes = group.depends_on == DependsOn.NODES
-        self._changed = UpdatedNodes(cache) if of_nodes else ChangedNodes(cache)
+        self._again: list[
+            tuple[int, bool]
+        ] = []  # nodes whose result was dropped, and whether they had a total
 
     def find_rejections(self, indexes: Sequence[int]) -> None:
         """Run the filters for those of these nodes whose result isn't known."""
@@ -245,19 +249,24 @@ class PluginResults:
         for i, total in zip(new, totals, strict=True):
             self.totals[i] = total
 
-    def catch_up(self) -> None:
-        """Evaluate again the nodes that have changed since the last call."""
-        if self._base:
-            self._base.catch_up()
-        indexes = self._changed.indexes()
-        if not indexes:
-            return
-        evaluated = [i for i in indexes if self.rejections[i] is not NOT_EVALUATED]
-        scored = [i for i in indexes if self.totals[i] != NOT_SCORED]
-        for i in indexes:  # all of them first: a plugin may fail on one
+    def follow(self, changes: Sequence[NodeChange]) -> bool:
+        """Drop the results of nodes that have changed; those that depend on the pods, if these have."""
+        if self._group.depends_on == DependsOn.NODES:
+            changes = [each for each in changes if each[1] is None]
+        for i in changed_nodes(changes, self._cache):
+            if self.rejections[i] is not NOT_EVALUATED:
+                self._again.append((i, self.totals[i] != NOT_SCORED))
             self.rejections[i], self.totals[i] = NOT_EVALUATED, NOT_SCORED
-        self.find_rejections(evaluated)
-        self.find_totals([i for i in scored if not self.rejections[i]])
+        return True
+
+    def evaluate_again(self) -> None:
+        """Run the plugins for the nodes whose results were dropped since the last call."""
+        if self._base:
+            self._base.evaluate_again()
+        if again := self._again:
+            self._again = []
+            self.find_rejections([i for i, _ in again])
+            self.find_totals([i for i, scored in again if scored and not self.rejections[i]])
 
 
 class ResultCache:
@@ -267,8 +276,7 @@ class ResultCache:
         self._of_nodes = PluginGroup(framework, DependsOn.NODES)
         self._of_pods = PluginGroup(framework, DependsOn.PODS)
         self.not_kept = PluginGroup(framework, None)
-        self._results: OrderedDict[Hashable, PluginResults] = OrderedDict()
-        self._valid_for: tuple[Cache, int] | None = None  # the cache and its version
+        self._results: Kept | None = None
 
     def all_filters(self) -> list[tuple[int, FilterPlugin]]:
         """The filters of the profile in order, each with its index."""
@@ -276,19 +284,9 @@ class ResultCache:
         return sorted(filters, key=lambda indexed: indexed[0])
 
     def results_for(self, pod: Pod, cache: Cache) -> PluginResults:
-        """The results for pods like this one. Call `catch_up` before you use them."""
-        if self._valid_for != (cache, cache.version):
-            self._valid_for = cache, cache.version
-            self._results.clear()
-        of_nodes = self._of_nodes.sign(pod)
-        base = self._keep(of_nodes, self._of_nodes, pod, cache, None)
-        return self._keep((base, self._of_pods.sign(pod)), self._of_pods, pod, cache, base)
-
-    def _keep(
-        self, signature: Hashable, group: PluginGroup, pod: Pod, cache: Cache, base: PluginResults | None
-    ) -> PluginResults:
-        results = self._results.pop(signature, None) or PluginResults(group, pod, cache, base)
-        self._results[signature] = results  # now the most recently used
-        if len(self._results) > MAX_SIGNATURES:
-            self._results.popitem(last=False)
-        return results
+        """The results for pods like this one. Call `evaluate_again` before you use them."""
+        if self._results is None or self._results.journal is not cache.journal:
+            self._results = Kept(cache.journal, MAX_SIGNATURES)
+        of_nodes, of_pods = self._of_nodes, self._of_pods
+        base = self._results.get(of_nodes.sign(pod), lambda: PluginResults(of_nodes, pod, cache, None))
+        return self._results.get((base, of_pods.sign(pod)), lambda: PluginResults(of_pods, pod, cache, base))

@@ -272,7 +272,7 @@ def test_what_is_known_of_a_node_holds_only_until_something_has_changed(
 
 
 def test_it_is_found_out_anew_after_more_changes_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lib.scheduling.volumes.journal.MAX_ENTRIES", 2)
+    monkeypatch.setattr("lib.scheduling.volumes.assume_cache.MAX_CHANGES", 2)
     there = cluster("n1", *A, *B, csi_node("n1", example=1))
     assert fits(there)
     for each in (attachment("n1", "disk-b"), csi_volume("x"), csi_volume("y")):

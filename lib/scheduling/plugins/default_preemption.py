@@ -57,9 +57,7 @@ class DefaultPreemption:
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
     name: str = "DefaultPreemption"
-    _kept: KeptVictims[Victims | Status] = field(
-        default_factory=KeptVictims, init=False, repr=False, compare=False
-    )
+    _kept: KeptVictims = field(default_factory=KeptVictims, init=False, repr=False, compare=False)
 
     def post_filter(
         self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Status], why_not: WhyNot
@@ -102,7 +100,7 @@ class _Search:
         cache: Cache,
         rejected: Mapping[str, Status],
         why_not: WhyNot,
-        kept: KeptForKind[Victims | Status],
+        kept: KeptForKind,
     ) -> None:
         self._pod, self._cache, self._rejected = pod, cache, rejected
         self._why_not, self._kept = why_not, kept
@@ -118,7 +116,9 @@ class _Search:
     @cached_property
     def hopeful(self) -> list[int]:
         """The indexes in `Cache.node_list` of the nodes where evictions could help."""
-        return [i for i, name in enumerate(self._cache.nodes) if _might_help(self._rejected.get(name))]
+        return [
+            i for i, node in enumerate(self._cache.node_list) if _might_help(self._rejected.get(node.name))
+        ]
 
     def likely_best(self) -> Victims | None:
         """Try a few nodes that may be the best; None if another node may still be better.

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import Terms, terms_of
-from lib.scheduling.affinity_counts import ByTopology, Counts, held_terms, pods_of_all, pods_of_each
+from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
@@ -82,7 +82,7 @@ class InterPodAffinity:
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the pods that must be near, and those that must not be."""
         terms = terms_of(pod)
-        unwelcome = held_terms(cache).required_anti(pod)
+        unwelcome = existing_pods_terms(cache).required_anti(pod)
         if not unwelcome and not terms.affinity and not terms.anti_affinity:
             return SKIP
         near: dict[str, Counts] = {}
@@ -135,7 +135,7 @@ class InterPodAffinity:
         has_wishes = bool(own.preferred or own.preferred_anti)
         if self.ignore_preferred_terms_of_existing_pods and not has_wishes:
             return SKIP
-        held = held_terms(cache)
+        held = existing_pods_terms(cache)
         if not has_wishes and not held.affect_scores:
             return SKIP
         topologies: list[_WeightedTopology] = []

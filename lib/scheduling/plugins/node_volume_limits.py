@@ -6,6 +6,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
@@ -22,7 +23,6 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import deleted_pod
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.attached import (
     NO_LIMIT,
     Attachable,
@@ -33,7 +33,6 @@ from lib.scheduling.volumes.attached import (
     limits_of,
     may_be_attached,
     may_have_volumes_of,
-    room_for,
     volumes_of,
 )
 from lib.scheduling.volumes.volume_hints import is_about_claim_of
@@ -64,7 +63,7 @@ class NodeVolumeLimits:
             return SKIP
         new = NewVolumes(pod, cache)
         if new.are_usable and all(
-            room_for(driver, cache).everywhere(more) for driver, more in new.by_driver.items()
+            new.attached.has_room_everywhere(driver, more) for driver, more in new.by_driver.items()
         ):
             return SKIP
         state[self.name] = new
@@ -75,13 +74,15 @@ class NodeVolumeLimits:
         new: NewVolumes = state[self.name]
         try:
             brought = new.to(node)
-            attached = new.attached.on(node) if brought else None
         except ClaimNotFoundError as error:
             return unresolvable(str(error))
         except NotOwnerError as error:
             raise PluginError(f'running "{self.name}" filter plugin: {error}') from error
+        attached = new.attached.on(node) if brought else None
         if not attached or not attached.limits:
             return None
+        if attached.why_not:
+            raise PluginError(f'running "{self.name}" filter plugin: {attached.why_not}')
         more = Counter(driver for driver, volume in brought if (driver, volume) not in attached.by_pods)
         return TOO_MANY if any(attached.room(driver) < count for driver, count in more.items()) else None
 
@@ -92,7 +93,7 @@ class NodeVolumeLimits:
             return [self.filter(state, pod, node) for node in nodes]
         lacking = [False] * len(nodes)
         for driver, more in new.by_driver.items():
-            room = nodes.pick(room_for(driver, new.cache).of_nodes())
+            room = nodes.pick(new.attached.room(driver))
             lacking = [lacks or left < more for lacks, left in zip(lacking, room, strict=True)]
         asked = zip(nodes, lacking, strict=True)
         return [self.filter(state, pod, node) if lacks else None for node, lacks in asked]
@@ -108,13 +109,11 @@ class NewVolumes:
     """The new pod's volumes. They depend on a node only by whether it has a CSINode.
 
     are_usable: whether they can be found out; if not, `to` raises an error. by_driver: how many must be
-    attached on a node with a CSINode. attached: the volumes attached to each node.
+    attached on a node with a CSINode.
     """
 
     def __init__(self, pod: Pod, cache: Cache) -> None:
-        self.cache = cache
-        self.attached: AttachedVolumes = attached_volumes(cache.storage)
-        self._pod = pod
+        self._cache, self._storage, self._pod = cache, cache.storage, pod
         self._found: dict[bool, set[Attachable]] = {}
         try:
             self.by_driver = Counter(driver for driver, _ in self._where(has_csi_node=True))
@@ -126,9 +125,10 @@ class NewVolumes:
         """The volumes for one node. ClaimNotFoundError or NotOwnerError when a claim can't be used."""
         return self._where(has_csi_node=node.name in self._storage.csi_nodes)
 
-    @property
-    def _storage(self) -> Storage:
-        return self.cache.storage
+    @cached_property
+    def attached(self) -> AttachedVolumes:
+        """The volumes attached to each node."""
+        return attached_volumes(self._cache)
 
     def _where(self, *, has_csi_node: bool) -> set[Attachable]:
         if has_csi_node not in self._found:

@@ -15,10 +15,10 @@ from math import floor, log
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.matcher import Matcher, matcher_of
-from lib.kube.objects import Node, Pod, TopologySpreadConstraint
+from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import untolerated
 from lib.scheduling.affinity import with_label_keys
-from lib.scheduling.cache import Cache, Domains
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
@@ -32,12 +32,10 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
 from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
+from lib.scheduling.spread_counts import Domains, matching_pods
 
 TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
-
-HOSTNAME = "kubernetes.io/hostname"
-ZONE = "topology.kubernetes.io/zone"
 
 SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(HOSTNAME, max_skew=3, when_unsatisfiable="ScheduleAnyway"),
@@ -70,11 +68,11 @@ class _Constraint:
 
     def matching(self, pod: Pod, cache: Cache, domains: Domains | None) -> Mapping[str, int]:
         """The numbers of matching pods, by domain, or by node name if there are no domains."""
-        if not domains and domains is not None:
+        if domains and not domains.by_node:
             return {}
         if self.selector is None or self.selector.is_empty:
-            return dict.fromkeys(domains.values(), 0) if domains else {}
-        return cache.matching(pod.metadata.namespace, self.selector, domains)
+            return dict.fromkeys(domains.by_node.values(), 0) if domains else {}
+        return matching_pods(cache, pod.metadata.namespace, self.selector, domains)
 
     def counts(self, pod: Pod, node: NodeInfo) -> bool:
         """Whether the pods of a node count. By default they do if node affinity lets the pod go there."""
@@ -97,17 +95,19 @@ def _domains(pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, stri
         for each in constraints:
             if each.policies not in counted:
                 counted[each.policies] = [node for node in nodes if each.counts(pod, node)]
-        return [
+        by_node = [
             {node.name: node.labels.get(each.spec.topology_key, "") for node in counted[each.policies]}
             for each in constraints
         ]
+        return [Domains(each, (key, i)) for i, each in enumerate(by_node)]
 
     which = [
         (each.spec.topology_key, each.spec.node_affinity_policy, each.spec.node_taints_policy)
         for each in constraints
     ]
     reads = NodeAffinity().sign_pod(pod), TaintToleration().sign_pod(pod)
-    return cache.remember(("PodTopologySpread", strict, *which, *reads), find)
+    key = "PodTopologySpread", strict, *which, *reads
+    return cache.remember(key, find)
 
 
 def _lacking(cache: Cache, constraints: Sequence[_Constraint]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
-from lib.scheduling.cache import Cache, PodChanges
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
@@ -19,6 +19,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.hints import deleted_pod
+from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, has_claims
 from lib.scheduling.volumes.disks import clashing_disks, disks_of
@@ -81,35 +82,27 @@ def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:
     """
     removed = (pod for pod in cache.removed.values() if pod.metadata.namespace == namespace)
     given_up = [name for pod in removed for name in _claims_by_name(pod) if name in claims]
-    users = cache.remember("users of claims", lambda: ClaimUsers(cache)).counts()
+    users = cache.kept.get("users of claims", lambda: ClaimUsers(cache)).counts
     uses = {name for name in claims if users[namespace, name]}.union(given_up)
     return len(uses) > len(given_up)
 
 
-class ClaimUsers:
-    """How many times assigned pods name each claim; updated as pods come and go.
+class ClaimUsers(CountOfPods):
+    """How many times assigned pods name each claim.
 
     Counterpart in kube-scheduler: PVCRefCounts in pkg/scheduler/framework/types.go
     """
 
     def __init__(self, cache: Cache) -> None:
-        self._changes = PodChanges(cache)
-        self._counts = Counter(
-            each for node in cache.node_list for pod in node.pods for each in _claims_with_namespace(pod)
-        )
+        self.counts = Counter[tuple[str, str]]()  # by namespace and name
+        self._begin(cache)
 
-    def counts(self) -> Counter[tuple[str, str]]:
-        """By namespace and name. Don't keep them: they change."""
-        for _, pod, sign in self._changes.new():
-            for each in _claims_with_namespace(pod):
-                self._counts[each] += sign
-                if not self._counts[each]:
-                    del self._counts[each]
-        return self._counts
-
-
-def _claims_with_namespace(pod: Pod) -> Iterable[tuple[str, str]]:
-    return ((pod.metadata.namespace, name) for name in _claims_by_name(pod))
+    def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
+        for name in _claims_by_name(pod):
+            claim = pod.metadata.namespace, name
+            self.counts[claim] += sign
+            if not self.counts[claim]:
+                del self.counts[claim]
 
 
 def _claims_by_name(pod: Pod) -> Iterable[str]:

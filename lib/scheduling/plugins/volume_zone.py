@@ -6,13 +6,13 @@ Source: pkg/scheduler/framework/plugins/volumezone/volume_zone.go
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import REGION, ZONE, Pod
 from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageClass
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.claims import claim_names
-from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, REGION, SEVERAL_ZONES, ZONE
+from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, SEVERAL_ZONES
 from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
 CONFLICT = unresolvable("node(s) had no available volume zone")

@@ -3,7 +3,7 @@
 Source: pkg/scheduler/util/assumecache/assume_cache.go
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, Generic, TypeVar
 
@@ -18,21 +18,24 @@ from lib.kube.storage import (
     StorageObject,
     VolumeAttachment,
 )
-from lib.scheduling.volumes.journal import Journal
+from lib.scheduling.kept import Journal, Kept
+
+MAX_CHANGES = 10_000
+"""A journal of claims, volumes and so on starts over when it has more changes."""
 
 T = TypeVar("T", PersistentVolumeClaim, PersistentVolume)
-Kept = TypeVar("Kept")
 
 
 class AssumeCache(Generic[T]):
-    """Objects by `key_of` their metadata, as the API server has them or as they are assumed to be.
+    """Objects by `namespaced_name` their metadata, as the API server has them or as they are assumed to be.
 
     An assumed object is valid until the API server's object changes, or until `restore`. journal: the keys of
     objects that were added, updated, deleted or assumed.
     """
 
     def __init__(self) -> None:
-        self.journal = Journal[str]()
+        self.journal = Journal[str](MAX_CHANGES)
+        self.kept = Kept(self.journal, 1)
         self._stored: dict[str, T] = {}
         self._assumed: dict[str, T] = {}
 
@@ -49,7 +52,7 @@ class AssumeCache(Generic[T]):
 
     def put(self, thing: T) -> None:
         """Store the API server's object; an assumed object of an earlier version is dropped."""
-        key = key_of(thing.metadata)
+        key = namespaced_name(thing.metadata)
         before, assumed = self._stored.get(key), self._assumed.get(key)
         self._stored[key] = thing
         self.journal.add(key)
@@ -69,7 +72,7 @@ class AssumeCache(Generic[T]):
 
     def assume(self, thing: T) -> None:
         """Assume an object as it is going to be written."""
-        key = key_of(thing.metadata)
+        key = namespaced_name(thing.metadata)
         self._assumed[key] = thing
         self.journal.add(key)
 
@@ -86,9 +89,8 @@ class Storage:
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
-        self.journal = Journal[StorageObject]()
+        self.journal = Journal[StorageObject](MAX_CHANGES)
         self.unseen = ""
-        self._remembered: dict[Hashable, Any] = {}
         self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
         self.volumes = AssumeCache[PersistentVolume]()  # by name
         self.classes: dict[str, StorageClass] = {}
@@ -96,28 +98,25 @@ class Storage:
         self.csi_drivers: dict[str, CSIDriver] = {}
         self._capacities: dict[str, CSIStorageCapacity] = {}
         self._attachments: dict[str, dict[str, VolumeAttachment]] = {}  # by node, by name
+        self._by_kind: Mapping[type, AssumeCache[Any] | dict[str, Any]] = {
+            PersistentVolumeClaim: self.claims,
+            PersistentVolume: self.volumes,
+            StorageClass: self.classes,
+            CSINode: self.csi_nodes,
+            CSIDriver: self.csi_drivers,
+            CSIStorageCapacity: self._capacities,
+        }
         for each in objects:
             self.put(each)
 
     def put(self, thing: StorageObject) -> None:
         """Store an object as the API server has it."""
         self.journal.add(thing)
-        name = thing.metadata.name
-        match thing:
-            case PersistentVolumeClaim():
-                self.claims.put(thing)
-            case PersistentVolume():
-                self.volumes.put(thing)
-            case StorageClass():
-                self.classes[name] = thing
-            case CSINode():
-                self.csi_nodes[name] = thing
-            case CSIDriver():
-                self.csi_drivers[name] = thing
-            case CSIStorageCapacity():
-                self._capacities[key_of(thing.metadata)] = thing
-            case VolumeAttachment():
-                self._attachments.setdefault(thing.spec.node_name, {})[name] = thing
+        kept = self._like(thing)
+        if isinstance(kept, AssumeCache):
+            kept.put(thing)
+        else:
+            kept[namespaced_name(thing.metadata)] = thing
 
     def assume(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
         """Assume a volume or a claim as it is going to be written."""
@@ -129,34 +128,22 @@ class Storage:
     def restore(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
         """Drop what is assumed of a volume or a claim."""
         cache = self.volumes if isinstance(thing, PersistentVolume) else self.claims
-        cache.restore(key_of(thing.metadata))
+        cache.restore(namespaced_name(thing.metadata))
 
     def delete(self, thing: StorageObject) -> None:
         """Remove an object that the API server has deleted."""
         self.journal.add(thing)
-        name = thing.metadata.name
-        match thing:
-            case PersistentVolumeClaim():
-                self.claims.delete(key_of(thing.metadata))
-            case PersistentVolume():
-                self.volumes.delete(name)
-            case StorageClass():
-                self.classes.pop(name, None)
-            case CSINode():
-                self.csi_nodes.pop(name, None)
-            case CSIDriver():
-                self.csi_drivers.pop(name, None)
-            case CSIStorageCapacity():
-                self._capacities.pop(key_of(thing.metadata), None)
-            case VolumeAttachment():
-                self._attachments.get(thing.spec.node_name, {}).pop(name, None)
+        kept, name = self._like(thing), namespaced_name(thing.metadata)
+        if isinstance(kept, AssumeCache):
+            kept.delete(name)
+        else:
+            kept.pop(name, None)
 
-    def remember(self, key: Hashable, find: Callable[[], Kept]) -> Kept:
-        """The result of `find`. It is called once; its result must track changes by itself."""
-        if key not in self._remembered:
-            self._remembered[key] = find()
-        found: Kept = self._remembered[key]
-        return found
+    def _like(self, thing: StorageObject) -> AssumeCache[Any] | dict[str, Any]:
+        """The objects of the same kind."""
+        if isinstance(thing, VolumeAttachment):
+            return self._attachments.setdefault(thing.spec.node_name, {})
+        return self._by_kind[type(thing)]
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """A claim, as it is assumed to be."""
@@ -172,16 +159,11 @@ class Storage:
 
     def objects(self) -> Iterator[StorageObject]:
         """All objects, as the API server has them or as they are assumed to be."""
-        attachments = (each.values() for each in self._attachments.values())
-        return chain(
-            self.claims,
-            self.volumes,
-            self.classes.values(),
-            self.csi_nodes.values(),
-            self.csi_drivers.values(),
-            self._capacities.values(),
-            chain.from_iterable(attachments),
+        of_kinds = (
+            each if isinstance(each, AssumeCache) else each.values() for each in self._by_kind.values()
         )
+        attachments = (each.values() for each in self._attachments.values())
+        return chain.from_iterable(chain(of_kinds, attachments))
 
 
 def _is_older(one: ObjectMeta, other: ObjectMeta) -> bool:
@@ -190,6 +172,6 @@ def _is_older(one: ObjectMeta, other: ObjectMeta) -> bool:
     return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
-def key_of(metadata: ObjectMeta) -> str:
+def namespaced_name(metadata: ObjectMeta) -> str:
     """An object's key in its kind: `namespace/name`, or its name if it has no namespace."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name

@@ -7,18 +7,18 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 from lib.kube.objects import Pod
 from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
-from lib.scheduling.cache import Cache, ChangedNodes
+from lib.scheduling.cache import Cache
+from lib.scheduling.kept import OfEachNode
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes import in_tree
-from lib.scheduling.volumes.assume_cache import Storage, key_of
+from lib.scheduling.volumes.assume_cache import Storage, namespaced_name
 from lib.scheduling.volumes.claims import claim_name, claim_names, has_claims, why_not_owner
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
-from lib.scheduling.volumes.journal import JournalReader
 
 NO_LIMIT = 1 << 62
 """The number of volumes that can be attached if there is no limit."""
@@ -121,68 +121,93 @@ def limits_of(csi_node: CSINode | None) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Attached:
-    """The volumes that drivers attach to a node. Valid while its pods and what they need stay the same.
+    """The volumes that drivers attach to a node.
 
     limits: by driver. by_pods: volumes that pods use. counts: by driver, the number of these and of
-    VolumeAttachments. needs: the keys of the claims, volumes and classes that this depends on.
+    VolumeAttachments. needs: the keys of the claims, volumes and classes that this depends on. why_not: why
+    it can't be found out, or "".
     """
 
-    pods: list[Pod]
-    pod_count: int
     limits: Mapping[str, int]
-    by_pods: Set[Attachable]
-    counts: Counter[str]
-    needs: Set[str]
+    by_pods: Set[Attachable] = frozenset()
+    counts: Mapping[str, int] = field(default_factory=Counter)
+    needs: Set[str] = frozenset()
+    why_not: str = ""
 
     def room(self, driver: str) -> int:
-        """How many more volumes of a driver can be attached."""
+        """How many more volumes of a driver can be attached; 0 if that can't be found out."""
+        if self.why_not:
+            return 0
         return self.limits[driver] - self.counts[driver] if driver in self.limits else NO_LIMIT
 
 
-class AttachedVolumes:
-    """The volumes attached to each node. generation: grows with changes other than of pods."""
+NO_LIMITS = Attached({})
+"""What is known of a node where drivers can attach any number of volumes."""
 
-    def __init__(self, storage: Storage) -> None:
-        self.generation = 0
-        self._storage = storage
-        self._changes = JournalReader(storage.journal)
-        self._by_node: dict[str, Attached] = {}
 
-    def catch_up(self) -> None:
-        """Drop the results of nodes that depend on a changed claim, volume or class."""
-        changed = self._changes.new()
-        if changed is None:
-            self.generation += 1
-            self._by_node.clear()
-        elif changed:
-            keys, nodes = set[str](), set[str]()
-            for thing in changed:
-                if isinstance(thing, VolumeAttachment):
-                    nodes.add(thing.spec.node_name)
-                elif isinstance(thing, CSINode):
-                    nodes.add(thing.metadata.name)
-                else:
-                    keys.add(key_of(thing.metadata))
-            nodes.update(name for name, each in self._by_node.items() if not each.needs.isdisjoint(keys))
-            for name in nodes:
-                self._by_node.pop(name, None)
-            self.generation += bool(nodes)
+class AttachedVolumes(OfEachNode[Attached]):
+    """The volumes attached to each node, and how many more each can attach."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._storage = cache.storage
+        self._storage_token = self._storage.journal.token
+        self._room: dict[str, list[int]] = {}  # by driver, of each node
+        self._least: dict[str, int] = {}  # by driver: no node has less room
+        super().__init__(cache, self._attached_to)
+
+    def follow_storage(self) -> None:
+        """Find the volumes of nodes again that depend on a changed claim, volume or class."""
+        changed = self._storage.journal.since(self._storage_token)
+        self._storage_token = self._storage.journal.token
+        keys, names = set[str](), set[str]()
+        for thing in changed or ():
+            if isinstance(thing, VolumeAttachment):
+                names.add(thing.spec.node_name)
+            elif isinstance(thing, CSINode):
+                names.add(thing.metadata.name)
+            else:
+                keys.add(namespaced_name(thing.metadata))
+        if changed is None or keys or names:
+            for i, node in enumerate(self._cache.node_list):
+                if changed is None or node.name in names or not self.values[i].needs.isdisjoint(keys):
+                    self._put(i, self._attached_to(node))
 
     def on(self, node: NodeInfo) -> Attached:
-        """The volumes attached to a node; empty if it has no limits. NotOwnerError as in `volumes_of`."""
-        kept = self._by_node.get(node.name)
-        # Pods are added to a node's list; when one is removed, it has another list.
-        if kept and kept.pods is node.pods and kept.pod_count == len(node.pods):
-            return kept
+        """The volumes attached to a node; empty if it has no limits."""
+        return self.values[self._cache.node_index[node.name]]
+
+    def room(self, driver: str) -> Sequence[int]:
+        """How many more volumes of a driver each node can attach."""
+        if driver not in self._room:
+            self._room[driver] = [each.room(driver) for each in self.values]
+            self._least[driver] = 0
+        return self._room[driver]
+
+    def has_room_everywhere(self, driver: str, amount: int) -> bool:
+        """Whether every node can attach so many more volumes of a driver."""
+        room = self.room(driver)
+        if self._least[driver] < amount:
+            self._least[driver] = min(room, default=NO_LIMIT)
+        return self._least[driver] >= amount
+
+    def _put(self, i: int, value: Attached) -> None:
+        super()._put(i, value)
+        for driver, room in self._room.items():
+            room[i] = value.room(driver)
+            self._least[driver] = min(self._least[driver], room[i])
+
+    def _attached_to(self, node: NodeInfo) -> Attached:
         limits = limits_of(self._storage.csi_nodes.get(node.name))
+        if not limits:
+            return NO_LIMITS
         by_pods, needs = set[Attachable](), set[str]()
-        for pod in node.pods if limits else ():
-            by_pods |= volumes_of(pod, self._storage, has_csi_node=True, needs=needs)
-        attached = self._volume_attachments(node.name, needs) if limits else set()
-        counts = Counter(driver for driver, _ in by_pods | attached)
-        found = Attached(node.pods, len(node.pods), limits, by_pods, counts, needs)
-        self._by_node[node.name] = found
-        return found
+        try:
+            for pod in node.pods:
+                by_pods |= volumes_of(pod, self._storage, has_csi_node=True, needs=needs)
+        except NotOwnerError as error:
+            return Attached(limits, needs=needs, why_not=str(error))
+        attached = self._volume_attachments(node.name, needs)
+        return Attached(limits, by_pods, Counter(driver for driver, _ in by_pods | attached), needs)
 
     def _volume_attachments(self, node_name: str, needs: set[str]) -> set[Attachable]:
         """The volumes with a VolumeAttachment to a node, even if no pod there uses them any more."""
@@ -196,52 +221,8 @@ class AttachedVolumes:
         return found
 
 
-def attached_volumes(storage: Storage) -> AttachedVolumes:
+def attached_volumes(cache: Cache) -> AttachedVolumes:
     """The volumes attached to each node, up to date."""
-    found = storage.remember("attached volumes", lambda: AttachedVolumes(storage))
-    found.catch_up()
+    found = cache.kept.get(("attached volumes", cache.storage), lambda: AttachedVolumes(cache))
+    found.follow_storage()
     return found
-
-
-# --- how much room is left --------------------------------------------------------------------------------
-
-
-class Room:
-    """How many more volumes of a driver each node can attach, by its index in `Cache.node_list`."""
-
-    def __init__(self, cache: Cache, driver: str) -> None:
-        self._cache, self._driver = cache, driver
-        self._values: list[int] = []
-        self._generation = -1
-        self._changed = ChangedNodes(cache)
-        self._least = 0  # no node has less
-
-    def everywhere(self, amount: int) -> bool:
-        """Whether every node can attach so many more."""
-        values = self.of_nodes()
-        if self._least < amount:
-            self._least = min(values, default=NO_LIMIT)
-        return self._least >= amount
-
-    def of_nodes(self) -> Sequence[int]:
-        """For each node; 0 if it can't be found out. Don't keep the result: it changes."""
-        attached, nodes = attached_volumes(self._cache.storage), self._cache.node_list
-        changed: Sequence[int] = self._changed.indexes()
-        if self._generation != attached.generation:
-            self._generation, changed = attached.generation, range(len(nodes))
-            self._values = [0] * len(nodes)
-        for i in changed:
-            self._values[i] = room = self._on(nodes[i], attached)
-            self._least = min(self._least, room)
-        return self._values
-
-    def _on(self, node: NodeInfo, attached: AttachedVolumes) -> int:
-        try:
-            return attached.on(node).room(self._driver)
-        except NotOwnerError:
-            return 0
-
-
-def room_for(driver: str, cache: Cache) -> Room:
-    """How many more volumes of a driver each node can attach."""
-    return cache.remember(("room for volumes", driver), lambda: Room(cache, driver))

@@ -18,7 +18,7 @@ from lib.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from lib.scheduling.volumes.assume_cache import Storage, key_of
+from lib.scheduling.volumes.assume_cache import Storage, namespaced_name
 from lib.scheduling.volumes.claims import claim_names
 from lib.scheduling.volumes.free_volumes import free_volumes
 from lib.scheduling.volumes.in_tree import TranslationError, as_csi, is_migrated, plugin_of
@@ -195,7 +195,7 @@ def check_bindings(assumed: PodVolumes, node_name: str, labels: Mapping[str, str
     Checks the API server's objects; False while it doesn't show what was written.
     """
     for claim, volume in assumed.static:
-        name, key = volume.metadata.name, key_of(claim.metadata)
+        name, key = volume.metadata.name, namespaced_name(claim.metadata)
         stored, stored_claim = storage.volumes.get_stored(name), storage.claims.get_stored(key)
         if stored is None:
             raise BinderError(f'failed to check binding: persistentvolume "{name}" not found')
@@ -209,7 +209,7 @@ def check_bindings(assumed: PodVolumes, node_name: str, labels: Mapping[str, str
         if not stored_claim.is_bound:
             return False
     for claim in assumed.provisions:
-        key = key_of(claim.metadata)
+        key = namespaced_name(claim.metadata)
         stored_claim = storage.claims.get_stored(key)
         if stored_claim is None:
             raise BinderError(f'failed to check provisioning pvc: persistentvolumeclaim "{key}" not found')

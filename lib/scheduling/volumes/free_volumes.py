@@ -6,15 +6,13 @@ Source: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count
 
-from lib.kube.objects import NodeSelectorTerm
+from lib.kube.objects import HOSTNAME, NodeSelectorTerm
 from lib.kube.storage import PersistentVolume
+from lib.scheduling.kept import Follower
 from lib.scheduling.volumes.assume_cache import Storage
-from lib.scheduling.volumes.journal import JournalReader
-
-HOSTNAME = "kubernetes.io/hostname"
 
 ANYWHERE = ""
 """Used instead of a hostname if a volume can be reached from other nodes than those that it names."""
@@ -23,12 +21,11 @@ Place = tuple[str, str]
 """A StorageClass, "" for none, and the hostname of a node."""
 
 
-class FreeVolumes:
+class FreeVolumes(Follower):
     """Volumes that no claim has, and those that are reserved for one; as they are assumed to be."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
-        self._changes = JournalReader(storage.volumes.journal)
         self._free: defaultdict[Place, dict[str, PersistentVolume]] = defaultdict(dict)  # by name
         self._kept: defaultdict[str, dict[str, PersistentVolume]] = defaultdict(dict)  # by claim, by name
         self._where: dict[str, list[dict[str, PersistentVolume]]] = {}  # by name: all dicts that it is in
@@ -37,13 +34,11 @@ class FreeVolumes:
         for volume in storage.volumes:
             self._file(volume.metadata.name)
 
-    def catch_up(self) -> None:
+    def follow(self, names: Sequence[str]) -> bool:
         """Update the entries of volumes that have changed."""
-        changed = self._changes.new()
-        if changed is None:
-            changed = [*self._where, *(volume.metadata.name for volume in self._storage.volumes)]
-        for name in dict.fromkeys(changed):
+        for name in dict.fromkeys(names):
             self._file(name)
+        return True
 
     def _file(self, name: str) -> None:
         for place in self._where.pop(name, ()):
@@ -100,6 +95,4 @@ def _hostnames_of(term: NodeSelectorTerm) -> tuple[str, ...] | None:
 
 def free_volumes(storage: Storage) -> FreeVolumes:
     """The volumes that claims could get, up to date."""
-    found = storage.remember("free volumes", lambda: FreeVolumes(storage))
-    found.catch_up()
-    return found
+    return storage.volumes.kept.get("free volumes", lambda: FreeVolumes(storage))

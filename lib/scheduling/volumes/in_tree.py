@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lib.kube.objects import InTreeSources, NodeSelector, NodeSelectorTerm, Requirement
+from lib.kube.objects import REGION, ZONE, InTreeSources, NodeSelector, NodeSelectorTerm, Requirement
 from lib.kube.storage import (
     MIGRATED_PLUGINS,
     CSINode,
@@ -16,7 +16,6 @@ from lib.kube.storage import (
     VolumeNodeAffinity,
 )
 
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from lib.kube.objects import NodeSelector, NodeSelectorTerm
+from lib.kube.objects import HOSTNAME, NodeSelector, NodeSelectorTerm
 from lib.kube.selectors import matches, selects
 from lib.kube.storage import (
     BOUND_BY_CONTROLLER,
@@ -16,7 +16,7 @@ from lib.kube.storage import (
     PersistentVolumeClaim,
     TopologySelectorTerm,
 )
-from lib.scheduling.volumes.free_volumes import ANYWHERE, HOSTNAME, FreeVolumes
+from lib.scheduling.volumes.free_volumes import ANYWHERE, FreeVolumes
 
 
 def reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:

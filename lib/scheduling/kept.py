@@ -1,0 +1,184 @@
+"""Values that are kept while a cluster changes, and catch up with its changes when they are asked for.
+
+A journal has the changes in order. Each kept value has a token: the number of the changes that it has
+followed. There are values for each node, which are found again for the nodes that changed; counts, which
+follow pods as they come and go; and results about all nodes, which hold until a node is updated.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from lib.kube.objects import Pod
+
+if TYPE_CHECKING:
+    from lib.scheduling.cache import Cache
+    from lib.scheduling.node_info import NodeInfo
+
+Entry = TypeVar("Entry")
+T = TypeVar("T")
+
+NodeChange = tuple["NodeInfo", Pod | None, int]
+"""A node, a pod, and 1 if the pod came to the node, or -1 if it went. Without a pod: the node was updated."""
+
+
+class Follower:
+    """A value that can catch up with changes. token: how many it has followed; its journal sets that."""
+
+    token = 0
+
+    def follow(self, changes: Sequence[Any]) -> bool:
+        """Take some more changes into account. False if the value must be found anew instead."""
+        raise NotImplementedError
+
+
+Value = TypeVar("Value", bound=Follower)
+
+
+class Journal(Generic[Entry]):
+    """The changes, in order.
+
+    start: the token from which one can catch up. It grows when the journal starts over, because there are
+    more changes than `limit`, or because of a change that nothing can follow.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.start, self.limit = 0, limit
+        self._changes: list[Entry] = []
+        self._tried: dict[Follower, None] | None = None  # in a trial: what may have followed its changes
+
+    @property
+    def token(self) -> int:
+        """The number of changes so far."""
+        return self.start + len(self._changes)
+
+    def add(self, change: Entry) -> None:
+        """Add a change."""
+        self._changes.append(change)
+        if len(self._changes) > self.limit and self._tried is None:
+            self.start_over()
+
+    def start_over(self) -> None:
+        """Forget the changes: all that is kept must be found anew."""
+        self.start = self.token + 1
+        self._changes = []
+
+    def since(self, token: int) -> Sequence[Entry] | None:
+        """The changes after a token; None if they are no longer known."""
+        return self._changes[token - self.start :] if token >= self.start else None
+
+    def begin(self, value: Follower) -> None:
+        """A value was found: from now on, it follows the changes."""
+        value.token = self.token
+        if self._tried is not None:
+            self._tried[value] = None
+
+    def catch_up(self, value: Follower) -> bool:
+        """Have a value follow the changes since the last time. False if it must be found anew."""
+        if value.token == self.token:
+            return True
+        new = self.since(value.token)
+        if new is None or not value.follow(new):
+            return False
+        self.begin(value)
+        return True
+
+    @contextmanager
+    def trial(self) -> Iterator[None]:
+        """A block whose changes are undone by other changes when it ends; then both are forgotten.
+
+        Values that have followed the first follow the others, too, so that all are as they were.
+        """
+        if self._tried is not None:
+            yield  # this is part of a longer trial
+            return
+        before, self._tried = self.token, {}
+        try:
+            yield
+        finally:
+            tried, self._tried = self._tried, None
+            for value in tried:
+                value.token = before if self.catch_up(value) else -1
+            del self._changes[before - self.start :]
+
+
+class Kept:
+    """Values by key that follow a journal: at most `limit`; the least recently used are dropped."""
+
+    def __init__(self, journal: Journal[Any], limit: int) -> None:
+        self.journal, self.limit = journal, limit
+        self._start = journal.start
+        self._values: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def get(self, key: Hashable, find: Callable[[], Value]) -> Value:
+        """The value with this key, up to date. find: finds it anew. Don't keep what it holds: it changes."""
+        if self._start != self.journal.start:
+            self._start = self.journal.start
+            self.clear()
+        value: Value | None = self._values.pop(key, None)
+        if value is None or not self.journal.catch_up(value):
+            value = find()
+            self.journal.begin(value)
+        self._values[key] = value  # now the most recently used
+        if len(self._values) > self.limit:
+            self._values.popitem(last=False)
+        return value
+
+    def clear(self) -> None:
+        """Drop all values."""
+        self._values.clear()
+
+
+class OfAllNodes(Follower, Generic[T]):
+    """A value that depends on the nodes, but not on their pods."""
+
+    def __init__(self, value: T) -> None:
+        self.value = value
+
+    def follow(self, changes: Sequence[NodeChange]) -> bool:
+        """A node that was updated ends the value."""
+        return all(pod is not None for _, pod, _ in changes)
+
+
+class OfEachNode(Follower, Generic[T]):
+    """A value of each node, which depends on the node and its pods; in the order of `Cache.node_list`."""
+
+    def __init__(self, cache: "Cache", find: Callable[["NodeInfo"], T]) -> None:
+        self._cache, self._find = cache, find
+        self.values = [*map(find, cache.node_list)]
+
+    def follow(self, changes: Sequence[NodeChange]) -> bool:
+        """Find the values of the nodes that have changed again."""
+        for i in changed_nodes(changes, self._cache):
+            self._put(i, self._find(self._cache.node_list[i]))
+        return True
+
+    def _put(self, i: int, value: T) -> None:
+        self.values[i] = value
+
+
+def changed_nodes(changes: Sequence[NodeChange], cache: "Cache") -> list[int]:
+    """The indexes in `Cache.node_list` of the nodes that have changed, each once."""
+    index = cache.node_index
+    return [index[name] for name in dict.fromkeys([node.name for node, _, _ in changes])]
+
+
+class CountOfPods(Follower):
+    """A count that follows pods as they come and go."""
+
+    def _begin(self, cache: "Cache") -> None:
+        for node in cache.node_list:
+            for pod in node.pods:
+                self._count(node, pod, 1)
+
+    def follow(self, changes: Sequence[NodeChange]) -> bool:
+        """Count the pods that came and went."""
+        for node, pod, sign in changes:
+            if pod is not None:
+                self._count(node, pod, sign)
+        return True
+
+    def _count(self, node: "NodeInfo", pod: Pod, sign: int) -> None:
+        """Count a pod that came to a node (sign 1), or went from it (sign -1)."""
+        raise NotImplementedError

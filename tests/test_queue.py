@@ -325,6 +325,21 @@ def test_one_of_the_plugins_that_rejected_a_pod_is_enough_to_wake_it() -> None:
     assert ready(pods, 50) == ["web"]
 
 
+@pytest.mark.parametrize(("nominated", "tried"), [("", ["web"]), ("n2", [])])
+def test_a_pod_that_loses_its_nomination_is_tried_again_unless_it_has_another(
+    nominated: str, tried: list[str]
+) -> None:
+    """Source: hasNominatedNodeNameChanged in pkg/scheduler/eventhandlers.go."""
+    before, now = waiting(), waiting()
+    before.status.nominated_node_name, now.status.nominated_node_name = "n1", nominated
+    pods = queue(before)
+    pods.requeue(UID, FIT, "", now=0)
+    pods.apply(modified(before, now), now=50)
+    assert ready(pods, 50) == []
+    pods.wake_up_to(0, deleted(placed("web")), now=50)
+    assert ready(pods, 50) == tried
+
+
 def test_a_pod_that_is_changed_is_tried_as_it_is_now() -> None:
     web = waiting("web", {"cpu": "100m"})
     pods = queue(web)

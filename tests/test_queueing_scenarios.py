@@ -1,7 +1,8 @@
 """What wakes a rejected pod: each case has a cluster, pods that no node takes, and what happens then.
 
 The cases are kube-scheduler's own: CoreResourceEnqueueTestCases in
-test/integration/scheduler/queueing/queue.go. Those about devices, and about workloads whose pods are scheduled together, are left out.
+test/integration/scheduler/queueing/queue.go. Those about devices, and about workloads whose pods are
+scheduled together, are left out.
 """
 
 from collections.abc import Sequence

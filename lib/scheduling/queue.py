@@ -149,7 +149,8 @@ class SchedulingQueue:
     def wake_up_to(self, priority: int, change: AnyChange, now: float) -> None:
         """Move the unschedulable pods of this priority, or a lower one, that a change could help.
 
-        Such is the end of a nomination: pods of a higher priority didn't have to keep its room free.
+        Such is the end of a nomination: pods of a higher priority didn't have to keep its room free. The pod
+        itself is tried, too, unless it is nominated to another node.
         Source: getLEPriorityPreCheck in pkg/scheduler/eventhandlers.go
         """
         self._wake(change, now, priority)
@@ -166,7 +167,7 @@ class SchedulingQueue:
         for queued in list(self._pods.values()):
             if queued.where != Where.UNSCHEDULABLE or queued.pod.spec.priority > up_to:
                 continue
-            if _is_one_of_several_victims(change, queued):
+            if _is_one_of_several_victims(change, queued) or _is_nominated_elsewhere(change, queued):
                 continue
             if self._hints.may_help(change, queued):
                 self._move(queued, now, what + EVENTS[change.kind])
@@ -352,6 +353,12 @@ def _why_ended(pod: Pod) -> str | None:
 def _is_one_of_several_victims(change: AnyChange, queued: QueuedPod) -> bool:
     """Whether a pod has left a node for this one, which still waits for others."""
     return change.object.metadata.uid in queued.victims and len(queued.victims) > 1
+
+
+def _is_nominated_elsewhere(change: AnyChange, queued: QueuedPod) -> bool:
+    """Whether the pod itself has left a node, only because it is nominated to another."""
+    is_itself = change.object.metadata.uid == queued.pod.metadata.uid
+    return is_itself and bool(queued.pod.status.nominated_node_name)
 
 
 def _asks_for(pod: Pod) -> object:

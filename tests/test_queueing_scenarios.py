@@ -6,7 +6,6 @@ scheduled together, are left out.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -36,30 +35,29 @@ from lib.scheduling.scheduling_cycle import Scheduler
 Thing = Node | Pod | StorageObject
 
 
-@dataclass(frozen=True)
-class Scenario:
-    """A cluster, pods that no node takes, what happens then, and which of the pods are tried again.
+Happening = tuple[str, Sequence[Thing | str], str]
+"""What happens, in words; a thing that comes, or takes the place of the one with its name, or the name of one
+that goes; and the names of the pods that are to be tried again."""
 
-    rejected_by: by a waiting pod's name, the plugins that reject it; only these plugins are in the profile.
-    then: a thing that comes, or takes the place of the one with its name; or the name of one that goes.
-    tried: the names of the pods that are to be tried again.
+
+class Situation:
+    """A cluster, pods that no node takes, and what may happen then.
+
+    rejected_by: the plugins that reject each waiting pod, as `A+B` for each, or once for all; only these are
+    in the profile.
     """
 
-    id: str
-    there: Sequence[Thing]
-    waiting: Sequence[Pod]
-    rejected_by: str
-    then: Sequence[Thing | str]
-    tried: str
-
-    def plugins_of(self) -> list[set[str]]:
-        """For each waiting pod, the plugins that reject it."""
-        each = [set(plugins.split("+")) for plugins in self.rejected_by.split()]
-        return each * len(self.waiting) if len(each) == 1 else each
+    def __init__(
+        self, there: Sequence[Thing], waiting: Sequence[Pod], rejected_by: str, *happenings: Happening
+    ) -> None:
+        self.there, self.waiting, self.happenings = there, waiting, happenings
+        by_pod = [set(plugins.split("+")) for plugins in rejected_by.split()]
+        names = [each.metadata.name for each in waiting]
+        self.rejected_by = dict(zip(names, by_pod * (len(names) // len(by_pod)), strict=True))
 
     def profile(self) -> Profile:
         """A profile with the plugins that reject the pods, and with those that each profile has."""
-        wanted = {"PrioritySort", "DefaultBinder"}.union(*self.plugins_of())
+        wanted = {"PrioritySort", "DefaultBinder"}.union(*self.rejected_by.values())
         plugins = [PLUGINS[name](Handle(), {}) for name in DEFAULT_PLUGINS if name in wanted]
         return Profile("", tuple(plugins), {})  # the pods name no scheduler
 
@@ -129,56 +127,50 @@ def with_port(name: str, port: int, on: str = "") -> Pod:
 
 
 NODES_AND_PODS = [
-    Scenario(
-        "a node that is still tainted grows: only the pod that tolerates the taint is tried",
+    Situation(
         [node("n1", has=cpu("2"), taints=NOT_READY)],
         [pod("plain", cpu("4")), pod("tolerant", cpu("4"), tolerations=tolerating(NOT_READY[0]["key"]))],
         "TaintToleration NodeResourcesFit",
-        [node("n1", has=cpu("4"), taints=NOT_READY)],
-        "tolerant",
+        (
+            "a node that is still tainted grows: only the pod that tolerates the taint is tried",
+            [node("n1", has=cpu("4"), taints=NOT_READY)],
+            "tolerant",
+        ),
     ),
-    Scenario(
-        "a node comes, is not ready, and is ready then: it may be far enough from the others",
+    Situation(
         [node("n1", {"host": "n1"}), having("db=1", "db", affinity=apart("db", "host"), nodeName="n1")],
         [having("db=2", affinity=apart("db", "host"))],
         "InterPodAffinity",
-        [node("n2", {"host": "n2"}, taints=NOT_READY), node("n2", {"host": "n2"})],
-        "web",
+        (
+            "a node comes, is not ready, and is ready then: it may be far enough from the others",
+            [node("n2", {"host": "n2"}, taints=NOT_READY), node("n2", {"host": "n2"})],
+            "web",
+        ),
     ),
-    Scenario(
-        "a node gets the label that one pod asks for",
+    Situation(
         [node("n1", {"group": "a"})],
         [pod("b", affinity=must_have("group", "b")), pod("c", affinity=must_have("group", "c"))],
         "NodeAffinity",
-        [node("n1", {"group": "b"})],
-        "b",
+        ("a node gets the label that one pod asks for", [node("n1", {"group": "b"})], "b"),
+        ("a node comes with the label that one pod asks for", [node("n2", {"group": "b"})], "b"),
     ),
-    Scenario(
-        "a node that matched before gets a label: that changes nothing",
+    Situation(
         [node("n1", {"group": "a"}, cpu("2")), node("n2", {"group": "b"})],
         [pod("web", cpu("4"), affinity=must_have("group", "a"))],
         "NodeAffinity+NodeResourcesFit",
-        [node("n1", {"group": "a", "disk": "ssd"}, cpu("2"))],
-        "",
+        (
+            "a node that matched before gets a label: that changes nothing",
+            [node("n1", {"group": "a", "disk": "ssd"}, cpu("2"))],
+            "",
+        ),
     ),
-    Scenario(
-        "a node comes with the label that one pod asks for",
-        [node("n1", {"group": "a"})],
-        [pod("b", affinity=must_have("group", "b")), pod("c", affinity=must_have("group", "c"))],
-        "NodeAffinity",
-        [node("n2", {"group": "b"})],
-        "b",
-    ),
-    Scenario(
-        "one of two pods gets a toleration",
+    Situation(
         [node("n1", taints=BATCH_ONLY)],
         [pod("a"), pod("b")],
         "TaintToleration",
-        [pod("a", tolerations=tolerating("batch-only"))],
-        "a",
+        ("one of two pods gets a toleration", [pod("a", tolerations=tolerating("batch-only"))], "a"),
     ),
-    Scenario(
-        "a node gets another taint, which one pod tolerates",
+    Situation(
         [node("n1", taints=NOT_READY)],
         [
             pod("batch", tolerations=tolerating("batch-only")),
@@ -186,83 +178,56 @@ NODES_AND_PODS = [
             pod("plain"),
         ],
         "TaintToleration",
-        [node("n1", taints=BATCH_ONLY)],
-        "batch",
+        ("a node gets another taint, which one pod tolerates", [node("n1", taints=BATCH_ONLY)], "batch"),
+        ("a node comes with a taint that one pod tolerates", [node("n2", taints=BATCH_ONLY)], "batch"),
     ),
-    Scenario(
-        "a node comes with a taint that one pod tolerates",
-        [node("n1", taints=NOT_READY)],
-        [pod("batch", tolerations=tolerating("batch-only")), pod("plain")],
-        "TaintToleration",
-        [node("n2", taints=BATCH_ONLY)],
-        "batch",
-    ),
-    Scenario(
-        "a pod asks for less",
+    Situation(
         [node("n1", has=cpu("2"))],
         [pod("web", cpu("4"))],
         "NodeResourcesFit",
-        [pod("web", cpu("2"))],
-        "web",
+        ("a pod asks for less", [pod("web", cpu("2"))], "web"),
     ),
-    Scenario(
-        "a pod leaves a full node",
+    Situation(
         [node("n1", has=cpu("2")), pod("old", cpu("2"), nodeName="n1")],
         [pod("web", cpu("2"))],
         "NodeResourcesFit",
-        ["old"],
-        "web",
+        ("a pod leaves a full node", ["old"], "web"),
     ),
-    Scenario(
-        "a node comes that is large enough for one pod",
+    Situation(
         [node("n1", has=cpu("2"))],
         [pod("web", cpu("4")), pod("large", cpu("5"))],
         "NodeResourcesFit",
-        [node("n2", has=cpu("4"))],
-        "web",
+        ("a node comes that is large enough for one pod", [node("n2", has=cpu("4"))], "web"),
+        ("a node grows and is large enough for one pod", [node("n1", has=cpu("4"))], "web"),
     ),
-    Scenario(
-        "a node grows and is large enough for one pod",
-        [node("n1", has=cpu("2"))],
-        [pod("web", cpu("4")), pod("large", cpu("5"))],
-        "NodeResourcesFit",
-        [node("n1", has=cpu("4"))],
-        "web",
-    ),
-    Scenario(
-        "a node gets memory, and loses the gpu that the pod asks for",
+    Situation(
         [node("n1", has=cpu("4", **{"example.com/gpu": "1"}))],
         [pod("web", cpu("5", **{"example.com/gpu": "1"}))],
         "NodeResourcesFit",
-        [node("n1", has=cpu("4", memory="16Gi"))],
-        "",
+        (
+            "a node gets memory, and loses the gpu that the pod asks for",
+            [node("n1", has=cpu("4", memory="16Gi"))],
+            "",
+        ),
     ),
-    Scenario(
-        "a node without the gpu that the pod asks for gets memory",
+    Situation(
         [node("n1")],
         [pod("web", {"example.com/gpu": "1"})],
         "NodeResourcesFit",
-        [node("n1", has={"memory": "16Gi"})],
-        "",
+        (
+            "a node without the gpu that the pod asks for gets memory",
+            [node("n1", has={"memory": "16Gi"})],
+            "",
+        ),
     ),
-    Scenario(
-        "a node gets more of what the pod doesn't ask for",
+    Situation(
         [node("n1", has=cpu("4")), node("n2", {"group": "b"}, cpu("2"))],
         [pod("web", cpu("4"), affinity=must_have("group", "b"))],
         "NodeAffinity+NodeResourcesFit",
-        [node("n1", has=cpu("4", memory="16Gi"))],
-        "",
+        ("a node gets more of what the pod doesn't ask for", [node("n1", has=cpu("4", memory="16Gi"))], ""),
+        ("a node gets more of what the pod asks for", [node("n1", has=cpu("5"))], "web"),
     ),
-    Scenario(
-        "a node gets more of what the pod asks for",
-        [node("n1", has=cpu("4")), node("n2", {"group": "b"}, cpu("2"))],
-        [pod("web", cpu("4"), affinity=must_have("group", "b"))],
-        "NodeAffinity+NodeResourcesFit",
-        [node("n1", has=cpu("5"))],
-        "web",
-    ),
-    Scenario(
-        "a node may take more pods",
+    Situation(
         [
             node("n1", has={"pods": "2"}),
             node("n2", {"group": "b"}, {"pods": "1"}),
@@ -270,38 +235,34 @@ NODES_AND_PODS = [
         ],
         [pod("web", affinity=must_have("group", "b"))],
         "NodeAffinity+NodeResourcesFit",
-        [node("n1", has={"pods": "3"})],
-        "web",
+        ("a node may take more pods", [node("n1", has={"pods": "3"})], "web"),
     ),
-    Scenario(
-        "a pod that doesn't tolerate a taint gets a label",
+    Situation(
         [node("n1", taints=NOT_READY)],
         [pod("web")],
         "TaintToleration",
-        [having("app=web")],
-        "",
+        ("a pod that doesn't tolerate a taint gets a label", [having("app=web")], ""),
     ),
-    Scenario(
-        "both plugins are asked: the one that named a node, and the one that rejected it",
+    Situation(
         [node("n1", has=cpu("2")), node("n2", has=cpu("2"))],
         [pod("web", cpu("4"), affinity=must_be("n1"))],
         "NodeAffinity+NodeResourcesFit",
-        [],
-        "",
+        ("both plugins are asked: the one that named a node, and the one that rejected it", [], ""),
     ),
-    Scenario(
-        "a pod loses the label that one pod wants to be far from",
+    Situation(
         [node("n1", {"host": "n1"}), having("db=1 cache=1", "old", nodeName="n1")],
         [
             having("db=1", "db", affinity=apart("db", "host")),
             having("cache=1", "cache", affinity=apart("cache", "host")),
         ],
         "InterPodAffinity",
-        [having("cache=1", "old", nodeName="n1")],
-        "db",
+        (
+            "a pod loses the label that one pod wants to be far from",
+            [having("cache=1", "old", nodeName="n1")],
+            "db",
+        ),
     ),
-    Scenario(
-        "a pod goes that one pod wants to be far from",
+    Situation(
         [
             node("n1", {"host": "n1"}),
             having("db=1", "old", nodeName="n1"),
@@ -309,11 +270,9 @@ NODES_AND_PODS = [
         ],
         [having("db=1", "db", affinity=apart("db", "host")), having("c=1", "c", affinity=apart("c", "host"))],
         "InterPodAffinity",
-        ["old"],
-        "db",
+        ("a pod goes that one pod wants to be far from", ["old"], "db"),
     ),
-    Scenario(
-        "a pod goes that wants to be far from one pod",
+    Situation(
         [
             node("n1", {"host": "n1"}),
             pod("old", affinity=apart("db", "host"), nodeName="n1"),
@@ -321,27 +280,29 @@ NODES_AND_PODS = [
         ],
         [having("db=1", "db"), having("cache=1", "cache")],
         "InterPodAffinity",
-        ["old"],
-        "db",
+        ("a pod goes that wants to be far from one pod", ["old"], "db"),
     ),
-    Scenario(
-        "a pod gets the label that one pod wants to be near to",
+    Situation(
         [node("n1", {"host": "n1"}), pod("old", nodeName="n1")],
         [pod("to-db", affinity=near("db", "host")), pod("to-cache", affinity=near("cache", "host"))],
         "InterPodAffinity",
-        [having("db=1", "old", nodeName="n1")],
-        "to-db",
+        (
+            "a pod gets the label that one pod wants to be near to",
+            [having("db=1", "old", nodeName="n1")],
+            "to-db",
+        ),
     ),
-    Scenario(
-        "a node comes in a zone: one pod wants to be near to others of a zone",
+    Situation(
         [node("n1", {"host": "n1"})],
         [pod("in-zone", affinity=near("db", "zone")), pod("in-region", affinity=near("db", "region"))],
         "InterPodAffinity",
-        [node("n2", {"zone": "a"})],
-        "in-zone",
+        (
+            "a node comes in a zone: one pod wants to be near to others of a zone",
+            [node("n2", {"zone": "a"})],
+            "in-zone",
+        ),
     ),
-    Scenario(
-        "a node gets one domain, and moves to another: pods want to be near to others in them",
+    Situation(
         [
             node("n1", {"region": "1"}),
             node("n2", {"region": "2", "group": "b"}),
@@ -353,11 +314,13 @@ NODES_AND_PODS = [
             pod("by-region", affinity={**near("db", "region"), **must_have("group", "b")}),
         ],
         "InterPodAffinity InterPodAffinity NodeAffinity+InterPodAffinity",
-        [node("n1", {"region": "2", "host": "n1"})],
-        "by-host by-region",
+        (
+            "a node gets one domain, and moves to another: pods want to be near to others in them",
+            [node("n1", {"region": "2", "host": "n1"})],
+            "by-host by-region",
+        ),
     ),
-    Scenario(
-        "a node leaves one domain, and moves to another: pods want to be far from others in them",
+    Situation(
         [
             node("n1", {"host": "n1", "room": "1", "rack": "1"}),
             having("db=1", "old", nodeName="n1"),
@@ -368,96 +331,62 @@ NODES_AND_PODS = [
             having("db=1", "by-rack", affinity=apart("db", "rack")),
         ],
         "InterPodAffinity",
-        [node("n1", {"room": "2", "rack": "1", "region": "1"})],
-        "by-host by-room",
+        (
+            "a node leaves one domain, and moves to another: pods want to be far from others in them",
+            [node("n1", {"room": "2", "rack": "1", "region": "1"})],
+            "by-host by-room",
+        ),
     ),
-    Scenario(
-        "a node comes: pods want to be far from others",
+    Situation(
         [node("n1", {"zone": "a", "host": "n1"}), having("db=1", "old", nodeName="n1")],
         [pod("by-zone", affinity=apart("db", "zone")), pod("by-host", affinity=apart("db", "host"))],
         "InterPodAffinity",
-        [node("n2", {"zone": "a"})],
-        "by-zone by-host",
+        ("a node comes: pods want to be far from others", [node("n2", {"zone": "a"})], "by-zone by-host"),
     ),
-    Scenario(
-        "a pod with the host port of one pod goes",
+    Situation(
         [node("n1"), with_port("old-80", 80, "n1"), with_port("old-81", 81, "n1")],
         [with_port("new-80", 80), with_port("new-81", 81)],
         "NodePorts",
-        ["old-80"],
-        "new-80",
+        ("a pod with the host port of one pod goes", ["old-80"], "new-80"),
     ),
-    Scenario(
-        "a node comes whose host ports are free",
+    Situation(
         [node("n1"), with_port("old", 80, "n1")],
         [with_port("new", 80)],
         "NodePorts",
-        [node("n2")],
-        "new",
+        ("a node comes whose host ports are free", [node("n2")], "new"),
     ),
-    Scenario(
-        "a node is uncordoned",
+    Situation(
         [node("n1", unschedulable=True)],
         [pod("web")],
         "NodeUnschedulable",
-        [node("n1")],
-        "web",
+        ("a node is uncordoned", [node("n1")], "web"),
+        ("a node comes that isn't cordoned", [node("n2")], "web"),
+        ("a node comes that is cordoned", [node("n2", unschedulable=True)], ""),
     ),
-    Scenario(
-        "a node comes that isn't cordoned",
-        [node("n1", unschedulable=True)],
-        [pod("web")],
-        "NodeUnschedulable",
-        [node("n2")],
-        "web",
-    ),
-    Scenario(
-        "a node comes that is cordoned",
-        [node("n1", unschedulable=True)],
-        [pod("web")],
-        "NodeUnschedulable",
-        [node("n2", unschedulable=True)],
-        "",
-    ),
-    Scenario(
-        "a node declares the feature that the pod needs",
+    Situation(
         [node("n1")],
         [pod("web", hostNetwork=True, hostUsers=False)],
         "NodeDeclaredFeatures",
-        [
-            read(
-                Node,
-                {
-                    "metadata": {"name": "n1"},
-                    "status": {"declaredFeatures": ["UserNamespacesHostNetworkSupport"]},
-                },
-            )
-        ],
-        "web",
-    ),
-    Scenario(
-        "a node without the feature that the pod needs gets a label",
-        [node("n1")],
-        [pod("web", hostNetwork=True, hostUsers=False)],
-        "NodeDeclaredFeatures",
-        [node("n1", {"disk": "ssd"})],
-        "",
-    ),
-    Scenario(
-        "a pod doesn't need the feature any more",
-        [node("n1")],
-        [pod("web", hostNetwork=True, hostUsers=False)],
-        "NodeDeclaredFeatures",
-        [pod("web", hostNetwork=True, hostUsers=True)],
-        "web",
-    ),
-    Scenario(
-        "a pod that still needs the feature gets a label",
-        [node("n1")],
-        [pod("web", hostNetwork=True, hostUsers=False)],
-        "NodeDeclaredFeatures",
-        [having("app=web", hostNetwork=True, hostUsers=False)],
-        "",
+        (
+            "a node declares the feature that the pod needs",
+            [
+                read(
+                    Node,
+                    {
+                        "metadata": {"name": "n1"},
+                        "status": {"declaredFeatures": ["UserNamespacesHostNetworkSupport"]},
+                    },
+                )
+            ],
+            "web",
+        ),
+        ("a node without the feature that the pod needs gets a label", [node("n1", {"disk": "ssd"})], ""),
+        ("a pod doesn't need the feature any more", [pod("web", hostNetwork=True, hostUsers=True)], "web"),
+        (
+            "a pod that still needs the feature gets a label",
+            [having("app=web", hostNetwork=True, hostUsers=False)],
+            "",
+        ),
     ),
 ]
 
@@ -482,40 +411,30 @@ HOST_AND_ZONE = [
 ]
 
 SPREADING = [
-    Scenario(
-        "a pod comes to a node, and one pod's constraint counts it",
+    Situation(
         DB_AND_CACHE,
         SPREAD_BY_HOST,
         "PodTopologySpread",
-        [having("db=1", "new-db", nodeName="n1")],
-        "db",
+        (
+            "a pod comes to a node, and one pod's constraint counts it",
+            [having("db=1", "new-db", nodeName="n1")],
+            "db",
+        ),
+        (
+            "a pod loses the label for which one pod's constraint counts it",
+            [having("other=1", "old-db", nodeName="n1")],
+            "db",
+        ),
+        ("a pod goes that one pod's constraint counts", ["old-db"], "db"),
     ),
-    Scenario(
-        "a pod loses the label for which one pod's constraint counts it",
-        DB_AND_CACHE,
-        SPREAD_BY_HOST,
-        "PodTopologySpread",
-        [having("other=1", "old-db", nodeName="n1")],
-        "db",
-    ),
-    Scenario(
-        "a pod goes that one pod's constraint counts",
-        DB_AND_CACHE,
-        SPREAD_BY_HOST,
-        "PodTopologySpread",
-        ["old-db"],
-        "db",
-    ),
-    Scenario(
-        "a node comes that is in a domain of one pod's constraint",
+    Situation(
         HOST_AND_ZONE,
         [BY_HOST, BY_ZONE],
         "PodTopologySpread",
-        [node("n3", {"host": "n3"})],
-        "by-host",
+        ("a node comes that is in a domain of one pod's constraint", [node("n3", {"host": "n3"})], "by-host"),
+        ("a node goes that is in a domain of one pod's constraint", ["n2"], "by-zone"),
     ),
-    Scenario(
-        "a node gets and leaves domains, and moves: only constraints with these domains count",
+    Situation(
         [
             node("n1", {"host": "a", "region": "a", "service": "a"}),
             node("n2", {"host": "a", "region": "a", "service": "a"}),
@@ -527,24 +446,21 @@ SPREADING = [
             for by in ("host", "zone", "region", "rack", "service")
         ],
         "PodTopologySpread",
-        [node("n2", {"zone": "a", "region": "a", "service": "b"})],
-        "by-host by-zone by-service",
+        (
+            "a node gets and leaves domains, and moves: only constraints with these domains count",
+            [node("n2", {"zone": "a", "region": "a", "service": "b"})],
+            "by-host by-zone by-service",
+        ),
     ),
-    Scenario(
-        "a node goes that is in a domain of one pod's constraint",
-        HOST_AND_ZONE,
-        [BY_HOST, BY_ZONE],
-        "PodTopologySpread",
-        ["n2"],
-        "by-zone",
-    ),
-    Scenario(
-        "a node that is in a domain of one pod's constraint gets another taint",
+    Situation(
         [*HOST_AND_ZONE, node("n3", {"zone": "a"}, taints=NOT_READY)],
         [BY_HOST, BY_ZONE],
         "PodTopologySpread",
-        [node("n3", {"zone": "a"}, taints=BATCH_ONLY)],
-        "by-zone",
+        (
+            "a node that is in a domain of one pod's constraint gets another taint",
+            [node("n3", {"zone": "a"}, taints=BATCH_ONLY)],
+            "by-zone",
+        ),
     ),
 ]
 
@@ -619,64 +535,47 @@ COMPLETED.metadata.annotations["pv.kubernetes.io/bind-completed"] = "yes"
 ONE_ON_N1 = [node("n1", HERE), volume("v1", HERE), claim("c1", "v1"), user("old", "c1", on="n1")]
 
 VOLUMES = [
-    Scenario(
-        "VolumeZone: the claim's volume comes",
+    Situation(
         [*ONE_ON_N1, claim("data", "disk")],
         [user("web", "data")],
         "VolumeZone",
-        [volume("disk", HERE)],
-        "web",
+        ("VolumeZone: the claim's volume comes", [volume("disk", HERE)], "web"),
+        ("VolumeZone: a class comes", [storage_class("c")], "web"),
     ),
-    Scenario(
-        "VolumeZone: the claim's volume moves to another zone",
+    Situation(
         [*ONE_ON_N1, claim("data", "disk"), volume("disk", ELSEWHERE)],
         [user("web", "data")],
         "VolumeZone",
-        [volume("disk", HERE)],
-        "web",
+        ("VolumeZone: the claim's volume moves to another zone", [volume("disk", HERE)], "web"),
+        (
+            "VolumeZone: the claim's volume gets a label that isn't about zones",
+            [volume("disk", {**ELSEWHERE, "disk": "ssd"})],
+            "",
+        ),
     ),
-    Scenario(
-        "VolumeZone: the claim of one pod comes",
+    Situation(
         [*ONE_ON_N1, volume("disk", ELSEWHERE)],
         [user("web", "data"), user("other", "lost")],
         "VolumeZone",
-        [claim("data", "disk")],
-        "web",
+        ("VolumeZone: the claim of one pod comes", [claim("data", "disk")], "web"),
     ),
-    Scenario(
-        "VolumeZone: the claim of one pod gets a volume",
+    Situation(
         [*ONE_ON_N1, volume("disk", ELSEWHERE), COMPLETED],
         [user("web", "data"), user("other", "lost")],
         "VolumeZone",
-        [claim("data", "disk")],
-        "web",
+        ("VolumeZone: the claim of one pod gets a volume", [claim("data", "disk")], "web"),
     ),
-    Scenario(
-        "VolumeZone: a class comes",
-        [*ONE_ON_N1, claim("data", "disk")],
-        [user("web", "data")],
-        "VolumeZone",
-        [storage_class("c")],
-        "web",
-    ),
-    Scenario(
-        "VolumeZone: the claim's volume gets a label that isn't about zones",
-        [*ONE_ON_N1, claim("data", "disk"), volume("disk", ELSEWHERE)],
-        [user("web", "data")],
-        "VolumeZone",
-        [volume("disk", {**ELSEWHERE, "disk": "ssd"})],
-        "",
-    ),
-    Scenario(
-        "VolumeRestrictions: the claim of one pod comes",
+    Situation(
         [node("n1"), volume("disk")],
         [user("web", "data"), user("other", "lost")],
         "VolumeRestrictions",
-        [claim("data", "disk", accessModes=["ReadWriteOncePod"])],
-        "web",
+        (
+            "VolumeRestrictions: the claim of one pod comes",
+            [claim("data", "disk", accessModes=["ReadWriteOncePod"])],
+            "web",
+        ),
     ),
-    Scenario(
-        "VolumeRestrictions: the pod goes that alone may use the claim",
+    Situation(
         [
             node("n1"),
             volume("disk"),
@@ -685,147 +584,107 @@ VOLUMES = [
         ],
         [user("web", "data"), user("other", "lost")],
         "VolumeRestrictions",
-        ["old"],
-        "web",
+        ("VolumeRestrictions: the pod goes that alone may use the claim", ["old"], "web"),
     ),
-    Scenario(
-        "VolumeBinding: a node comes that reaches the volume",
+    Situation(
         [node("n1", ELSEWHERE), volume("disk", **reached_from(ZONE, "a")), claim("data", "disk")],
         [user("web", "data")],
         "VolumeBinding",
-        [node("n2", HERE)],
-        "web",
+        ("VolumeBinding: a node comes that reaches the volume", [node("n2", HERE)], "web"),
     ),
-    Scenario(
-        "VolumeBinding: a node gets the label with which it reaches the volume",
+    Situation(
         [node("n1", {"rack": "1"}), volume("disk", **reached_from("rack", "2")), claim("data", "disk")],
         [user("web", "data")],
         "VolumeBinding",
-        [node("n1", {"rack": "2"})],
-        "web",
+        (
+            "VolumeBinding: a node gets the label with which it reaches the volume",
+            [node("n1", {"rack": "2"})],
+            "web",
+        ),
+        (
+            "VolumeBinding: the volume is made again, where the node reaches it",
+            ["disk", volume("disk", **reached_from("rack", "1"))],
+            "web",
+        ),
     ),
-    Scenario(
-        "VolumeBinding: the volume is made again, where the node reaches it",
-        [node("n1", {"rack": "1"}), volume("disk", **reached_from("rack", "2")), claim("data", "disk")],
-        [user("web", "data")],
-        "VolumeBinding",
-        ["disk", volume("disk", **reached_from("rack", "1"))],
-        "web",
-    ),
-    Scenario(
-        "VolumeBinding: the volume changes, and the node reaches it now",
+    Situation(
         [node("n1", HERE), volume("disk", **reached_from("zone", "a")), claim("data", "disk")],
         [user("web", "data")],
         "VolumeBinding",
-        [volume("disk", **reached_from(ZONE, "a"))],
-        "web",
+        (
+            "VolumeBinding: the volume changes, and the node reaches it now",
+            [volume("disk", **reached_from(ZONE, "a"))],
+            "web",
+        ),
     ),
-    Scenario(
-        "VolumeBinding: the claim of one pod is made again, with a volume",
+    Situation(
         [node("n1"), volume("disk"), claim("data"), claim("more")],
         [user("web", "data"), user("other", "more")],
         "VolumeBinding",
-        ["data", claim("data", "disk")],
-        "web",
+        (
+            "VolumeBinding: the claim of one pod is made again, with a volume",
+            ["data", claim("data", "disk")],
+            "web",
+        ),
+        ("VolumeBinding: the claim of one pod gets a volume", [claim("data", "disk")], "web"),
     ),
-    Scenario(
-        "VolumeBinding: the claim of one pod gets a volume",
-        [node("n1"), volume("disk"), claim("data"), claim("more")],
-        [user("web", "data"), user("other", "more")],
-        "VolumeBinding",
-        [claim("data", "disk")],
-        "web",
-    ),
-    Scenario(
-        "VolumeBinding: the claim's class comes",
+    Situation(
         [node("n1"), claim("data", storage_class="c")],
         [user("web", "data")],
         "VolumeBinding",
-        [storage_class("c")],
-        "web",
+        ("VolumeBinding: the claim's class comes", [storage_class("c")], "web"),
     ),
-    Scenario(
-        "VolumeBinding: the class's volumes can be reached from other zones now",
+    Situation(
         [node("n1", HERE), claim("data", storage_class="c"), in_zones("b")],
         [user("web", "data")],
         "VolumeBinding",
-        [in_zones("a")],
-        "web",
+        ("VolumeBinding: the class's volumes can be reached from other zones now", [in_zones("a")], "web"),
+        ("VolumeBinding: the class gets a label", [in_zones("b", label="new")], ""),
     ),
-    Scenario(
-        "VolumeBinding: the class gets a label",
-        [node("n1", HERE), claim("data", storage_class="c"), in_zones("b")],
-        [user("web", "data")],
-        "VolumeBinding",
-        [in_zones("b", label="new")],
-        "",
-    ),
-    Scenario(
-        "VolumeBinding: a CSINode comes",
+    Situation(
         [node("n1"), claim("data")],
         [user("web", "data")],
         "VolumeBinding",
-        [csi_node("n1")],
-        "web",
+        ("VolumeBinding: a CSINode comes", [csi_node("n1")], "web"),
     ),
-    Scenario(
-        "VolumeBinding: a CSINode says that a plugin is migrated",
+    Situation(
         [node("n1"), claim("data", storage_class="c"), csi_node("n1")],
         [user("web", "data")],
         "VolumeBinding",
-        [migrating_csi_node("n1")],
-        "web",
+        ("VolumeBinding: a CSINode says that a plugin is migrated", [migrating_csi_node("n1")], "web"),
     ),
-    Scenario(
-        "VolumeBinding: a driver's capacity doesn't count any more",
+    Situation(
         [node("n1"), claim("data"), driver(has_capacity=True)],
         [user("web", "data", INLINE)],
         "VolumeBinding",
-        [driver(has_capacity=False)],
-        "web",
+        ("VolumeBinding: a driver's capacity doesn't count any more", [driver(has_capacity=False)], "web"),
     ),
-    Scenario(
-        "VolumeBinding: a driver's capacity counts from now on",
+    Situation(
         [node("n1"), claim("data"), driver(has_capacity=False)],
         [user("web", "data", INLINE)],
         "VolumeBinding",
-        [driver(has_capacity=True)],
-        "",
+        ("VolumeBinding: a driver's capacity counts from now on", [driver(has_capacity=True)], ""),
     ),
-    Scenario(
-        "VolumeBinding: a capacity comes",
+    Situation(
         [node("n1"), claim("data", storage_class="c"), storage_class("c", mode="Immediate")],
         [user("web", "data")],
         "VolumeBinding",
-        [capacity("10")],
-        "web",
+        ("VolumeBinding: a capacity comes", [capacity("10")], "web"),
     ),
-    Scenario(
-        "VolumeBinding: a capacity grows",
+    Situation(
         [node("n1"), claim("data", storage_class="c"), storage_class("c", mode="Immediate"), capacity("10")],
         [user("web", "data")],
         "VolumeBinding",
-        [capacity("20")],
-        "web",
+        ("VolumeBinding: a capacity grows", [capacity("20")], "web"),
+        ("VolumeBinding: a capacity shrinks", [capacity("5")], ""),
     ),
-    Scenario(
-        "VolumeBinding: a capacity shrinks",
-        [node("n1"), claim("data", storage_class="c"), storage_class("c", mode="Immediate"), capacity("10")],
-        [user("web", "data")],
-        "VolumeBinding",
-        [capacity("5")],
-        "",
-    ),
-    Scenario(
-        "NodeVolumeLimits: a CSINode comes",
+    Situation(
         [node("n1"), csi_volume("disk"), claim("data", "disk"), csi_node("n1", example=0)],
         [user("web", "data")],
         "NodeVolumeLimits",
-        [csi_node("n2")],
-        "web",
+        ("NodeVolumeLimits: a CSINode comes", [csi_node("n2")], "web"),
     ),
-    Scenario(
-        "NodeVolumeLimits: a pod with another volume goes",
+    Situation(
         [
             node("n1"),
             *(csi_volume("disk"), claim("data", "disk"), csi_volume("d2"), claim("c2", "d2")),
@@ -834,11 +693,9 @@ VOLUMES = [
         ],
         [user("web", "data")],
         "NodeVolumeLimits",
-        ["old"],
-        "web",
+        ("NodeVolumeLimits: a pod with another volume goes", ["old"], "web"),
     ),
-    Scenario(
-        "NodeVolumeLimits: the pod's claim comes",
+    Situation(
         [
             node("n1"),
             *(csi_volume("disk"), csi_volume("d2"), claim("c2", "d2")),
@@ -847,11 +704,9 @@ VOLUMES = [
         ],
         [user("web", "data")],
         "NodeVolumeLimits",
-        [claim("data", "disk")],
-        "web",
+        ("NodeVolumeLimits: the pod's claim comes", [claim("data", "disk")], "web"),
     ),
-    Scenario(
-        "NodeVolumeLimits: a volume is detached, whatever its driver: the pod has a claim",
+    Situation(
         [
             node("n1"),
             *(csi_volume("disk"), claim("data", "disk"), csi_node("n1", example=0)),
@@ -859,11 +714,13 @@ VOLUMES = [
         ],
         [user("web", "data")],
         "NodeVolumeLimits",
-        ["disk-n1"],
-        "web",
+        (
+            "NodeVolumeLimits: a volume is detached, whatever its driver: the pod has a claim",
+            ["disk-n1"],
+            "web",
+        ),
     ),
-    Scenario(
-        "NodeVolumeLimits: a volume is detached whose driver is the one of a pod's own volume",
+    Situation(
         [
             node("n1"),
             *(csi_volume("v1", "ebs.csi.aws.com"), csi_volume("v2", "pd.csi.storage.gke.io"), FULL_OF_BOTH),
@@ -872,8 +729,11 @@ VOLUMES = [
         ],
         [with_volumes(EBS_INLINE, name="ebs"), with_volumes(GCE_INLINE, name="gce")],
         "NodeVolumeLimits",
-        ["v1-n1"],
-        "ebs",
+        (
+            "NodeVolumeLimits: a volume is detached whose driver is the one of a pod's own volume",
+            ["v1-n1"],
+            "ebs",
+        ),
     ),
 ]
 
@@ -917,14 +777,22 @@ class Cluster:
         return plugins
 
 
-@pytest.mark.parametrize("case", [*NODES_AND_PODS, *SPREADING, *VOLUMES], ids=lambda case: case.id)
-def test_what_happens_wakes_the_pods_that_it_may_help_and_no_others(case: Scenario) -> None:
-    cluster = Cluster(case.profile())
-    for each in (*case.there, *case.waiting):
+CASES = [
+    pytest.param(each, then, tried, id=what)
+    for each in (*NODES_AND_PODS, *SPREADING, *VOLUMES)
+    for what, then, tried in each.happenings
+]
+
+
+@pytest.mark.parametrize(("situation", "then", "tried"), CASES)
+def test_what_happens_wakes_the_pods_that_it_may_help_and_no_others(
+    situation: Situation, then: Sequence[Thing | str], tried: str
+) -> None:
+    cluster = Cluster(situation.profile())
+    for each in (*situation.there, *situation.waiting):
         cluster.apply(each, now=0)
-    names = [each.metadata.name for each in case.waiting]
-    assert cluster.try_all(now=0) == dict(zip(names, case.plugins_of(), strict=True))
+    assert cluster.try_all(now=0) == situation.rejected_by
     assert cluster.ready(now=1) == []
-    for changed in case.then:
+    for changed in then:
         cluster.apply(changed, now=2)
-    assert cluster.ready(now=2) == case.tried.split()
+    assert cluster.ready(now=2) == tried.split()

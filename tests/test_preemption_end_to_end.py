@@ -223,6 +223,31 @@ def test_who_loses_a_nomination_is_told_so(priorities: Cluster) -> None:
         poller.says("0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption:")
 
 
+@POLLING_AND_WATCHING
+def test_a_victim_may_stay_if_another_pod_goes_instead(priorities: Cluster, how: tuple[str, ...]) -> None:
+    priorities.add_node("n1", cpu="3")
+    olds = {"old-1", "old-2", "old-3"}
+    leaving_slowly(priorities, *olds)
+    priorities.add_pod("vip", requests={"cpu": "2"}, priorityClassName="high")
+
+    def leaving() -> set[str]:
+        return {name for name in olds if priorities.pod(name)["metadata"].get("deletionTimestamp")}
+
+    def let_go(name: str) -> None:
+        path = f"/api/v1/namespaces/default/pods/{name}"
+        priorities.patch(path, {"metadata": {"finalizers": None}})
+        priorities.api.delete(path, params={"gracePeriodSeconds": "0"})
+
+    with priorities.running_poller(*how) as poller:
+        eventually(lambda: len(leaving()) == 2)
+        victims = leaving()
+        let_go(*(olds - victims))
+        poller.says("not eligible due to a terminating pod on the nominated node")
+        let_go(victims.pop())
+        poller.says("default/vip is bound to n1")
+        assert priorities.pod(victims.pop())["metadata"]["deletionTimestamp"]
+
+
 def leaving_slowly(cluster: Cluster, *names: str) -> None:
     """Pods on n1 that are still there after they were deleted."""
     for name in names:

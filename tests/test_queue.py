@@ -176,6 +176,18 @@ def test_a_pod_is_tried_at_once_when_all_its_victims_have_left() -> None:
     assert ready(pods, 10.3) == ["web"]
 
 
+def test_two_pods_may_wait_for_the_same_victims() -> None:
+    victims = [placed("a"), placed("b")]
+    pods = queue(waiting("web"), waiting("other"))
+    for uid in (UID, "uid-of-other"):
+        pods.requeue(uid, FIT, "", now=10)
+        pods.await_victims(uid, victims)
+    pods.apply(deleted(victims[0]), now=20)
+    assert ready(pods, 20) == []
+    pods.apply(deleted(victims[1]), now=30)
+    assert ready(pods, 30) == ["web", "other"]
+
+
 def test_help_that_comes_later_is_used_at_once() -> None:
     pods = queue(waiting("web"))
     pods.requeue(UID, FIT, "", now=10)

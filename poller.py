@@ -62,8 +62,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         elif result == Result.UNSCHEDULABLE:  # tried again after a change that could help it
             poller.writes.failed_scheduling(decision)
             poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
-            if decision.nominated:
-                poller.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))
+            poller.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))
         elif result == Result.REJECTED:
             poller.report.rejected(decision)
             poller.writes.failed_scheduling(decision)

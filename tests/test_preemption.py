@@ -582,6 +582,14 @@ def test_less_important_pods_lose_their_nomination_where_a_pod_preempts() -> Non
     assert [cluster.nominator.node_of(each) for each in (low, equal, elsewhere)] == [None, "n1", "n2"]
 
 
+def test_they_keep_it_if_nothing_has_to_be_done_because_the_victims_leave_already() -> None:
+    """Source: prepareCandidateAsync in pkg/scheduler/framework/preemption/executor.go."""
+    victim = a("victim", cpu="4", leaving=SCHEDULER)
+    cluster = picture([on("n1", victim)], nominated=[(new(priority=5, name="low"), "n1")])
+    decision = decide(new(priority=10), cluster)
+    assert (decision.nominated, decision.cleared_nominations) == ("n1", ())
+
+
 def test_a_pod_that_permit_holds_is_tried_again_and_not_deleted() -> None:
     """Source: framework/preemption/executor.go: the victim's WaitingPod is preempted."""
 

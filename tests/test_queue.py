@@ -176,6 +176,18 @@ def test_a_pod_is_tried_at_once_when_all_its_victims_have_left() -> None:
     assert ready(pods, 10.3) == ["web"]
 
 
+def test_two_pods_may_wait_for_the_same_victims() -> None:
+    victims = [placed("a"), placed("b")]
+    pods = queue(waiting("web"), waiting("other"))
+    for uid in (UID, "uid-of-other"):
+        pods.requeue(uid, FIT, "", now=10)
+        pods.await_victims(uid, victims)
+    pods.apply(deleted(victims[0]), now=20)
+    assert ready(pods, 20) == []
+    pods.apply(deleted(victims[1]), now=30)
+    assert ready(pods, 30) == ["web", "other"]
+
+
 def test_help_that_comes_later_is_used_at_once() -> None:
     pods = queue(waiting("web"))
     pods.requeue(UID, FIT, "", now=10)
@@ -323,6 +335,21 @@ def test_one_of_the_plugins_that_rejected_a_pod_is_enough_to_wake_it() -> None:
     pods.requeue(UID, {"TaintToleration", "NodeResourcesFit"}, "", now=0)
     pods.apply(deleted(placed("old")), now=50)
     assert ready(pods, 50) == ["web"]
+
+
+@pytest.mark.parametrize(("nominated", "tried"), [("", ["web"]), ("n2", [])])
+def test_a_pod_that_loses_its_nomination_is_tried_again_unless_it_has_another(
+    nominated: str, tried: list[str]
+) -> None:
+    """Source: hasNominatedNodeNameChanged in pkg/scheduler/eventhandlers.go."""
+    before, now = waiting(), waiting()
+    before.status.nominated_node_name, now.status.nominated_node_name = "n1", nominated
+    pods = queue(before)
+    pods.requeue(UID, FIT, "", now=0)
+    pods.apply(modified(before, now), now=50)
+    assert ready(pods, 50) == []
+    pods.wake_up_to(0, deleted(placed("web")), now=50)
+    assert ready(pods, 50) == tried
 
 
 def test_a_pod_that_is_changed_is_tried_as_it_is_now() -> None:

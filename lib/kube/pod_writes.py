@@ -133,7 +133,14 @@ def evict(victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[N
     except (NotFoundError, ConflictError) as error:
         log.debug("%s has gone by itself: %s", victim, error)
         return
-    words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}"
+    yield from record_preempted(victim, preemptor, node_name, now)
+
+
+def record_preempted(
+    victim: Pod, preemptor: Pod, node_name: str, now: datetime, how: str = ""
+) -> Write[None]:
+    """Write the event of a pod that gives way to a more important one. how: words that end the message."""
+    words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}{how}"
     yield from _create_event(pod_event(victim, "Normal", "Preempted", words, now, preemptor))
 
 

@@ -52,8 +52,9 @@ def placed_pod(change: AnyChange) -> Pod | None:
 
 
 def changed_itself(pod: Pod, change: AnyChange) -> bool:
-    """Whether the change is one of the pod itself, which has no node."""
-    return isinstance(change.object, Pod) and change.object.metadata.uid == pod.metadata.uid
+    """Whether the change is one of the pod itself, which has no node: not that its nomination ended."""
+    other = change.object
+    return isinstance(other, Pod) and other.metadata.uid == pod.metadata.uid and not other.spec.node_name
 
 
 def before_itself(pod: Pod, change: AnyChange) -> Pod | None:

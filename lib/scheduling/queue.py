@@ -49,7 +49,7 @@ class SchedulingQueue:
         self._pods: dict[str, QueuedPod] = {}
         self._gated: dict[str, QueuedPod] = {}  # by uid; a PreEnqueue plugin keeps it out of the queue
         self._ask_gates_again = False  # something has changed since their plugins were asked
-        self._preemptors: dict[str, str] = {}  # by a victim's uid: the preemptor's uid
+        self._preemptors: dict[str, set[str]] = {}  # by a victim's uid: the preemptors' uids
         first = next(iter(profiles.values()))  # all profiles have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._pre_enqueuers = {
@@ -149,7 +149,8 @@ class SchedulingQueue:
     def wake_up_to(self, priority: int, change: AnyChange, now: float) -> None:
         """Move the unschedulable pods of this priority, or a lower one, that a change could help.
 
-        Such is the end of a nomination: pods of a higher priority didn't have to keep its room free.
+        Such is the end of a nomination: pods of a higher priority didn't have to keep its room free. The pod
+        itself is tried, too, unless it is nominated to another node.
         Source: getLEPriorityPreCheck in pkg/scheduler/eventhandlers.go
         """
         self._wake(change, now, priority)
@@ -166,30 +167,36 @@ class SchedulingQueue:
         for queued in list(self._pods.values()):
             if queued.where != Where.UNSCHEDULABLE or queued.pod.spec.priority > up_to:
                 continue
-            if _is_one_of_several_victims(change, queued):
+            if _is_one_of_several_victims(change, queued) or _is_nominated_elsewhere(change, queued):
                 continue
             if self._hints.may_help(change, queued):
                 self._move(queued, now, what + EVENTS[change.kind])
 
     def await_victims(self, uid: str, victims: Iterable[Pod]) -> None:
-        """A pod preempts others: it is tried again, without backoff, when all its victims have left."""
+        """A pod preempts others: it is tried again, without backoff, when all its victims have left.
+
+        When a single one leaves, it isn't tried: unless it was tried since, and preempted nobody then.
+        """
         if queued := self._pods.get(uid):
             self._forget_victims(queued)
             queued.victims = {victim.metadata.uid for victim in victims}
-            self._preemptors |= dict.fromkeys(queued.victims, uid)
+            for victim in queued.victims:
+                self._preemptors.setdefault(victim, set()).add(uid)
 
     def _victim_left(self, victim: str) -> None:
-        queued = self._pods.get(self._preemptors.pop(victim, ""))
-        if not queued or victim not in queued.victims:
-            return
-        queued.victims.remove(victim)
-        if not queued.victims and queued.where in (Where.BACKOFF, Where.UNSCHEDULABLE):
-            self._activate(queued, "AssignedPodDelete")
+        for uid in self._preemptors.pop(victim, ()):
+            queued = self._pods[uid]
+            queued.victims.remove(victim)
+            if not queued.victims and queued.where in (Where.BACKOFF, Where.UNSCHEDULABLE):
+                self._activate(queued, "AssignedPodDelete")
 
     def _forget_victims(self, queued: QueuedPod) -> None:
         for victim in queued.victims:
-            if self._preemptors.get(victim) == queued.pod.metadata.uid:
+            preemptors = self._preemptors[victim]
+            preemptors.remove(queued.pod.metadata.uid)
+            if not preemptors:
                 del self._preemptors[victim]
+        queued.victims = set()
 
     def _wake_group(self, gone: Pod, now: float, event: str) -> None:
         """Move the unschedulable pods of a deleted pod's group: it may have been in their way."""
@@ -352,6 +359,12 @@ def _why_ended(pod: Pod) -> str | None:
 def _is_one_of_several_victims(change: AnyChange, queued: QueuedPod) -> bool:
     """Whether a pod has left a node for this one, which still waits for others."""
     return change.object.metadata.uid in queued.victims and len(queued.victims) > 1
+
+
+def _is_nominated_elsewhere(change: AnyChange, queued: QueuedPod) -> bool:
+    """Whether the pod itself has left a node, only because it is nominated to another."""
+    is_itself = change.object.metadata.uid == queued.pod.metadata.uid
+    return is_itself and bool(queued.pod.status.nominated_node_name)
 
 
 def _asks_for(pod: Pod) -> object:

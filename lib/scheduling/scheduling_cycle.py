@@ -130,13 +130,16 @@ class Scheduler:
         """Nominate the pod to the node that its victims leave (preemption.go, prepareCandidate).
 
         A victim that is held isn't bound, so its binding is given up; only bound pods are evicted. Pods of
-        lower priority lose their nomination to the node.
+        lower priority lose their nomination to the node, unless all victims are leaving already, so that
+        nothing is done for the pod (executor.go, prepareCandidateAsync).
         """
         victims, held = result.victims, cache.held
         decision.nominated = result.node_name
         decision.victims = tuple(each for each in victims if each.metadata.uid not in held)
         decision.preempted_held = tuple(each for each in victims if each.metadata.uid in held)
-        decision.cleared_nominations = tuple(cache.nominator.less_important(decision.pod, result.node_name))
+        if any(not each.metadata.deletion_timestamp for each in victims):
+            others = cache.nominator.less_important(decision.pod, result.node_name)
+            decision.cleared_nominations = tuple(others)
         for other in decision.cleared_nominations:
             cache.nominator.delete(other)
         cache.nominator.add(decision.pod, result.node_name)

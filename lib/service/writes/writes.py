@@ -13,7 +13,14 @@ from typing import Any
 
 from lib.kube.errors import LostAnswerError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.objects import Pod
-from lib.kube.pod_writes import FailedSchedulingEvents, evict, mark_unscheduled, nominate, record_scheduled
+from lib.kube.pod_writes import (
+    FailedSchedulingEvents,
+    evict,
+    mark_unscheduled,
+    nominate,
+    record_preempted,
+    record_scheduled,
+)
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -40,6 +47,9 @@ SHORT_FLUSH_SECONDS = 0.1
 
 CONDITION_REASONS = {Outcome.UNSCHEDULABLE: "Unschedulable", Outcome.ERROR: "SchedulerError"}
 """Reasons of a pod's condition PodScheduled."""
+
+NOT_EVICTED = " (in poller's memory)."
+"""Ends the message of the event of a preempted pod that isn't bound yet: it isn't deleted."""
 
 RESULTS = {
     Outcome.UNSCHEDULABLE: Result.UNSCHEDULABLE,
@@ -210,6 +220,10 @@ class Writes:
         status = mark_unscheduled(pod, reason, decision.message, now, nominated, version)
         rest = [PodWrite(other, "nomination", nominate(other, "")) for other in decision.cleared_nominations]
         rest += [PodWrite(each, PREEMPTION, evict(each, pod, where, now)) for each in decision.victims]
+        rest += [
+            PodWrite(each, "event", record_preempted(each, pod, where, now, NOT_EVICTED))
+            for each in decision.preempted_held
+        ]
         rest.append(PodWrite(pod, "event", self._failed_events.record(pod, decision.event_message, now)))
         self._to_record[pod.metadata.uid] = Recording(decision, PodWrite(pod, "condition", status), rest)
 

@@ -32,9 +32,12 @@ OWN_CONSTRAINT: Json = {
 GROUP_LABEL = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
 
 
-def add_simple_pod(cluster: Cluster, name: str, priority: str = "low") -> None:
+def add_simple_pod(
+    cluster: Cluster, name: str, priority: str = "low", scheduler: str = "my-scheduler"
+) -> None:
     """A pod for which nothing is looked up."""
-    cluster.add_pod(name, priorityClassName=priority, topologySpreadConstraints=[OWN_CONSTRAINT])
+    constraints = [OWN_CONSTRAINT]
+    cluster.add_pod(name, scheduler, priorityClassName=priority, topologySpreadConstraints=constraints)
 
 
 def add_preemptor(cluster: Cluster) -> None:
@@ -60,7 +63,9 @@ class Lookup:
 
 
 LOOKUPS = {
-    "services": Lookup("/services", lambda cluster: cluster.add_pod("needy", priorityClassName="low")),
+    "services": Lookup(
+        r"/services\?(?!.*watch=1)", lambda cluster: cluster.add_pod("needy", priorityClassName="low")
+    ),
     "controller": Lookup(
         "/replicasets/",
         lambda cluster: cluster.add_pod("needy", metadata=owned_by("of-needy"), priorityClassName="low"),
@@ -76,9 +81,8 @@ LOOKUPS = {
         lambda cluster: cluster.add_pod("needy", metadata=GROUP_LABEL, priorityClassName="low"),
     ),
     "budgets": Lookup("/poddisruptionbudgets", add_preemptor),
-    "claims": Lookup("/persistentvolumeclaims", add_pod_with_claim),
-    "volumes": Lookup("/persistentvolumes", add_pod_with_claim),
-    "disks": Lookup("/csinodes", add_pod_with_claim),
+    "claims": Lookup(r"/persistentvolumeclaims\?(?!.*watch=1)", add_pod_with_claim),
+    "disks": Lookup(r"/csinodes\?(?!.*watch=1)", add_pod_with_claim),
 }
 
 
@@ -118,7 +122,7 @@ def test_only_the_pods_that_need_the_answer_wait(one_node: Cluster, kind: str, h
         for i in range(3):  # also while the first lookup hangs, and when it is made again
             add_simple_pod(one_node, f"web-{i}")
             poller.says(f"default/web-{i} is bound to n1", SOON)
-            time.sleep(1.5)
+            time.sleep(1)
         assert "default/needy is bound" not in poller.said
         go_on.set()
         poller.says("default/needy is bound")
@@ -134,6 +138,26 @@ def test_a_pod_that_preempts_none_does_not_wait_for_disruption_budgets(
         add_simple_pod(one_node, "web-0", priority="high")
         poller.says("default/web-0 is bound to n1", SOON)
         assert one_node.pod("victim")["spec"]["nodeName"] == "n2"
+
+
+@pytest.mark.parametrize(
+    ("resource", "add", "said"),
+    [
+        ("services", LOOKUPS["services"].add, "services can't be watched, so they are listed"),
+        ("csinodes", add_pod_with_claim, "default/needy: running PreFilter plugin"),
+    ],
+    ids=["services", "disks"],
+)
+def test_a_watch_that_never_opens(
+    one_node: Cluster, resource: str, add: Callable[[Cluster], object], said: str
+) -> None:
+    add(one_node)
+    path = rf"/{resource}\?.*watch=1"
+    with hanging(one_node, path, "--watch") as (poller, between, _):
+        has_asked(between, path)
+        add_simple_pod(one_node, "web-0")
+        poller.says("default/web-0 is bound to n1", SOON)
+        poller.says(said)
 
 
 @HOWS
@@ -183,11 +207,7 @@ def test_once_waits_for_lookups_until_they_fail(one_node: Cluster, kind: str) ->
     [
         ("POST", "/selfsubjectaccessreviews", []),
         ("GET", "/namespaces/default$", ["--namespace=default"]),
-        (
-            "GET",
-            "/leases/kube-scheduler$",
-            ["--scheduler-name=my-scheduler", "--scheduler-name=default-scheduler"],
-        ),
+        ("GET", "/leases/kube-scheduler$", ["--scheduler-name=default-scheduler"]),
         ("GET", r"/pods\?.*schedulerName%21%3D.*resourceVersion=0", []),
     ],
     ids=["rights", "namespace", "lease", "misspelled"],
@@ -195,9 +215,9 @@ def test_once_waits_for_lookups_until_they_fail(one_node: Cluster, kind: str) ->
 def test_no_pod_waits_for_the_checks_at_the_start(
     one_node: Cluster, method: str, path: str, options: list[str], how: list[str]
 ) -> None:
-    add_simple_pod(one_node, "web-0")
+    add_simple_pod(one_node, "web-0", scheduler="default-scheduler" if "lease" in path else "my-scheduler")
     with hanging(one_node, path, *how, *options, method=method) as (poller, between, _):
-        has_asked(between, r"/v1/pods\?|/default/pods\?")
+        has_asked(between, "/pods")
         poller.says("default/web-0 is bound to n1", 2.0)
         if method == "GET":
             has_asked(between, path)

@@ -144,7 +144,7 @@ def test_a_pod_that_preempts_none_does_not_wait_for_disruption_budgets(
     ("resource", "add", "said"),
     [
         ("services", LOOKUPS["services"].add, "services can't be watched, so they are listed"),
-        ("csinodes", add_pod_with_claim, "default/needy: running PreFilter plugin"),
+        ("csinodes", add_pod_with_claim, "default/needy: volumes can't be read: WATCH "),
     ],
     ids=["services", "disks"],
 )

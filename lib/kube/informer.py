@@ -80,7 +80,10 @@ class Informer(ClusterSource):
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)
         self._storage.go_on(patience)
-        self._take_lines()  # with what was listed for it
+        self._take_lines()  # what was listed
+        while self._storage.is_due:  # a pod that has just come is the first one that needs volumes
+            self._storage.go_on(patience)
+            self._take_lines()
         delta, self._delta = self._delta, Delta()
         delta.storage_unseen, delta.storage_pending = self._storage.unseen, self._storage.is_pending
         delta.unreadable = [line for each in self._all for line in each.unreadable.values()]

@@ -109,7 +109,7 @@ class Reflector(Generic[Changed]):
     @property
     def is_listed(self) -> bool:
         """Whether its objects are known, perhaps not the latest changes."""
-        return bool(self._version)
+        return bool(self._watch or self._version)
 
     def forget(self) -> Iterator[Change[Changed]]:
         """Forget all objects; returns the changes."""

@@ -60,9 +60,15 @@ class WatchedStorage:
     @property
     def is_pending(self) -> bool:
         """Whether a part of what is needed isn't known yet, though no error is known either."""
-        return self.is_opening or any(
-            not each.is_listed and each.path not in self._failed for each in self.reflectors
-        )
+        return self.is_opening or self._is_unknown(self.reflectors)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `go_on` finds out more at once."""
+        return self._is_unknown(each for each in self.to_open if each.pause == 0)
+
+    def _is_unknown(self, reflectors: Iterable[Reflector[Any]]) -> bool:
+        return any(not each.is_listed and each.path not in self._failed for each in reflectors)
 
     def note_needs(self, changes: Iterable[AnyChange]) -> None:
         """Note which pods need volumes."""

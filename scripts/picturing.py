@@ -100,7 +100,7 @@ def serving_poller(environment: dict[str, str]) -> Iterator[str]:
         assert poller.stderr
         try:
             for line in poller.stderr:
-                if found := re.search(r"the page is at (http://\S+/ui/)", line):
+                if found := re.search(r"the page is at (http://\S+/): ", line):
                     yield found[1]
                     break
             else:

@@ -4,6 +4,7 @@ Tests of reads and writes run on both. A module with `ON_ONE_SERVER = True` test
 connection to the server. It runs on the real server if possible, else on the embedded one.
 """
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,7 +13,10 @@ from pathlib import Path
 import pytest
 from cluster import ONE_SERVER, Cluster, http_client
 from hypothesis import HealthCheck, settings
+from questions.questions_harness import Done, Run
 
+from lib.questions.verbs import add_verbs
+from lib.service.options import run_with_options
 from scripts.servers.embedded import minicluster
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.real import apiserver, assets
@@ -97,3 +101,18 @@ def behind_proxy(server: str, kubeconfig: Path, folder: Path) -> Iterator[Cluste
         http_client(proxy) as api,
     ):
         yield Cluster(server, proxy, kubeconfig, folder, api)
+
+
+@pytest.fixture
+def poller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs poller.py with a verb, in this process."""
+
+    def run(*arguments: str) -> Done:
+        monkeypatch.setattr(sys, "argv", ["poller.py", *arguments])
+        with pytest.raises(SystemExit) as end:
+            run_with_options(lambda _: pytest.fail("the loop ran"), add_verbs)
+        printed = capsys.readouterr()
+        status = end.value.code
+        return Done(status if isinstance(status, int) else 0, printed.out, printed.err)
+
+    return run

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scripts.grading import trial
+from scripts.grading import remote_policy, trial
 from scripts.grading.scenario import Scenario, ScenarioError
 from scripts.servers.process import ROOT
 
 SCENARIOS = ROOT / "scripts" / "lab" / "scenarios"
+SOLUTIONS = SCENARIOS.parent / "solutions"
 SAVE_MONEY = SCENARIOS / "save-money"
+SOLUTION = SOLUTIONS / "save-money.py"
 
 
 def grade(
@@ -31,8 +33,8 @@ def rows(done: "subprocess.CompletedProcess[str]") -> list[dict[str, str]]:
 
 
 @pytest.mark.parametrize("scenario", sorted(SCENARIOS.iterdir()), ids=lambda folder: folder.name)
-def test_the_solution_meets_all_that_is_expected_and_no_policy_does_not(scenario: Path) -> None:
-    done = grade(scenario, scenario / "solution.py")
+def test_the_solution_has_all_points_on_hidden_clusters_too_and_no_policy_has_not(scenario: Path) -> None:
+    done = grade(scenario, SOLUTIONS / f"{scenario.name}.py", options=("--csv", "--hidden=6"))
     without, solution = rows(done)
     assert (done.returncode, solution["points"], solution["problem"]) == (0, solution["of"], "")
     assert without["policy"] == "(no policy)"
@@ -57,14 +59,14 @@ BAD = {
 def test_a_policy_that_goes_wrong_stops_no_other(tmp_path: Path) -> None:
     for name, (source, _) in BAD.items():
         (tmp_path / f"{name}.py").write_text(source)
-    policies = [*(tmp_path / f"{name}.py" for name in BAD), SAVE_MONEY / "solution.py"]
+    policies = [*(tmp_path / f"{name}.py" for name in BAD), SOLUTION]
     done = grade(SAVE_MONEY, *policies, options=("--csv", "--seconds=30"))
     found = {Path(row["policy"]).stem: row for row in rows(done)}
     assert done.returncode == 3
     assert {name: words in found[name]["problem"] for name, (_, words) in BAD.items()} == dict.fromkeys(
         BAD, True
     )
-    assert found["solution"]["points"] == "3"
+    assert found["save-money"]["points"] == "3"
     assert found["nothing"]["points"] == "0"  # no node is used, and it costs nothing; but no pod is placed
     assert found["chance"]["placed >= 10"] == "10/10"  # what it prints is not taken for the answer
 
@@ -87,7 +89,7 @@ def test_one_that_computes_without_end_is_ended(tmp_path: Path) -> None:
 
 
 def test_one_that_sleeps_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trial, "GRACE", 2.0)
+    monkeypatch.setattr(remote_policy, "GRACE", 2.0)
     policy = tmp_path / "sleeps.py"
     policy.write_text("import time\ntime.sleep(3600)\n")
     result = trial.run(Scenario(SAVE_MONEY), policy, 1, trial.Limits(seconds=1, mebibytes=1024))
@@ -95,10 +97,10 @@ def test_one_that_sleeps_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_table_names_each_policy_and_its_points() -> None:
-    done = grade(SAVE_MONEY, SAVE_MONEY / "solution.py", options=())
+    done = grade(SAVE_MONEY, SOLUTION, options=())
     assert done.stdout.startswith("Save money: ")
     last = done.stdout.splitlines()[-1].split()
-    assert last[0] == "solution.py"
+    assert last[0] == "save-money.py"
     assert last[1:] == ["10/10", "✓", "2", "✓", "0.30", "✓", "3/3"]
 
 

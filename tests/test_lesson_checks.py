@@ -231,6 +231,20 @@ def test_a_student_goes_through_a_task(tmp_path: Path) -> None:
         assert found, f"{part!r} isn't shown, or not in its place"
 
 
+def test_the_labs_proxy_is_private_and_its_page_can_be_opened(tmp_path: Path) -> None:
+    log = tmp_path / "ui.log"
+    shown = learn(
+        tmp_path,
+        'stat --format="mode %a" "${PROXY_SOCKET%/*}"',
+        f"python poller.py --ui 2>{log} &",
+        f"until grep -q 'page is at' {log}; do sleep 0.1; done",
+        f"curl --silent $(sed -n 's/.*the page is at \\(.*\\): .*/\\1/p' {log})api/v1/nodes?limit=1",
+        "kill %1; wait",
+    )
+    assert "mode 700" in shown
+    assert '"kind":"NodeList"' in shown.replace(" ", "")
+
+
 def test_outside_of_its_shell_learn_says_where_to_go() -> None:
     done = subprocess.run([ROOT / "scripts" / "learn", "next"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (1, "")

@@ -30,7 +30,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     kubeconfig = tmp_path_factory.mktemp("lab") / "kubeconfig"
     with minicluster("--kubelet-delay", "0.1") as url:
         kubeconfig.write_text(EMBEDDED_KUBECONFIG.format(url=url))
-        with kubectl_proxy(url, kubeconfig) as proxy:
+        with kubectl_proxy(url, kubeconfig, kubeconfig.with_name("proxy.sock")) as proxy:
             yield environment_for(Lab(proxy, own=True), proxy, str(kubeconfig))
 
 

@@ -34,7 +34,7 @@ from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.queued_pod import BackoffSettings
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.option_types import listen_address
-from lib.service.telemetry import listen
+from lib.service.telemetry import bounded_server, listen
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
 from lib.service.telemetry.observer import Address
@@ -409,14 +409,14 @@ def test_slow_clients_keep_no_probe_from_getting_through(cluster: Cluster) -> No
 def test_the_slowest_client_is_hung_up_on_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(listen, "PATIENCE", 600)  # so that it isn't this that ends them
+    monkeypatch.setattr(bounded_server, "PATIENCE", 600)  # so that it isn't this that ends them
     caplog.set_level(logging.INFO)
     listen.answering(Address("127.0.0.1", 0))
     port = int(caplog.messages[-1].rpartition(":")[2])
     with ExitStack() as stack:
         slow = [
             stack.enter_context(socket.create_connection(("127.0.0.1", port), 60))
-            for _ in range(listen.MAX_CONNECTIONS + 1)
+            for _ in range(bounded_server.MAX_CONNECTIONS + 1)
         ]
         for each in slow:
             each.sendall(b"GET /live")

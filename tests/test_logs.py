@@ -31,8 +31,9 @@ ON_ONE_SERVER = True
 TALKS = """
 import logging
 import warnings
+from lib.scheduling.framework.interface import Interruption
 
-class Bug(BaseException):
+class Bug(Interruption):  # as if poller itself ended
     pass
 
 def filter(pod, node):

@@ -145,4 +145,7 @@ def refusal(code: int) -> str:
 def test_a_missing_right_to_the_lease_is_named(teams: Cluster, limited: str) -> None:
     with teams.running_poller("--namespace", OURS, "--leader-elect", proxy=limited) as poller:
         poller.says("the lease kube-system/poller can't be acquired")
-        poller.says('{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get"]}')
+        poller.says(
+            '{apiGroups: ["coordination.k8s.io"], resources: ["leases"], verbs: ["get"], '
+            'resourceNames: ["poller"]}'
+        )

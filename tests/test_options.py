@@ -45,7 +45,7 @@ def poller(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[
         (["--sed", "1"], "No such option: --sed"),
         (["surplus"], "No such command 'surplus'"),
         (["--start-proxy", "--proxy", "http://127.0.0.1:1"], "can't be combined with --proxy"),
-        (["--ui"], "needs --start-proxy, whose kubectl proxy serves the page"),
+        (["--ui"], "needs --start-proxy, or a --proxy on a unix socket"),
         (["--ui", "--start-proxy", "--once"], "--once can't be combined with --ui"),
         (["--top"], "standard output is not one that it can draw on"),
         (["--top", "--once"], "--once can't be combined with --top"),

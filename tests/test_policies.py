@@ -82,6 +82,30 @@ class Careful:
     assert decision.node_name == "n2"
 
 
+def test_a_class_may_call_its_own_methods_have_static_ones_and_normalize(tmp_path: Path) -> None:
+    decision = decide(
+        tmp_path,
+        """
+class Own:
+    __slots__ = ()
+    name = "Own"
+
+    @staticmethod
+    def filter(state, pod, node): return None
+
+    def score(self, state, pod, node):
+        return len(node.name) + len(node.pods) * 10
+
+    def score_nodes(self, state, pod, nodes):
+        return [self.score(state, pod=pod, node=node) for node in nodes]
+
+    def normalize_score(self, state, pod, scores):
+        scores.update({name: score * 2 for name, score in scores.items()})
+""",
+    )
+    assert {name: scores["Own"] for name, scores in decision.scores.items()} == {"n1": 24, "n2": 4}
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [

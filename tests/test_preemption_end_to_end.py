@@ -297,3 +297,38 @@ def test_others_see_the_node_of_a_pod_that_permit_holds(priorities: Cluster, tmp
         priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high")
         poller.says("default/vip is bound to n1")
         eventually(lambda: not nominated_node(priorities, "held"))
+
+
+@POLLING_AND_WATCHING
+@pytest.mark.parametrize("end", ["deleted", "too late"])
+def test_the_room_of_a_pod_that_waited_for_its_volumes_is_used_at_once(
+    priorities: Cluster, how: tuple[str, ...], end: str
+) -> None:
+    """Those who wait for it are woken: also a preemptor whose other victim has left before.
+
+    Source: handleAssumedPodDeletion in pkg/scheduler/eventhandlers.go; handleBindingCycleError.
+    """
+    volumes = Volumes(priorities)
+    config = priorities.folder / "volumes.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: my-scheduler, pluginConfig: "
+        f"[{{name: VolumeBinding, args: {{bindTimeoutSeconds: {5 if end == 'too late' else 600}}}}}]}}]\n"
+    )
+    try:
+        volumes.add_class("slow", "example.com/slow")
+        volumes.add_claim("data", "slow")
+        priorities.add_node("n1", cpu="1")
+        priorities.add_pod("web", requests={"cpu": "1"}, volumes=uses("data"), priorityClassName="high")
+        with priorities.running_poller(*how, f"--config={config}") as poller:
+            poller.says("default/web has n1 held for it")
+            priorities.add_pod("other", requests={"cpu": "1"}, priorityClassName="high")
+            poller.says("default/other fits nowhere")
+            if end == "deleted":
+                web = "/api/v1/namespaces/default/pods/web"
+                priorities.api.delete(web, params={"gracePeriodSeconds": "0"})
+            poller.says("default/other is bound to n1", within=15)
+    finally:
+        priorities.clear()
+        volumes.clear()

@@ -149,6 +149,9 @@ def shows_it_all(output: str) -> None:
 def test_the_demo_shows_pods_waiting_and_then_running_and_why() -> None:
     output = demo()
     shows_it_all(output)
+    assert re.search(
+        r"\$ kubectl proxy --unix-socket=\S+/proxy\.sock\n", output
+    )  # no port, which others could use
     assert '{"feasible":"3/3",' in output  # the annotation
     assert "poller-demo/nginx is on node" in output
     assert "node1   NodeResourcesFit: Insufficient cpu" in output  # the dry run's table

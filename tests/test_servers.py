@@ -53,10 +53,6 @@ run(Scenario(Path("scripts/lab/scenarios/save-money")), folder / "endless.py", 1
 """
 
 ENDLESS = """
-import os, subprocess
-from pathlib import Path
-child = subprocess.Popen(["sleep", "600"])
-Path({pids!r}).write_text(f"{{child.pid}} {{os.getpid()}}\\n")
 while True:
     pass
 """
@@ -100,19 +96,21 @@ def test_a_server_ends_with_its_parent(server: str, by: signal.Signals, tmp_path
 
 @pytest.mark.parametrize("parent", [SHELL, TRIAL], ids=["a lesson's shell", "a policy that is graded"])
 def test_what_runs_for_others_ends_with_its_parent(parent: str, tmp_path: Path) -> None:
-    file = tmp_path / "pids"
-    Path(tmp_path, "endless.py").write_text(ENDLESS.format(pids=str(file)))
+    Path(tmp_path, "endless.py").write_text(ENDLESS)
     with running_python(parent, str(tmp_path)) as running:
         assert running.stdout
         if parent == SHELL:
             pids = running.stdout.readline().split()
         else:
-            pids = eventually(
-                lambda: file.exists() and file.read_text().endswith("\n") and file.read_text().split()
-            )
+            pids = eventually(lambda: children(running.pid))
         assert all(Path("/proc", pid).exists() for pid in pids)
         running.kill()
     eventually(lambda: not any(is_running(pid) for pid in pids))
+
+
+def children(parent: int) -> list[str]:
+    """The processes that a process has started."""
+    return Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
 
 
 def is_running(pid: str) -> bool:

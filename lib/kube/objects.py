@@ -161,6 +161,12 @@ class CinderVolumeSource(Object):
     volume_id: str = msgspec.field(default="", name="volumeID")
 
 
+class PortworxVolumeSource(Object):
+    """A Portworx volume."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
 class InTreeSources(Object):
     """In-tree disks: Kubernetes once attached them itself, and now leaves them to CSI drivers."""
 
@@ -168,6 +174,7 @@ class InTreeSources(Object):
     aws_elastic_block_store: AWSElasticBlockStoreVolumeSource | None = None
     azure_disk: AzureDiskVolumeSource | None = None
     cinder: CinderVolumeSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
 
 
 class ISCSIVolumeSource(Object):

@@ -1,7 +1,6 @@
-"""Starts a `kubectl proxy`: on a private unix socket, or on loopback with a page for a browser."""
+"""Starts a `kubectl proxy` on a private unix socket."""
 
 import logging
-import re
 import shutil
 import subprocess
 import sys
@@ -23,10 +22,6 @@ WITH_US = 'exec 3<&0; { read -r _ <&3; kill $$; } & exec "$0" proxy "$@" </dev/n
 ends kubectl proxy."""
 
 
-SERVES = re.compile(r"Starting to serve on 127\.0\.0\.1:(\d+)")
-"""What kubectl proxy prints when it listens on a port."""
-
-
 class ProxyError(ApiError):
     """`kubectl proxy` could not be started; the text says why."""
 
@@ -34,19 +29,17 @@ class ProxyError(ApiError):
 class OwnProxy:
     """A `kubectl proxy` for the current kubectl context. As a context manager it ends the proxy.
 
-    page: a folder that it serves to a browser under /ui/, beside the API. It then listens on a free port of
-    127.0.0.1, which every user of this machine can reach. Without a page it listens on a unix socket in a
-    folder that only this user can enter. ProxyError when there is no kubectl, or when it doesn't start.
+    It listens on a unix socket in a folder that only this user can enter: whoever reaches a kubectl proxy has
+    its user's rights, and a port can be reached by each user, and by web pages in a browser. ProxyError when
+    there is no kubectl, or when it doesn't start.
     """
 
-    def __init__(self, page: Path | None = None) -> None:
+    def __init__(self) -> None:
         beside_us = str(Path(sys.executable).parent)
         kubectl = shutil.which("kubectl") or shutil.which("kubectl", path=beside_us)
         if not kubectl:
             raise ProxyError("--start-proxy needs kubectl, which is not on the PATH")
         self._kubectl = kubectl
-        self._page = page
-        self._port = 0  # any free port
 
     def __enter__(self) -> "OwnProxy":
         with ExitStack() as stack:
@@ -64,7 +57,7 @@ class OwnProxy:
     @property
     def address(self) -> str:
         """Its address, as `Api` takes it."""
-        return f"http://127.0.0.1:{self._port}" if self._page else f"unix://{self._socket}"
+        return f"unix://{self._socket}"
 
     def revive(self) -> None:
         """Start it again if it has ended."""
@@ -78,29 +71,16 @@ class OwnProxy:
         self._socket.unlink(missing_ok=True)
         with self._log.open("w") as output:
             return subprocess.Popen(
-                ["/bin/sh", "-c", WITH_US, self._kubectl, *self._where()],
+                ["/bin/sh", "-c", WITH_US, self._kubectl, f"--unix-socket={self._socket}"],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
                 start_new_session=True,  # Ctrl-C is for poller only: it ends the proxy after its last write
             )
 
-    def _where(self) -> list[str]:
-        if not self._page:
-            return [f"--unix-socket={self._socket}"]
-        # Keep the port: a page that is open in a browser uses it.
-        return [f"--port={self._port}", "--address=127.0.0.1", f"--www={self._page}", "--www-prefix=/ui/"]
-
-    def _serves(self) -> bool:
-        if not self._page:
-            return self._socket.exists()
-        found = SERVES.search(self._log.read_text(errors="replace"))
-        self._port = int(found[1]) if found else self._port
-        return found is not None
-
     def _wait_until_it_serves(self) -> None:
         deadline = time.monotonic() + START
-        while not self._serves():
+        while not self._socket.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 raise ProxyError(f"kubectl proxy did not start: {self._last_words()}")
             time.sleep(0.02)

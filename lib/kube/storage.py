@@ -50,6 +50,7 @@ def needs_storage(pod: Pod) -> bool:
         or volume.aws_elastic_block_store
         or volume.azure_disk
         or volume.cinder
+        or volume.portworx_volume
         for volume in pod.spec.volumes
     )
 

@@ -24,6 +24,7 @@ from lib.questions.text import QuestionError
 from lib.scheduling.budgets import covers
 from lib.scheduling.decision import Decision, Outcome, Rejection
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Status
+from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_group_cycle import schedule_pod_group
@@ -138,8 +139,12 @@ class Decider:
         if profile.scheduler_name not in self._gates:
             self._gates[profile.scheduler_name] = profile.with_point(PreEnqueuePlugin)
         for plugin in self._gates[profile.scheduler_name]:
-            if status := plugin.pre_enqueue(pod):
-                return ", ".join(status.reasons)
+            try:
+                if status := plugin.pre_enqueue(pod):
+                    return ", ".join(status.reasons)
+            except BaseException as error:
+                raise_if_interrupted(error)
+                return f"plugin {plugin.name} failed: {describe(error)}"
         return ""
 
     def _status(self, pod: Pod, node_name: str) -> Status | None:

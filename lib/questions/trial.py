@@ -18,7 +18,7 @@ from lib.scheduling.resources import pod_requests
 from lib.scheduling.volumes.claims import claim_names
 
 EXPLAINED = 3
-"""For at most so many workloads that don't fit, the reason is explained in full."""
+"""For so many workloads that don't fit, `try` explains the reason in full."""
 
 MOST_PODS = 100_000
 """The most pods that are tried, besides DaemonSets': a few bytes of a manifest can ask for any number."""
@@ -116,11 +116,14 @@ def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider
 
 
 class Placing:
-    """Places new pods one after the other in a decider's cluster."""
+    """Places new pods one after the other in a decider's cluster.
 
-    def __init__(self, new: Sequence[NewPod], decider: Decider) -> None:
+    explained: for so many workloads that don't fit, the reason is explained in full.
+    """
+
+    def __init__(self, new: Sequence[NewPod], decider: Decider, explained: int = EXPLAINED) -> None:
         self.trial = Trial()
-        self._new, self._decider = new, decider
+        self._new, self._decider, self._explained = new, decider, explained
         self._by_uid = {each.pod.metadata.uid: each for each in new}
         self._failed: tuple[NewPod, Decision] | None = None  # the last failure; nothing was placed since
 
@@ -149,7 +152,7 @@ class Placing:
         if decision.nominated:
             self._decider.evict(decision)
         self._failed = None if node_name or new.node_name else (new, decision)
-        if not node_name and new.workload not in trial.why and len(trial.why) < EXPLAINED:
+        if not node_name and new.workload not in trial.why and len(trial.why) < self._explained:
             trial.why[new.workload] = _why(new, self._decider)
         placed = Placed(new, node_name, decision.victims, "" if node_name else decision.message)
         trial.placed.append(placed)

@@ -15,6 +15,7 @@ from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.affinity import Namespaces
 from lib.scheduling.budgets import DisruptionsLeft
 from lib.scheduling.node_info import NodeInfo, described
+from lib.scheduling.node_order import in_turn, zone_of
 from lib.scheduling.nominator import Nominator, pod_key
 from lib.scheduling.pod_groups import Group, present_in
 from lib.scheduling.removed_pods import RemovedPods
@@ -116,10 +117,13 @@ class Cache:
             self._note_images(name, before, None)
             return
         info = NodeInfo(node, self._record_change)
-        if before and before.node.status.images == node.status.images:
+        moved = before is not None and zone_of(before.node) != zone_of(node)
+        if before and before.node.status.images == node.status.images and not moved:
             self._describe_otherwise(before, info)
         else:
             self._nodes_changed()
+            if moved:
+                del self.nodes[name]  # it becomes the last of its zone
             self.nodes[name] = info
             self._note_images(name, before, info)
         for pod in before.pods if before else [pod for pod, its in self._assigned.values() if its == name]:
@@ -128,8 +132,8 @@ class Cache:
     def _describe_otherwise(self, before: NodeInfo, now: NodeInfo) -> None:
         """Replace an updated node, and keep results about other nodes.
 
-        Not for a change of images: scores of other nodes depend on that. In the journal the old node's pods
-        are removed, so that counts of pods are right.
+        Not for a change of images, on which scores of other nodes depend, or of the zone. In the journal the
+        old node's pods are removed, so that counts of pods are right.
         """
         self.nodes[now.name] = now
         if "node_list" in self.__dict__:
@@ -260,12 +264,12 @@ class Cache:
     @cached_property
     def node_list(self) -> list[NodeInfo]:
         """The nodes in the order in which they are filtered."""
-        return list(self.nodes.values())
+        return in_turn(self.nodes.values())
 
     @cached_property
     def node_index(self) -> dict[str, int]:
         """Each node's index in `node_list`, by its name."""
-        return {name: i for i, name in enumerate(self.nodes)}
+        return {node.name: i for i, node in enumerate(self.node_list)}
 
     @property
     def lowest_priority(self) -> int | None:

@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from reprlib import repr as short
 
@@ -16,6 +17,8 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.views import NodeView, PodView
+
+_view = lru_cache(maxsize=1)(PodView)  # a pod's node after node is asked for
 
 
 class _Function:
@@ -44,7 +47,7 @@ class FilterFunction(_Function):
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that the function rejects. BadAnswerError when it returns something else."""
-        answer = self.function(PodView(pod), NodeView(node))
+        answer = self.function(_view(pod), NodeView(node))
         if answer is True:
             return None
         if answer is False or isinstance(answer, str):
@@ -61,7 +64,7 @@ class ScoreFunction(_Function):
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """The function's score. BadAnswerError when it isn't a whole number from 0 to 100."""
-        answer = self.function(PodView(pod), NodeView(node))
+        answer = self.function(_view(pod), NodeView(node))
         if isinstance(answer, int) and 0 <= answer <= MAX_NODE_SCORE:
             return answer
         raise self._bad(answer, node, f"a whole number from 0 to {MAX_NODE_SCORE}")

@@ -15,7 +15,7 @@ from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.objects import Pod
 from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
-from lib.scheduling.framework.runtime import FAILURES, describe
+from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.hints import changes_anything
 from lib.scheduling.pod_groups import POD_GROUP, REJECTING, group_of
 from lib.scheduling.queued_pod import BackoffSettings, QueuedPod, Where
@@ -75,7 +75,8 @@ class SchedulingQueue:
             try:
                 if status := checked(plugin.pre_enqueue(pod)):
                     return plugin.name, ", ".join(status.reasons)
-            except FAILURES as error:
+            except BaseException as error:
+                raise_if_interrupted(error)
                 return plugin.name, f"plugin {plugin.name} failed: {describe(error)}"
         return "", None
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from lib.kube.changes import AnyChange
 from lib.scheduling.framework.interface import Profile, QueueingHintPlugin
-from lib.scheduling.framework.runtime import FAILURES
+from lib.scheduling.framework.runtime import raise_if_interrupted
 from lib.scheduling.hints import changed_itself, placed_pod
 from lib.scheduling.pod_groups import REJECTING, group_of
 from lib.scheduling.pod_limits import TOO_COMPLEX
@@ -43,6 +43,7 @@ class QueueingHints:
         plugin = self._hints[pod.spec.scheduler_name].get(name)
         try:
             return plugin is None or bool(plugin.queueing_hint(pod, change))
-        except FAILURES:
+        except BaseException as error:
+            raise_if_interrupted(error)
             log.exception("plugin %s failed to say what could help %s", name, pod, extra={"pod": str(pod)})
             return True

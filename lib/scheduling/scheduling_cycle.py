@@ -13,7 +13,13 @@ from lib.scheduling.decision import Decision, Outcome, Rejection, counted
 from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import Feasibility, FeasibleNodes
 from lib.scheduling.framework.interface import Code, PostFilterResult, Profile, Status, unschedulable
-from lib.scheduling.framework.runtime import FAILURES, SCHEDULING_CYCLE, Clock, Framework, Record
+from lib.scheduling.framework.runtime import (
+    SCHEDULING_CYCLE,
+    Clock,
+    Framework,
+    Record,
+    raise_if_interrupted,
+)
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
 from lib.scheduling.result_cache import ResultCache
@@ -81,7 +87,8 @@ class Scheduler:
         except TooComplexError as error:
             decision.rejected = {}
             decision.reason, decision.rejecting_plugin = str(error), TOO_COMPLEX
-        except FAILURES as error:
+        except BaseException as error:
+            raise_if_interrupted(error)
             self._fail(decision, cache, error)
 
     def _schedule(self, decision: Decision, cache: Cache) -> None:
@@ -202,7 +209,8 @@ class Scheduler:
             else:
                 gone = unschedulable(f"node {decision.node_name} has gone")
                 self._reject_binding(decision, cache, Rejection("", gone))
-        except FAILURES as error:
+        except BaseException as error:
+            raise_if_interrupted(error)
             self._fail(decision, cache, error)
         self._end_nomination(decision, cache)
         decision.ended = self._framework.clock()
@@ -235,7 +243,8 @@ class Scheduler:
             if bound is None:
                 by_extender = self._extenders.bind(decision.pod, decision.node_name)
                 bound = by_extender or self._framework.run_bind(decision)
-        except FAILURES as error:
+        except BaseException as error:
+            raise_if_interrupted(error)
             self._fail(decision, cache, error)
             self._end_nomination(decision, cache)
             return False

@@ -1,19 +1,31 @@
 """The arguments of a policy's functions: a pod and a node, easy to read and to calculate with.
 
 All amounts of resources are in kube-scheduler's units: cpu in thousandths of a core ("100m" is 100), the rest
-in whole units ("1Gi" of memory is 1073741824). A missing amount is 0.
+in whole units ("1Gi" of memory is 1073741824). A missing amount is 0. Nothing of it can be changed.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from lib.kube.objects import Pod, Taint
+from lib.kube.objects import Pod
 from lib.kube.quantity import Quantity
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.read_only import (
+    Place,
+    ReadOnly,
+    ReadOnlyDict,
+    ReadOnlyList,
+    copied,
+    listed,
+    object_of,
+    place_of,
+    set_object,
+    set_place,
+)
 from lib.scheduling.resources import amounts, pod_requests
 
 RESOURCES = ("requests", "allocatable", "overhead", "allocated_resources")
@@ -22,70 +34,58 @@ RESOURCES = ("requests", "allocatable", "overhead", "allocated_resources")
 PARTS = ("metadata", "spec", "status")
 """The parts of an object where a missing field is looked for."""
 
+PLAIN = frozenset({str, int, bool})
+"""The types of values that are shown as they are."""
 
-class Amounts(Mapping[str, int]):
-    """Amounts by resource name, read-only. A missing resource has the amount 0."""
+A_POD, A_NODE = "a pod", "a node"
 
-    __slots__ = ("_amounts",)
 
-    def __init__(self, known: Mapping[str, int]) -> None:
-        self._amounts = known
+class Amounts(ReadOnlyDict[str, int]):
+    """Amounts by resource name. A missing resource has the amount 0."""
 
-    def __getitem__(self, resource: str) -> int:
-        return self._amounts.get(resource, 0)
+    __slots__ = ()
 
-    def __contains__(self, resource: object) -> bool:
-        return resource in self._amounts
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._amounts)
-
-    def __len__(self) -> int:
-        return len(self._amounts)
-
-    def __repr__(self) -> str:
-        return repr(dict(self._amounts))
+    def __missing__(self, _: str) -> int:
+        return 0
 
     def get(self, resource: str, default: Any = 0) -> Any:
         """The amount, or `default` if there is none."""
-        return self._amounts.get(resource, default)
+        return super().get(resource, default)
 
     def fits_into(self, room: Mapping[str, int]) -> bool:
         """Whether no amount is larger than that of `room`."""
-        return all(amount <= room.get(resource, 0) for resource, amount in self._amounts.items())
+        return all(amount <= room.get(resource, 0) for resource, amount in self.items())
 
 
-class View:
+class View(ReadOnly):
     """A part of an API object. Its fields are the API's, in snake case: `nodeName` is `node_name`."""
 
-    __slots__ = ("_object",)
+    __slots__ = ()
     _kind = ""
 
-    def __init__(self, shown: Any) -> None:
-        self._object = shown
-
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name not in self._fields():
+        shown = object_of(self)
+        value = getattr(shown, name, None)
+        if type(value) in PLAIN:
+            return value
+        if name not in shown.__struct_fields__:
             raise AttributeError(self._unknown(name))
-        return _view(name, getattr(self._object, name))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, View) and self._object is other._object
-
-    def __hash__(self) -> int:
-        return id(self._object)
+        return _view(value, (place_of(self), name))
 
     def __repr__(self) -> str:
         shown = {name: getattr(self, name) for name in self._shown()}
         filled = ", ".join(f"{name}={each!r}" for name, each in shown.items() if each)
-        return f"{self._kind or type(self._object).__name__}({filled})"
+        return f"{self._name_of_kind()}({filled})"
 
     def __dir__(self) -> list[str]:
         return self._names()
 
+    def _name_of_kind(self) -> str:
+        return self._kind or type(object_of(self)).__name__
+
     def _fields(self) -> tuple[str, ...]:
         """The fields of the API object."""
-        return tuple(self._object.__struct_fields__)
+        return tuple(object_of(self).__struct_fields__)
 
     def _shown(self) -> tuple[str, ...]:
         """The fields that `repr` shows."""
@@ -98,7 +98,7 @@ class View:
 
     def _unknown(self, name: str) -> str:
         """The error's text for an unknown field."""
-        text = f"{(self._kind or type(self._object).__name__).lower()} has no {name}"
+        text = f"{self._name_of_kind().lower()} has no {name}"
         places = {each: each for each in self._names()}
         for part in PARTS:
             if part in places:
@@ -107,47 +107,54 @@ class View:
         return f"{text}; did you mean {near}?" if near else f"{text}; it has {', '.join(self._names())}"
 
 
+_pod: Callable[[ReadOnly], Pod] = object_of
+_node: Callable[[ReadOnly], NodeInfo] = object_of
+
+
 class PodView(View):
     """A pod. Other fields are in its `metadata`, `spec` and `status`."""
 
     __slots__ = ()
     _kind = "Pod"
-    _object: Pod
+
+    def __init__(self, pod: Pod) -> None:
+        set_object(self, pod)
+        set_place(self, A_POD)
 
     @property
     def name(self) -> str:
         """Its name."""
-        return self._object.metadata.name
+        return _pod(self).metadata.name
 
     @property
     def namespace(self) -> str:
         """Its namespace."""
-        return self._object.metadata.namespace
+        return _pod(self).metadata.namespace
 
     @property
-    def labels(self) -> Mapping[str, str]:
+    def labels(self) -> ReadOnlyDict[str, str]:
         """Its labels."""
-        return self._object.metadata.labels
+        return copied(_pod(self).metadata.labels, (A_POD, "labels"))
 
     @property
-    def annotations(self) -> Mapping[str, str]:
+    def annotations(self) -> ReadOnlyDict[str, str]:
         """Its annotations."""
-        return self._object.metadata.annotations
+        return copied(_pod(self).metadata.annotations, (A_POD, "annotations"))
 
     @property
     def priority(self) -> int:
         """Its priority: higher is more important."""
-        return self._object.spec.priority
+        return _pod(self).spec.priority
 
     @property
     def node_name(self) -> str:
         """The name of its node; "" if it has none yet."""
-        return self._object.spec.node_name
+        return _pod(self).spec.node_name
 
     @property
     def requests(self) -> Amounts:
         """All that it requests, as in `pod_requests`: containers, init containers, overhead."""
-        return Amounts(pod_requests(self._object))
+        return _amounts(pod_requests(_pod(self)), (A_POD, "requests"))
 
     def _shown(self) -> tuple[str, ...]:
         return "namespace", "name", "labels", "annotations", "priority", "node_name", "requests"
@@ -158,73 +165,81 @@ class NodeView(View):
 
     __slots__ = ()
     _kind = "Node"
-    _object: NodeInfo
+
+    def __init__(self, node: NodeInfo) -> None:
+        set_object(self, node)
+        set_place(self, A_NODE)
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(self._unknown(name))
 
     @property
     def name(self) -> str:
         """Its name."""
-        return self._object.name
+        return _node(self).name
 
     @property
-    def labels(self) -> Mapping[str, str]:
+    def labels(self) -> ReadOnlyDict[str, str]:
         """Its labels."""
-        return self._object.labels
+        return copied(_node(self).labels, (A_NODE, "labels"))
 
     @property
-    def annotations(self) -> Mapping[str, str]:
+    def annotations(self) -> ReadOnlyDict[str, str]:
         """Its annotations."""
-        return self._object.annotations
+        return copied(_node(self).annotations, (A_NODE, "annotations"))
 
     @property
-    def taints(self) -> list[Taint]:
+    def taints(self) -> ReadOnlyList[View]:
         """Its taints, each with `key`, `value` and `effect`."""
-        return self._object.taints
+        return _views(_node(self).taints, (A_NODE, "taints"))
 
     @property
     def unschedulable(self) -> bool:
         """Whether it is cordoned."""
-        return self._object.node.spec.unschedulable
+        return _node(self).node.spec.unschedulable
 
     @property
-    def images(self) -> Mapping[str, int]:
+    def images(self) -> ReadOnlyDict[str, int]:
         """The size in bytes of each image on it, by the image's name."""
-        return self._object.images
+        return copied(_node(self).images, (A_NODE, "images"))
 
     @property
     def allocatable(self) -> Amounts:
         """Its allocatable amounts."""
-        return Amounts(self._object.allocatable)
+        return _amounts(_node(self).allocatable, (A_NODE, "allocatable"))
 
     @property
     def requested(self) -> Amounts:
         """The requests of its pods; `pods` is their number."""
-        return Amounts({**self._object.requested, "pods": len(self._object.pods)})
+        node = _node(self)
+        return _amounts({**node.requested, "pods": len(node.pods)}, (A_NODE, "requested"))
 
     @property
     def free(self) -> Amounts:
         """What is left: `allocatable` less `requested`."""
-        requested, has = self.requested, self._object.allocatable
-        return Amounts({resource: amount - requested[resource] for resource, amount in has.items()})
+        requested, has = self.requested, _node(self).allocatable
+        left = {resource: amount - requested[resource] for resource, amount in has.items()}
+        return _amounts(left, (A_NODE, "free"))
 
     @property
-    def pods(self) -> list[PodView]:
+    def pods(self) -> ReadOnlyList[PodView]:
         """The pods on it."""
-        return [PodView(pod) for pod in self._object.pods]
+        return listed([PodView(pod) for pod in _node(self).pods], (A_NODE, "pods"))
 
     @property
     def metadata(self) -> View:
         """The API's metadata."""
-        return View(self._object.node.metadata)
+        return View(_node(self).node.metadata, (A_NODE, "metadata"))
 
     @property
     def spec(self) -> View:
         """The API's spec."""
-        return View(self._object.node.spec)
+        return View(_node(self).node.spec, (A_NODE, "spec"))
 
     @property
     def status(self) -> View:
         """The API's status."""
-        return View(self._object.node.status)
+        return View(_node(self).node.status, (A_NODE, "status"))
 
     def _fields(self) -> tuple[str, ...]:
         return ()
@@ -233,17 +248,34 @@ class NodeView(View):
         return "name", "labels", "annotations", "taints", "unschedulable", "allocatable", "requested", "pods"
 
 
-def _view(name: str, value: Any) -> Any:
-    """A field's value: objects as views, amounts in the scheduler's units."""
-    if name in RESOURCES:
-        return Amounts(amounts(value))
+def _view(value: Any, place: tuple[Place, str]) -> Any:
+    """A field's value: objects as views, amounts in the scheduler's units, dicts and lists as copies."""
+    if place[1] in RESOURCES:
+        return _amounts(amounts(value), place)
     if isinstance(value, Quantity):
         return value.value
     if isinstance(value, msgspec.Struct):
-        return View(value)
-    if isinstance(value, list | tuple) and value and isinstance(value[0], msgspec.Struct):
-        return [View(each) for each in value]
+        return View(value, place)
+    if isinstance(value, dict):
+        return copied(value, place)
+    if isinstance(value, list):
+        return _views(value, place)
+    if isinstance(value, tuple) and value and isinstance(value[0], msgspec.Struct):
+        return tuple(View(each, place) for each in value)
     return value
+
+
+def _views(values: list[Any], place: Place) -> ReadOnlyList[Any]:
+    """A list, with objects as views."""
+    if values and isinstance(values[0], msgspec.Struct):
+        values = [View(each, place) for each in values]
+    return listed(values, place)
+
+
+def _amounts(known: Mapping[str, int], place: Place) -> Amounts:
+    shown = Amounts(known)
+    shown.place = place
+    return shown
 
 
 def _nearest(name: str, names: list[str]) -> str:

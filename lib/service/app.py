@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager, redirect_stdout
 from math import inf
 from pathlib import Path
 from random import Random
+from urllib.parse import urlsplit
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
@@ -57,7 +58,7 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
     random, namespaces = Random(options.seed), options.namespaces
     with ExitStack() as stack:
         report.observer = observer = _observer(options.listen)
-        proxy = stack.enter_context(OwnProxy(PAGE if options.ui else None)) if options.start_proxy else None
+        proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = proxy.address if proxy else options.proxy
         leads = stack.enter_context(elected(options.leader_election, address, shutdown))
         if options.leader_election:
@@ -134,7 +135,9 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             report.redraw = stack.enter_context(on_terminal(poller.queue, cache)).note
         report.started(names, namespaces, api.address)
         if options.ui:
-            report.page(f"{address}/ui/")
+            from lib.service.telemetry.page import serving  # here, as few runs need it
+
+            report.page(serving(PAGE, Path(urlsplit(address).path)))
         yield poller
 
 

@@ -75,7 +75,7 @@ class CommandLine:
         bool,
         _flag(
             CLUSTER,
-            "With --start-proxy: show pods, nodes and decisions in a browser; the address is logged.",
+            "Show pods, nodes and decisions in a browser; the address is logged. Needs a proxy on a socket.",
             "--ui",
         ),
     ] = False

@@ -171,10 +171,10 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     """The settings, and the profiles. BadParameter when something is wrong."""
     if given.start_proxy and given.proxy:
         raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
-    if given.ui and not given.start_proxy:
+    if given.ui and not (given.start_proxy or (given.proxy or "").startswith("unix:")):
         raise typer.BadParameter(
-            "--ui (POLLER_UI) needs --start-proxy, whose kubectl proxy serves the page. A proxy of your own"
-            " serves it with --www=scripts/ui --www-prefix=/ui/"
+            "--ui (POLLER_UI) needs --start-proxy, or a --proxy on a unix socket: any web page in a browser"
+            " could use one on a port"
         )
     if given.ui and given.once:
         raise typer.BadParameter("--once can't be combined with --ui: the page ends with poller")

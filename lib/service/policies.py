@@ -11,8 +11,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from lib.scheduling.class_plugins import read_only
 from lib.scheduling.framework import interface
 from lib.scheduling.framework.interface import Plugin, QueueSortPlugin
+from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
 from lib.scheduling.plugins.registry import default_profile
 from lib.service.policy_watch import watching
@@ -24,6 +26,8 @@ POINTS = [
 ]
 """The extension points that a class of a policy may have: all but the order of the queue."""
 
+METHODS = {name for point in POINTS for name in vars(point) if not name.startswith("_") and name != "name"}
+"""Their methods."""
 
 BUILT_IN = {plugin.name for plugin in default_profile("").plugins}
 
@@ -116,9 +120,10 @@ def _run(file: Path) -> ModuleType:
         raise PolicyError(f"{file}: file not found") from None
     except SyntaxError as error:
         raise PolicyError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
+        raise_if_interrupted(error)
         last = traceback.extract_tb(error.__traceback__)[-1]
-        raise PolicyError(f"{last.filename}:{last.lineno}: {type(error).__name__}: {error}") from error
+        raise PolicyError(f"{last.filename}:{last.lineno}: {describe(error)}") from error
     return module
 
 
@@ -126,17 +131,15 @@ def _is_plugin(kind: Any) -> bool:
     """Whether something is a class with an extension point, and not one of poller's default plugins."""
     if not inspect.isclass(kind) or kind in POINTS or kind.__name__ in BUILT_IN:
         return False
-    methods = {
-        name for point in POINTS for name in vars(point) if not name.startswith("_") and name != "name"
-    }
-    return any(callable(getattr(kind, method, None)) for method in methods)
+    return any(callable(getattr(kind, method, None)) for method in METHODS)
 
 
 def _made(kind: type, file: Path) -> Plugin:
     try:
-        plugin = kind()
+        plugin = read_only(kind, METHODS)()
         if not hasattr(plugin, "name"):
             plugin.name = kind.__name__
-    except Exception as error:
-        raise PolicyError(f"{file}: {kind.__name__}() failed: {type(error).__name__}: {error}") from error
+    except BaseException as error:
+        raise_if_interrupted(error)
+        raise PolicyError(f"{file}: {kind.__name__}() failed: {describe(error)}") from error
     return plugin  # type: ignore[no-any-return]

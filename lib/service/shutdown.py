@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from lib.scheduling.framework.interface import Interruption
 
-class Stopped(BaseException):
+
+class Stopped(Interruption):
     """poller was told to stop. Raised in the main thread wherever it is, except in `held` blocks."""
 
 

@@ -157,7 +157,7 @@ class Poller:
         for change in delta.changes:
             pod = unassigned_pod(change)
             is_gone = change.kind == Kind.DELETED
-            room = self._held_node(pod) if pod and is_gone else None
+            room = self._room_left_by(pod, is_gone=is_gone) if pod else None
             nominated = self._nomination_ended_by(change, pod) if pod else None
             if pod and is_gone and pod.metadata.uid in self.queue.uids():
                 self._forget_unsettled(pod)
@@ -207,10 +207,14 @@ class Poller:
             self.report.warning(what)
             yield Change(Kind.ADDED, now)
 
-    def _held_node(self, pod: Pod) -> str | None:
-        """The node on which a pod is assumed that isn't an unassigned pod any more."""
+    def _room_left_by(self, pod: Pod, *, is_gone: bool) -> str | None:
+        """The node on which an unassigned pod was assumed that is gone, or that waits and is being deleted.
+
+        Source: handleAssumedPodDeletion in pkg/scheduler/eventhandlers.go
+        """
         uid = pod.metadata.uid
-        if uid in self.cache.assumed and (uid in self.queue.uids() or self.options.dry_run):
+        ends = is_gone or (pod.metadata.deletion_timestamp and uid in self.waiting_pods)
+        if ends and uid in self.cache.assumed and (uid in self.queue.uids() or self.options.dry_run):
             return self.cache.node_of(pod)
         return None
 

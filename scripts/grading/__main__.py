@@ -1,6 +1,5 @@
-"""`scripts/grade`: a row for each policy."""
+"""`scripts/grade`: what students' policies come to."""
 
-import csv
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -8,13 +7,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 from rich.progress import track
-from rich.table import Table
 
-from scripts.grading.marks import Marks, expectations, mark
+from lib.questions.text import QuestionError
+from scripts.grading.hand_in import Result, grade_all, hand_ins
+from scripts.grading.outputs import FOR_ONE, OUTPUTS, Output, report
 from scripts.grading.scenario import Scenario, ScenarioError
-from scripts.grading.trial import Limits, run
-
-NO_POLICY = "(no policy)"
+from scripts.grading.trial import Limits
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -24,70 +22,55 @@ def grade(
     policies: Annotated[list[Path], typer.Argument(metavar="POLICY.py...", help="Files, one a student.")],
     scenario: Annotated[Path, typer.Option(help="A folder with scenario.yaml, cluster.yaml and pods.yaml.")],
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 1,
-    seconds: Annotated[int, typer.Option(min=1, help="Computing time that each may take.")] = 20,
+    hidden: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="On how many hidden clusters.", show_default="what the scenario says, usually 2"
+        ),
+    ] = None,
+    seconds: Annotated[int, typer.Option(min=1, help="Computing time that each may take.")] = 10,
     memory: Annotated[int, typer.Option(min=64, help="Memory that each may take, in MiB.")] = 1024,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Comma-separated values instead of a table.")] = False,
+    output: Annotated[
+        Output, typer.Option("--output", "-o", help="autolab and gradescope are for one policy.")
+    ] = Output.TABLE,
+    as_csv: Annotated[bool, typer.Option("--csv", help="The same as --output csv.")] = False,
+    reports: Annotated[
+        Path | None, typer.Option(help="Write a page for each student into this folder.")
+    ] = None,
 ) -> None:
-    """Run students' policies on a scenario, each in a process of its own, and show what each comes to.
+    """Run students' policies on a scenario, and show what each comes to.
 
-    The first row is poller without a policy. Exit 0: all meet all expectations. 3: some don't.
+    The first row is poller without a policy. Exit 0: all have all points. 3: some don't.
 
-    The limits keep a mistake from stopping the others. They don't keep a student from reading your files:
-    run policies of people that you don't trust in a container.
+    A policy has to do as well on hidden clusters: these differ from the open one by names, by prices, and by
+    amounts of cpu and memory, and are others for each student.
+
+    Each policy runs in a process of its own, which only answers filter and score; pods are placed, checked
+    and marked here. It can't read files, start programs or use the network by Python's own means. Run
+    policies of people that you don't trust in a container all the same.
     """
+    output = Output.CSV if as_csv else output
+    if output in FOR_ONE and len(policies) != 1:
+        raise typer.BadParameter(f"{output} is for one policy", param_hint="--output")
     try:
         read = Scenario(scenario)
-    except ScenarioError as error:
+        clusters = read.hidden.clusters if hidden is None else hidden
+        found = grade_all(read, hand_ins(policies), seed, Limits(seconds, memory), clusters)
+        console = Console(stderr=True)
+        results = [*track(found, "grading", len(policies) + 1, console=console, transient=True)]
+    except (ScenarioError, QuestionError) as error:
         raise typer.BadParameter(str(error), param_hint="--scenario") from None
-    limits, names = Limits(seconds, memory), short_names(policies)
-    console = Console(stderr=True)
-    rows = [
-        graded(read, policy, names[policy] if policy else NO_POLICY, seed, limits)
-        for policy in track([None, *policies], "grading", console=console, transient=True)
-    ]
-    (show_csv if as_csv else show_table)(read, rows)
-    raise typer.Exit(0 if all(row.marks and row.points == len(row.marks) for row in rows[1:]) else 3)
+    sys.stdout.write(OUTPUTS[output](read, results))
+    if reports:
+        write_reports(read, results[1:], reports)
+    raise typer.Exit(0 if all(each.points == each.most for each in results[1:]) else 3)
 
 
-def short_names(policies: list[Path]) -> dict[Path, str]:
-    """The file names, if they all differ; else the whole paths."""
-    unique = len({policy.name for policy in policies}) == len(set(policies))
-    return {policy: policy.name if unique else str(policy) for policy in policies}
-
-
-def graded(scenario: Scenario, policy: Path | None, name: str, seed: int, limits: Limits) -> Marks:
-    """Run a policy, and mark the result."""
-    trial = run(scenario, policy, seed, limits)
-    return mark(scenario, name, trial.answer) if trial.answer else Marks(name, problem=trial.problem)
-
-
-def show_table(scenario: Scenario, rows: list[Marks]) -> None:
-    """Print a row for each policy; values that aren't as expected are marked."""
-    headings = expectations(scenario)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("policy", no_wrap=True)
-    for heading in [*headings, "points"]:
-        table.add_column(heading, justify="right")
-    for row in rows:
-        values = [f"{each.value} {'✓' if each.good else '✗'}" for each in row.marks]
-        points = f"{row.points}/{len(headings)}"
-        table.add_row(row.policy, *(values or [""] * len(headings)), points)
-    console = Console(highlight=False, markup=False)
-    console.print(scenario.title, style="bold")
-    console.print(table)
-    for row in rows:
-        if row.problem:
-            console.print(f"{row.policy}: {row.problem}", soft_wrap=True)
-
-
-def show_csv(scenario: Scenario, rows: list[Marks]) -> None:
-    """Print the same for programs."""
-    headings = expectations(scenario)
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(["policy", *headings, "points", "of", "problem"])
-    for row in rows:
-        values = [each.value for each in row.marks] or [""] * len(headings)
-        writer.writerow([row.policy, *values, row.points, len(headings), row.problem])
+def write_reports(scenario: Scenario, results: list[Result], folder: Path) -> None:
+    """Write STUDENT.md for each."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in results:
+        (folder / f"{each.hand_in.student.replace('/', '_')}.md").write_text(report(scenario, each))
 
 
 if __name__ == "__main__":

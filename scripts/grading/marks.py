@@ -1,32 +1,49 @@
 """Compares where pods went with what a scenario expects."""
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from scripts.grading.scenario import Json, Scenario, Spread
+from scripts.grading.best import Best
+from scripts.grading.scenario import Json, Scenario, Spread, Worth
+from scripts.grading.trial import Trial
+
+EXACTLY = 1e-9
+"""Costs that differ by no more than this are the same."""
 
 
 @dataclass(frozen=True)
 class Mark:
-    """One expectation: its name, the value, and whether the value is good."""
+    """One expectation: its name, the value, what was expected, and its points, of how many.
+
+    good: whether the value is as expected. possible: the best value that there can be, if that is known.
+    """
 
     what: str
     value: str
+    expected: str
     good: bool
+    points: float
+    most: float
+    possible: str = ""
 
 
 @dataclass(frozen=True)
 class Marks:
-    """The marks of a policy. problem: why it has no marks, or what went wrong with a pod."""
+    """The marks of a trial. problem: why it has no marks, or why a pod has no node.
 
-    policy: str
+    where: by node, the pods that went there.
+    """
+
     marks: tuple[Mark, ...] = field(default=())
     problem: str = ""
+    where: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    is_hidden: bool = False
 
     @property
-    def points(self) -> int:
-        """How many expectations are met."""
-        return sum(mark.good for mark in self.marks)
+    def points(self) -> float:
+        """The sum of the points."""
+        return sum(mark.points for mark in self.marks)
 
 
 def expectations(scenario: Scenario) -> list[str]:
@@ -46,34 +63,124 @@ def expectations(scenario: Scenario) -> list[str]:
     return [name for there, name in names if there]
 
 
-def mark(scenario: Scenario, policy: str, answer: Json) -> Marks:
-    """The marks for an answer of `poller.py try`. If too few pods are placed, no expectation is met."""
+def worths(scenario: Scenario) -> list[Worth]:
+    """What each expectation is worth, in the same order."""
+    expect, rubric = scenario.expect, scenario.rubric
+    each = [
+        (expect.placed is not None, rubric.placed),
+        (expect.nodes_used is not None, rubric.nodes_used),
+        (expect.cost is not None, rubric.cost),
+        *((True, rubric.spread) for _ in expect.spread),
+        (bool(expect.avoid), rubric.avoid),
+        (expect.evicted is not None, rubric.evicted),
+    ]
+    return [worth for there, worth in each if there]
+
+
+def most_points(scenario: Scenario) -> float:
+    """The points of a policy that meets all expectations."""
+    return sum(worth.points for worth in worths(scenario))
+
+
+def mark(scenario: Scenario, trial: Trial) -> Marks:
+    """The marks for a trial. If too few pods are placed, the other expectations bring no points."""
+    if trial.answer is None:
+        return Marks(problem=trial.problem, is_hidden=scenario.is_hidden)
+    answer, marks, enough = trial.answer, [], True
+    values = _values(scenario, answer, trial.best)
+    for what, worth, value in zip(expectations(scenario), worths(scenario), values, strict=True):
+        part = value.part(worth) if enough else 0.0
+        good = value.is_good and enough
+        marks.append(
+            Mark(what, value.text, value.wanted, good, part * worth.points, worth.points, value.possible)
+        )
+        if what.startswith("placed"):  # without pods, spread and cost would be perfect
+            enough = value.is_good
+    if low := _too_low(values):
+        return Marks(problem=f"no placement can have {low}", is_hidden=scenario.is_hidden)
+    failed = next((f"{pod['pod']}: {pod['message']}" for pod in answer["pods"] if not pod["node"]), "")
+    where: dict[str, list[str]] = {}
+    for pod in answer["pods"]:
+        where.setdefault(pod["node"] or "", []).append(pod["pod"])
+    on = tuple((node, tuple(where[node])) for node in [*scenario.nodes, ""] if node in where)
+    return Marks(tuple(marks), failed, on, scenario.is_hidden)
+
+
+@dataclass(frozen=True)
+class _Value:
+    """A value; the less the better, but for `more_is_better`."""
+
+    what: str
+    text: str
+    value: float
+    wanted_value: float
+    wanted: str
+    best: float | None = None
+    more_is_better: bool = False
+
+    @property
+    def is_good(self) -> bool:
+        if self.more_is_better:
+            return self.value >= self.wanted_value
+        return self.value <= self.wanted_value + EXACTLY
+
+    @property
+    def possible(self) -> str:
+        return "" if self.best is None else f"{self.best:.4g}"
+
+    def part(self, worth: Worth) -> float:
+        """Which part of the points the value is worth."""
+        if self.is_good:
+            return 1.0
+        if worth.none_at is None or worth.none_at == self.wanted_value:
+            return 0.0
+        return min(1.0, max(0.0, (worth.none_at - self.value) / (worth.none_at - self.wanted_value)))
+
+
+def _values(scenario: Scenario, answer: Json, best: Best | None) -> list[_Value]:
     expect = scenario.expect
     placed = [pod for pod in answer["pods"] if pod["node"]]
     victims = {victim for pod in answer["pods"] for victim in pod["victims"]}
     new = Counter(pod["node"] for pod in placed)
     used = {node for pod, node in scenario.running.items() if pod not in victims} | set(new)
-    cost = sum(map(scenario.price_of, used))
-    astray = sum(new[node] for node in expect.avoid)
-    values: list[tuple[str, bool]] = []
-    if expect.placed is not None:
-        values.append((f"{len(placed)}/{len(answer['pods'])}", len(placed) >= expect.placed))
-    if expect.nodes_used is not None:
-        values.append((str(len(used)), len(used) <= expect.nodes_used))
-    if expect.cost is not None:
-        values.append((f"{cost:.2f}", cost <= expect.cost + 1e-9))
-    for spread in expect.spread:
-        skew = _skew(scenario, spread, answer)
-        values.append((str(skew), skew <= spread.at_most))
-    if expect.avoid:
-        values.append((str(astray), not astray))
-    if expect.evicted is not None:
-        values.append((str(len(victims)), len(victims) <= expect.evicted))
-    if expect.placed is not None and not values[0][1]:  # without pods, spread and cost would be perfect
-        values = [(value, False) for value, _ in values]
-    marks = [Mark(what, *value) for what, value in zip(expectations(scenario), values, strict=True)]
-    failed = next((pod["message"] for pod in answer["pods"] if "failed at" in pod["message"]), "")
-    return Marks(policy, tuple(marks), failed)
+    cost = sum(map(scenario.price_of, sorted(used)))
+
+    def found() -> Iterator[_Value]:
+        if expect.placed is not None:
+            text = f"{len(placed)}/{len(answer['pods'])}"
+            yield _Value(
+                "placed", text, len(placed), expect.placed, f"{expect.placed} or more", more_is_better=True
+            )
+        if expect.nodes_used is not None:
+            least = best.nodes_used if best else None
+            yield _Value(
+                "nodes", str(len(used)), len(used), expect.nodes_used, _most(expect.nodes_used), least
+            )
+        if expect.cost is not None:
+            yield _Value(
+                "a cost of", f"{cost:.2f}", cost, expect.cost, _most(expect.cost), best.cost if best else None
+            )
+        for spread in expect.spread:
+            skew = _skew(scenario, spread, answer)
+            yield _Value("a skew of", str(skew), skew, spread.at_most, _most(spread.at_most))
+        if expect.avoid:
+            astray = sum(new[node] for node in expect.avoid)
+            yield _Value("astray", str(astray), astray, 0, "0")
+        if expect.evicted is not None:
+            yield _Value("evicted", str(len(victims)), len(victims), expect.evicted, _most(expect.evicted))
+
+    return list(found())
+
+
+def _most(value: float) -> str:
+    return f"{value:.4g} or less"
+
+
+def _too_low(values: Sequence[_Value]) -> str:
+    for each in values:
+        if each.best is not None and each.value < each.best - EXACTLY:
+            return f"{each.what} {each.text}: the least is {each.best:.4g}"
+    return ""
 
 
 def _skew(scenario: Scenario, spread: Spread, answer: Json) -> int:

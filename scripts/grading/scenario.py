@@ -4,7 +4,8 @@
 as `kubectl get nodes,pods -A -o yaml` prints them; `pods.yaml` holds manifests.
 """
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import msgspec
 import yaml
 
 from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
+from lib.questions.manifests import read_manifests
+from lib.questions.text import QuestionError
 
 PRICE = "example.com/price"
 """The annotation of a node that says what an hour of it costs."""
@@ -47,13 +50,50 @@ class Expected(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     evicted: int | None = None
 
 
+class Worth(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an expectation is worth.
+
+    points: all of them if it is met. none_at: from this value on there are none; values between get a part.
+    Without it, a value that isn't as expected gets none.
+    """
+
+    points: float = 1
+    none_at: float | None = None
+
+
+class Rubric(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What each expectation is worth."""
+
+    placed: Worth = Worth()
+    nodes_used: Worth = Worth()
+    cost: Worth = Worth()
+    spread: Worth = Worth()
+    avoid: Worth = Worth()
+    evicted: Worth = Worth()
+
+
+class Hidden(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Other clusters of the same kind, on which a policy must do as well.
+
+    secret: with the student's name it says how they differ from the open one.
+    """
+
+    clusters: int = 2
+    secret: str = ""
+
+
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     title: str
     expect: Expected
+    rubric: Rubric = Rubric()
+    hidden: Hidden = Hidden()
 
 
 class Scenario:
-    """A scenario. nodes: by name. running: the node of each pod that runs already, by NAMESPACE/NAME."""
+    """A scenario. nodes: by name. running: the node of each pod that runs already, by NAMESPACE/NAME.
+
+    objects: those of the cluster. manifests: those of the pods to place. is_hidden: students haven't seen it.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Read the folder. ScenarioError when a file can't be read, or names an object that doesn't exist."""
@@ -62,29 +102,55 @@ class Scenario:
             told = msgspec.convert(next(load_yaml(read_at_most(file, MAX_YAML)), None), _File)
         except (OSError, TooMuchError, msgspec.MsgspecError, yaml.YAMLError) as error:
             raise ScenarioError(f"{file}: {error}") from error
-        self.title, self.expect = told.title, told.expect
-        self.pods_file = (folder / "pods.yaml").resolve()
-        self.objects = list(_objects(folder / "cluster.yaml"))
-        self.nodes = {each["metadata"]["name"]: each for each in self.objects if each["kind"] == "Node"}
-        pods = [each for each in self.objects if each["kind"] == "Pod" and each["spec"].get("nodeName")]
-        self.running = {_name(pod): pod["spec"]["nodeName"] for pod in pods}
-        wanted = [each for each in _objects(self.pods_file) if each["kind"] != "PriorityClass"]
-        workloads = {each["metadata"]["name"] for each in wanted}
+        pods_file = (folder / "pods.yaml").resolve()
+        try:
+            manifests = read_manifests([pods_file], "default")
+        except QuestionError as error:
+            raise ScenarioError(str(error)) from error
+        self.title, self.hidden, self.is_hidden = told.title, told.hidden, False
+        self._set(list(_objects(folder / "cluster.yaml")), manifests, told.expect, told.rubric)
+        for name in self.nodes:
+            try:
+                self.price_of(name)
+            except (TypeError, ValueError):
+                raise ScenarioError(f"{folder / 'cluster.yaml'}: {PRICE} of {name} is not a number") from None
+        workloads = {each["metadata"].get("name") for each in manifests if each["kind"] != "PriorityClass"}
         for spread in self.expect.spread:
             if spread.of not in workloads:
-                raise ScenarioError(f"{file}: spread of {spread.of}: {self.pods_file} has no such workload")
+                raise ScenarioError(f"{file}: spread of {spread.of}: {pods_file} has no such workload")
         for name in self.expect.avoid:
             if name not in self.nodes:
                 raise ScenarioError(f"{file}: avoid {name}: cluster.yaml has no such node")
 
+    def _set(
+        self, objects: Sequence[Json], manifests: Sequence[Json], expect: Expected, rubric: Rubric
+    ) -> None:
+        self.objects, self.manifests, self.expect, self.rubric = objects, manifests, expect, rubric
+        self.nodes: Mapping[str, Json] = {
+            each["metadata"]["name"]: each for each in objects if each["kind"] == "Node"
+        }
+        pods = [each for each in objects if each["kind"] == "Pod" and each["spec"].get("nodeName")]
+        self.running = {_name(pod): pod["spec"]["nodeName"] for pod in pods}
+        whole = {"kind": "List", "apiVersion": "v1", "items": objects}
+        self.cluster = json.dumps(whole, default=str).encode()
+
+    def like_this(
+        self, objects: Sequence[Json], manifests: Sequence[Json], expect: Expected, rubric: Rubric
+    ) -> "Scenario":
+        """A hidden scenario of the same kind."""
+        other = Scenario.__new__(Scenario)
+        other.title, other.hidden, other.is_hidden = self.title, self.hidden, True
+        other._set(objects, manifests, expect, rubric)
+        return other
+
     def price_of(self, node: str) -> float:
         """The price of an hour of a node; 0 without the annotation."""
-        said = self.nodes[node]["metadata"].get("annotations", {}).get(PRICE, 0)
+        said = (self.nodes[node]["metadata"].get("annotations") or {}).get(PRICE, 0)
         return float(said)
 
     def label_of(self, node: str, key: str) -> str:
         """The value of a node's label; empty without that label."""
-        return str(self.nodes[node]["metadata"].get("labels", {}).get(key, ""))
+        return str((self.nodes[node]["metadata"].get("labels") or {}).get(key, ""))
 
 
 def _objects(file: Path) -> Iterator[Json]:

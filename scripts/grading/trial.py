@@ -1,98 +1,88 @@
-"""Runs one policy: `poller.py try` in a separate process, with limits."""
+"""Places a scenario's pods by one policy. The grader decides; the policy's process only answers."""
 
-import json
-import os
-import resource
-import signal
-import subprocess
-import sys
 import tempfile
+from contextlib import ExitStack
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
+from lib.questions.deciding import Decider
+from lib.questions.files import read_files
+from lib.questions.manifests import workloads_in
+from lib.questions.trial import Placing, new_pods
+from lib.questions.trial import Trial as PlacedTrial
+from lib.scheduling.plugins.registry import Handle
+from lib.service.config import default_config
+from lib.service.served_profiles import DEFAULT_NAME, Asked, profiles_for
+from scripts.grading.best import Best, best
+from scripts.grading.remote_policy import Limits, PolicyProblemError, RemotePolicy, policy_process
 from scripts.grading.scenario import Json, Scenario
-from scripts.servers.process import ROOT, ending_with_all_it_starts
+from scripts.grading.second_look import second_look
 
-GRACE = 60.0
-"""Seconds of waiting beyond the limit of CPU time: the machine may be busy with other processes."""
-
-MOST_WRITTEN = 16 * 1024 * 1024  # bytes, of a file
-
-# The same seed makes a policy's own use of `random` repeatable, too.
-START = """
-import random, runpy, sys
-_, program, seed, *arguments = sys.argv
-random.seed(int(seed))
-sys.argv = [program, *arguments]
-runpy.run_path(program, run_name="__main__")
-"""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a policy may use: seconds of CPU time, mebibytes of memory."""
-
-    seconds: int
-    mebibytes: int
-
-    def apply(self) -> None:
-        """Set the limits for this process and its child processes."""
-        resource.setrlimit(resource.RLIMIT_CPU, (self.seconds, self.seconds + 1))
-        resource.setrlimit(resource.RLIMIT_AS, (self.mebibytes << 20, self.mebibytes << 20))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_WRITTEN, MOST_WRITTEN))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+__all__ = ["Limits", "Trial", "run"]
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The result: where each pod went; or what went wrong, in one line."""
+    """The result: where each pod went; or what went wrong, in one line.
+
+    best: what no placement of so many pods can beat; None if pods were evicted.
+    """
 
     answer: Json | None
     problem: str = ""
+    best: Best | None = None
 
 
-def run(scenario: Scenario, policy: Path | None, seed: int, limits: Limits) -> Trial:
+class Task:
+    """A scenario's cluster, as it was before the first pod, and the pods to place."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        with tempfile.TemporaryDirectory(prefix="grade-") as folder:
+            file = Path(folder, "cluster.json")
+            file.write_bytes(scenario.cluster)
+            self.snapshot = read_files([file])
+        self._workloads = workloads_in(deepcopy(scenario.manifests), self.snapshot)
+
+    def decider(self, seed: int | str = 0, remote: RemotePolicy | None = None) -> Decider:
+        """Decides with the default plugins, and with the policy's."""
+        random = Random(seed)
+        asked = Asked(DEFAULT_NAME, policies=(remote.policy,) if remote else ())
+        profiles = profiles_for(default_config(), asked, Handle(random))
+        decider = Decider(self.snapshot, profiles, random, DEFAULT_NAME)
+        if remote:
+            remote.begin(decider.cache)
+        return decider
+
+    def placing(self, decider: Decider) -> Placing:
+        """Places the pods, one with each step."""
+        new = new_pods(self._workloads, self.snapshot, decider)
+        return Placing(new, decider, explained=0)  # explaining asks about nodes that there are not
+
+
+def run(scenario: Scenario, policy: Path | None, seed: int | str, limits: Limits) -> Trial:
     """Place the pods by a policy; None: by poller's defaults."""
-    with tempfile.TemporaryDirectory(prefix="grade-") as folder:
-        cluster = Path(folder, "cluster.json")
-        content = {"kind": "List", "apiVersion": "v1", "items": scenario.objects}
-        cluster.write_text(json.dumps(content, default=str))
-        command = [sys.executable, "-c", START, str(ROOT / "poller.py"), str(seed), "try"]
-        command += [
-            f"--from={cluster}",
-            f"--filename={scenario.pods_file}",
-            f"--seed={seed}",
-            "--output=json",
-        ]
-        command += ["--scheduler-name=my-scheduler"]
-        command += [f"--plugin={policy.resolve()}"] if policy else []
-        # The policy gets nothing of the teacher's environment: no kubeconfig, no tokens.
-        environment = {"PATH": os.defpath, "HOME": folder, "PYTHONHASHSEED": "0", "PYTHONPATH": str(ROOT)}
-        with ending_with_all_it_starts(
-            command,
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            errors="replace",
-            preexec_fn=limits.apply,
-        ) as process:
-            try:
-                said, errors = process.communicate(timeout=limits.seconds + GRACE)
-            except subprocess.TimeoutExpired:
-                return Trial(None, f"took longer than {limits.seconds + GRACE:g} s")
-    return _result(process.returncode, said, errors, limits)
-
-
-def _result(status: int, said: str, errors: str, limits: Limits) -> Trial:
-    if status in (-signal.SIGXCPU, -signal.SIGKILL):
-        return Trial(None, f"took longer than {limits.seconds} s of computing time")
-    if "MemoryError" in errors or "MemoryError" in said:
-        return Trial(None, f"took more than {limits.mebibytes} MiB of memory")
+    task = Task(scenario)
     try:
-        answer = json.loads(said[f"\n{said}".rfind("\n{\n") :])  # before it is what the policy prints
-        answer["workloads"], answer["pods"]
-    except (ValueError, TypeError, KeyError):
-        lines = [line for line in errors.splitlines() if line.strip()]
-        return Trial(None, lines[-1] if lines else f"ended with status {status}, and no answer")
-    return Trial(answer)
+        with ExitStack() as stack:
+            remote = None
+            if policy:
+                remote = stack.enter_context(policy_process(policy, str(seed), task.snapshot, limits))
+            placing = task.placing(task.decider(seed, remote))
+            for _ in placing.steps():
+                if remote and remote.problem:
+                    return Trial(None, remote.problem)
+    except PolicyProblemError as error:
+        return Trial(None, str(error))
+    return _checked(scenario, placing.trial)
+
+
+def _checked(scenario: Scenario, trial: PlacedTrial) -> Trial:
+    """The result, if the placement keeps kube-scheduler's rules."""
+    if wrong := second_look(trial.placed, Task(scenario).decider()):
+        return Trial(None, f"the placement breaks kube-scheduler's rules: {wrong}")
+    if trial.victims:
+        return Trial(trial.as_json())
+    pods, placed = [each.new.pod for each in trial.placed], sum(bool(each.node_name) for each in trial.placed)
+    return Trial(trial.as_json(), best=best(scenario, Task(scenario).decider(), pods, placed))

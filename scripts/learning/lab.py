@@ -38,11 +38,18 @@ class LabError(Exception):
 
 
 class Lab:
-    """The cluster behind a `kubectl proxy`. own: it was started for the lab, so all in it may be deleted."""
+    """The cluster behind a `kubectl proxy`.
+
+    proxy: `http://host:port` or `unix:///path`. own: it was started for the lab, so all in it may be deleted.
+    """
 
     def __init__(self, proxy: str, *, own: bool) -> None:
+        socket = proxy.removeprefix("unix://") if proxy.startswith("unix://") else None
         # A proxy speaks plain HTTP; certificates would take 50 ms to read.
-        self._http = httpx.Client(base_url=proxy, timeout=30, trust_env=False, verify=False)
+        transport = httpx.HTTPTransport(uds=socket, verify=False, trust_env=False)
+        self._http = httpx.Client(
+            base_url="http://localhost" if socket else proxy, timeout=30, transport=transport, trust_env=False
+        )
         self._proxy, self.own = proxy, own
 
     # --- reading ----------------------------------------------------------------------------------------

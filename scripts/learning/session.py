@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from scripts.learning.lab import Lab, LabError
 from scripts.servers.embedded import minicluster
@@ -17,6 +18,7 @@ FOLDER = Path(os.environ.get("LAB_FOLDER") or ROOT / ".lab")
 """The folder of the student's files and progress. Pages call it `.lab`."""
 
 NODES_NEEDED = 3
+UNIX = "unix://"
 OWN = "LAB_CLUSTER_IS_OURS"
 """The variable of the shell that is set when the cluster was started for the lab."""
 
@@ -52,6 +54,7 @@ def environment_for(lab: Lab, proxy: str, kubeconfig: str) -> dict[str, str]:
         "KUBECONFIG": kubeconfig,
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "POLLER_PROXY": proxy,
+        "PROXY_SOCKET": proxy.removeprefix(UNIX),
         **{f"NODE{number}": name for number, name in enumerate(nodes, 1)},
     }
 
@@ -97,10 +100,13 @@ def run_shell(environment: Mapping[str, str]) -> None:
 
 @contextmanager
 def _proxy(kubeconfig: str) -> Iterator[str]:
-    command = ["env", f"KUBECONFIG={kubeconfig}", str(KUBECTL), "proxy", "--port=0"]
+    """A kubectl proxy on a socket that only this user can reach."""
     try:
-        with serving(command) as line:
-            yield f"http://{line.removeprefix('Starting to serve on ')}"
+        with TemporaryDirectory(prefix="lab-") as folder:
+            socket = Path(folder) / "proxy.sock"
+            command = ["env", f"KUBECONFIG={kubeconfig}", str(KUBECTL), "proxy", f"--unix-socket={socket}"]
+            with serving(command):
+                yield f"{UNIX}{socket}"
     except RuntimeError as error:
         raise LabError(str(error)) from None
 

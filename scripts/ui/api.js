@@ -1,4 +1,5 @@
-// Reads objects from the API server behind the same kubectl proxy: lists, then watches. It never writes.
+// Reads objects from the API server, through the server of this page: lists, then watches. It never writes.
+// Paths are relative to the page's address, which has the token.
 
 const PAGE = 500;
 const FIRST_PAUSE = 1000;
@@ -15,10 +16,11 @@ export class ApiError extends Error {
 async function get(path, parameters, signal) {
   const answer = await fetch(`${path}?${new URLSearchParams(parameters)}`, {signal, cache: "no-store"});
   if (answer.ok) return answer;
-  let message = `${answer.status} ${answer.statusText}`;
+  const text = await answer.text();
+  let message = text.trim() || `${answer.status} ${answer.statusText}`;
   try {
-    message = (await answer.json()).message || message;
-  } catch { /* not JSON: the status line says enough */ }
+    message = JSON.parse(text).message || message;
+  } catch { /* not JSON: it is a sentence */ }
   throw new ApiError(answer.status, message);
 }
 

@@ -10,9 +10,9 @@ import {Predict} from "./predict.js";
 
 const MAX_EVENTS = 100;
 const RESOURCES = [
-  {kind: "Node", path: "/api/v1/nodes", slim: slimNode, without: "Nodes can't be read"},
-  {kind: "Pod", path: "/api/v1/pods", slim: slimPod, without: "Pods can't be read"},
-  {kind: "Event", path: "/api/v1/events", slim: slimEvent, without: "Events can't be read"},
+  {kind: "Node", path: "api/v1/nodes", slim: slimNode, without: "Nodes can't be read"},
+  {kind: "Pod", path: "api/v1/pods", slim: slimPod, without: "Pods can't be read"},
+  {kind: "Event", path: "api/v1/events", slim: slimEvent, without: "Events can't be read"},
 ];
 
 const history = new History();

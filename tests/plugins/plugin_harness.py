@@ -39,7 +39,7 @@ def statuses(plugin: FilterPlugin, pod: Pod, cluster: Cache) -> dict[str, Status
     state: CycleState = {}
     if isinstance(plugin, PreFilterPlugin) and plugin.pre_filter(state, pod, cluster) == SKIP:
         return {}
-    asked = {name: plugin.filter(state, pod, node) for name, node in cluster.nodes.items()}
+    asked = {node.name: plugin.filter(state, pod, node) for node in cluster.node_list}
     if isinstance(plugin, FilterNodesPlugin):
         together = plugin.filter_nodes(state, pod, NodeSlice(cluster, range(len(asked))))
         assert [*together] == [*asked.values()]

@@ -59,8 +59,11 @@ def storage_class(name: str, provisioner: str = DRIVER, mode: str = "WaitForFirs
 
 
 def csi_node(name: str, **limits: int | None) -> CSINode:
-    """The drivers of a node: `example` stands for DRIVER, `ebs` for AWS's; None for one without a limit."""
-    drivers = {"example": DRIVER, "ebs": "ebs.csi.aws.com"}
+    """The drivers of a node, with their limits; None for one without a limit.
+
+    `example` stands for DRIVER, `ebs` for AWS's, `px` for Portworx's.
+    """
+    drivers = {"example": DRIVER, "ebs": "ebs.csi.aws.com", "px": "pxd.portworx.com"}
     body = {
         "metadata": {"name": name},
         "spec": {

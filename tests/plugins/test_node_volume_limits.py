@@ -37,6 +37,9 @@ LOST = (claim("u", "gone", storage_class="fast"), storage_class("fast"))
 BOUND_TO_NFS = (claim("n", "share"), volume("share", nfs={"server": "nfs", "path": "/"}))
 ON_EBS = (claim("e", "disk-e"), volume("disk-e", awsElasticBlockStore={"volumeID": "aws://eu-1a/vol-1"}))
 EBS: Json = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+PORTWORX: Json = {"portworxVolume": {"volumeID": "vol-1"}}
+ON_PORTWORX = (claim("p", "disk-p"), volume("disk-p", portworxVolume={"volumeID": "vol-1"}))
+ON_NEW_PORTWORX = (claim("p", storage_class="px"), storage_class("px", "kubernetes.io/portworx-volume"))
 ON_NEW_EBS = (claim("e", storage_class="gp2"), storage_class("gp2", "kubernetes.io/aws-ebs"))
 
 
@@ -145,6 +148,17 @@ ON_NEW_EBS = (claim("e", storage_class="gp2"), storage_class("gp2", "kubernetes.
         # In-tree disks count as volumes of the CSI driver that stands for them.
         pytest.param(
             with_volumes(EBS), [csi_node("n1", ebs=0)], False, id="a disk that the pod names itself"
+        ),
+        pytest.param(with_volumes(PORTWORX), [csi_node("n1", px=0)], False, id="a volume of Portworx"),
+        pytest.param(user("p"), [*ON_PORTWORX, csi_node("n1", px=0)], False, id="a claim bound to one"),
+        pytest.param(
+            user("p"), [*ON_NEW_PORTWORX, csi_node("n1", px=0)], False, id="a claim of such a class"
+        ),
+        pytest.param(
+            user("p"),
+            [*ON_PORTWORX, csi_node("n1", px=1), with_volumes(PORTWORX, name="old", on="n1")],
+            True,
+            id="a volume of Portworx that another pod there has already",
         ),
         pytest.param(with_volumes(EBS), [], True, id="in-tree, and no CSINode"),
         pytest.param(user("e"), [*ON_EBS, csi_node("n1", ebs=0)], False, id="a claim bound to such a disk"),
@@ -310,3 +324,9 @@ def test_it_is_found_out_anew_after_more_changes_than_are_kept(monkeypatch: pyte
 )
 def test_what_helps_a_pod_that_it_rejected(change: Any, helps: bool) -> None:
     assert NodeVolumeLimits().queueing_hint(user("a"), change) is helps
+
+
+def test_only_a_detached_volume_of_the_same_driver_helps_a_pod_with_a_disk_of_its_own() -> None:
+    hint = NodeVolumeLimits().queueing_hint
+    assert hint(with_volumes(EBS), change(Kind.DELETED, attachment("n1", "disk-b", "ebs.csi.aws.com")))
+    assert not hint(with_volumes(EBS), change(Kind.DELETED, attachment("n1", "disk-b")))

@@ -2,53 +2,35 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cluster import Cluster
 from conftest import embedded
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
-
-from scripts.servers.kubectl import KUBECTL
-from scripts.servers.process import ROOT, serving
+from page import IN_CHROMIUM, page_of, running_browser
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 ON_ONE_SERVER = True
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-OFFLINE = (
-    "--disable-background-networking --disable-component-update --disable-sync --no-first-run --disable-quic"
-)
-
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no chromium on the PATH")
+pytestmark = IN_CHROMIUM
 
 expect.set_options(timeout=30_000)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        arguments = ["--no-sandbox", "--disable-gpu", *OFFLINE.split()]
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments)
+    with running_browser() as running:
         yield running
-        running.close()
 
 
 @pytest.fixture(scope="module")
 def address(servers: Cluster) -> Iterator[str]:
     with page_of(servers) as address:
         yield address
-
-
-@contextmanager
-def page_of(cluster: Cluster) -> Iterator[str]:
-    """Where kubectl proxy serves the page, beside the API."""
-    command = [str(KUBECTL), "--server", cluster.server, "--kubeconfig", str(cluster.kubeconfig), "proxy"]
-    with serving([*command, "--port=0", f"--www={ROOT / 'scripts/ui'}", "--www-prefix=/ui/"]) as line:
-        yield f"http://{line.removeprefix('Starting to serve on ')}/ui/"
 
 
 @pytest.fixture
@@ -116,33 +98,29 @@ def test_poller_serves_the_page_and_tells_it_of_each_node(browser: Browser, clus
     cluster.add_node("n3")
     cluster.add_node("n4")
     cluster.kubectl("cordon", "n4")
-    own = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": str(Path(KUBECTL).parent)}
-    with cluster.running_poller("--start-proxy", "--ui", **own) as poller:
-        poller.says("the page is at ")
-        (address,) = re.findall(r"the page is at (http://127\.0\.0\.1:\d+/ui/): ", poller.said)
-        with open_page(browser, address) as page:
-            expect(page.locator("[data-node=n3]")).to_be_visible()
-            cluster.add_pod("web", requests={"cpu": "2"})
-            expect(chip(page, "web", "#node-list")).to_be_visible()
-            node = str(cluster.pod("web")["spec"]["nodeName"])
-            (other,) = {"n2", "n3"} - {node}
-            chip(page, "web").click()
-            expect(page.locator(".filters li").first).to_have_text("4 nodes")
-            steps = page.locator(".filters")
-            expect(steps).to_contain_text("n4 NodeUnschedulable: node(s) were unschedulable; ")
-            expect(steps).to_contain_text("n1 NodeResourcesFit: Insufficient cpu; ")
-            expect(steps).to_contain_text("; 2 left")
-            expect(page.locator(".bars li")).to_have_text(
-                [re.compile(f"^{node} \\(picked\\)"), re.compile(f"^{other}")]
-            )
-            expect(page.locator(".bars li").first).to_contain_text("NodeResourcesFit")
-            expect(page.locator(".runner-up")).to_contain_text(f"The runner-up is {other}, with ")
-            cluster.add_pod("tight", requests={"cpu": "3"})
-            expect(chip(page, "tight", f"[data-node={other}]")).to_be_visible()
-            chip(page, "tight").click()
-            expect(page.locator("#decision-body")).to_contain_text(
-                "It is the only node that fits: nothing is scored."
-            )
+    with page_of(cluster, "--interval=0.1") as address, open_page(browser, address) as page:
+        expect(page.locator("[data-node=n3]")).to_be_visible()
+        cluster.add_pod("web", requests={"cpu": "2"})
+        expect(chip(page, "web", "#node-list")).to_be_visible()
+        node = str(cluster.pod("web")["spec"]["nodeName"])
+        (other,) = {"n2", "n3"} - {node}
+        chip(page, "web").click()
+        expect(page.locator(".filters li").first).to_have_text("4 nodes")
+        steps = page.locator(".filters")
+        expect(steps).to_contain_text("n4 NodeUnschedulable: node(s) were unschedulable; ")
+        expect(steps).to_contain_text("n1 NodeResourcesFit: Insufficient cpu; ")
+        expect(steps).to_contain_text("; 2 left")
+        expect(page.locator(".bars li")).to_have_text(
+            [re.compile(f"^{node} \\(picked\\)"), re.compile(f"^{other}")]
+        )
+        expect(page.locator(".bars li").first).to_contain_text("NodeResourcesFit")
+        expect(page.locator(".runner-up")).to_contain_text(f"The runner-up is {other}, with ")
+        cluster.add_pod("tight", requests={"cpu": "3"})
+        expect(chip(page, "tight", f"[data-node={other}]")).to_be_visible()
+        chip(page, "tight").click()
+        expect(page.locator("#decision-body")).to_contain_text(
+            "It is the only node that fits: nothing is scored."
+        )
 
 
 def test_a_decision_in_full_shows_nodes_falling_away_and_stacked_scores(page: Page, cluster: Cluster) -> None:
@@ -311,13 +289,10 @@ def test_what_may_not_be_read_is_named_and_the_rest_is_shown(
     cluster.add_node("n1")
     cluster.kubectl("create", "clusterrole", "page", "--verb=get,list,watch", "--resource=nodes,pods")
     cluster.kubectl("create", "clusterrolebinding", "page", "--clusterrole=page", "--user=reader")
-    command = [str(KUBECTL), "--kubeconfig", str(servers.kubeconfig_for("reader")), "proxy", "--port=0"]
-    with (
-        serving([*command, f"--www={ROOT / 'scripts/ui'}", "--www-prefix=/ui/"]) as line,
-        browser.new_context() as context,
-    ):
+    reader = replace(cluster, kubeconfig=servers.kubeconfig_for("reader"))
+    with page_of(reader) as address, browser.new_context() as context:
         page = context.new_page()
-        page.goto(f"http://{line.removeprefix('Starting to serve on ')}/ui/")
+        page.goto(address)
         expect(page.locator("#notes")).to_contain_text(
             'Events can\'t be read: events is forbidden: User "reader"'
         )

@@ -98,6 +98,10 @@ class PluginError(Exception):
     """A plugin failed. The text says which plugin, where, and why."""
 
 
+class Interruption(BaseException):
+    """poller itself ends what it does, such as on a signal. A plugin's own exceptions never end poller."""
+
+
 def checked(answer: Status | None) -> Status | None:
     """Check a plugin's answer: BadAnswerError if it is neither None nor a Status with a code and reasons."""
     if answer is None or answer is SKIP:

@@ -10,6 +10,7 @@ import logging
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from signal import SIGINT, default_int_handler, getsignal
 from typing import TypeVar
 
 from lib.scheduling.cache import Cache
@@ -21,6 +22,7 @@ from lib.scheduling.framework.interface import (
     BadAnswerError,
     BindPlugin,
     Code,
+    Interruption,
     PermitPlugin,
     Plugin,
     PluginError,
@@ -39,9 +41,6 @@ from lib.scheduling.framework.position import position_in
 from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
 
 log = logging.getLogger(__name__)
-
-FAILURES = (Exception, SystemExit)
-"""Exceptions of a plugin that don't end poller; SystemExit comes from a policy that calls sys.exit()."""
 
 SUCCESS, ERROR = "Success", "Error"
 """The status of an extension point that ended with none of Code's values."""
@@ -175,7 +174,8 @@ class Framework:
             for plugin in self.each(self._unreserve):
                 try:
                     plugin.unreserve(decision.state, decision.pod, decision.node_name)
-                except FAILURES:
+                except BaseException as error:
+                    raise_if_interrupted(error)
                     _log_failure("plugin %s failed to unreserve %s", plugin, decision)
 
     def run_permit(self, decision: Decision, waited: float) -> Rejection | None:
@@ -247,7 +247,8 @@ class Framework:
             for plugin in self.each(self._post_bind):
                 try:
                     plugin.post_bind(decision.state, decision.pod, decision.node_name)
-                except FAILURES:
+                except BaseException as error:
+                    raise_if_interrupted(error)
                     _log_failure("plugin %s failed after %s was bound", plugin, decision)
 
     # --- errors -----------------------------------------------------------------------------------------
@@ -280,11 +281,24 @@ def _frames_from(source: str, error: BaseException) -> str:
     return "".join(traceback.format_list(frames)).rstrip()
 
 
+def raise_if_interrupted(error: BaseException) -> None:
+    """Raise an exception again, unless it is a failure of the plugin that ran: that never ends poller.
+
+    A plugin may fail with any exception, such as SystemExit or asyncio.CancelledError. KeyboardInterrupt is a
+    failure, too, if SIGINT doesn't raise it: in the loop a signal raises an Interruption.
+    """
+    if isinstance(error, Interruption):
+        raise error
+    if isinstance(error, KeyboardInterrupt) and getsignal(SIGINT) is default_int_handler:
+        raise error
+
+
 def describe(error: BaseException) -> str:
     """An error's type and message, as text that UTF-8 can encode."""
     try:
         text = str(error).encode(errors="backslashreplace").decode()
-    except FAILURES:  # a plugin's own exception may fail to describe itself
+    except BaseException as another:  # a plugin's own exception may fail to describe itself
+        raise_if_interrupted(another)
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

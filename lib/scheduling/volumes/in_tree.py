@@ -39,8 +39,9 @@ AZURE_DISK = InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com")
 CINDER = InTreePlugin(
     "kubernetes.io/cinder", "cinder.csi.openstack.org", "topology.cinder.csi.openstack.org/zone"
 )
+PORTWORX = InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com")
 
-PLUGINS = {each.name: each for each in (GCE_PD, AWS_EBS, AZURE_DISK, CINDER)}
+PLUGINS = {each.name: each for each in (GCE_PD, AWS_EBS, AZURE_DISK, CINDER, PORTWORX)}
 
 
 class TranslationError(Exception):
@@ -55,7 +56,9 @@ def plugin_of(source: InTreeSources) -> InTreePlugin | None:
         return AWS_EBS
     if source.azure_disk:
         return AZURE_DISK
-    return CINDER if source.cinder else None
+    if source.cinder:
+        return CINDER
+    return PORTWORX if source.portworx_volume else None
 
 
 def volume_handle(source: InTreeSources, zones: str = "") -> str:
@@ -70,7 +73,9 @@ def volume_handle(source: InTreeSources, zones: str = "") -> str:
         return source.aws_elastic_block_store.volume_id.rpartition("/")[2]  # aws://zone/id, or the id alone
     if source.azure_disk:
         return source.azure_disk.disk_uri
-    return source.cinder.volume_id if source.cinder else ""
+    if source.cinder:
+        return source.cinder.volume_id
+    return source.portworx_volume.volume_id if source.portworx_volume else ""
 
 
 def _region(zones: list[str]) -> str:
@@ -109,6 +114,7 @@ def as_csi(volume: PersistentVolume) -> PersistentVolume:
         aws_elastic_block_store=None,
         azure_disk=None,
         cinder=None,
+        portworx_volume=None,
         csi=CSIPersistentVolumeSource(plugin.driver, handle),
         node_affinity=_translated(volume, plugin.zone_key) if plugin.zone_key else volume.spec.node_affinity,
     )

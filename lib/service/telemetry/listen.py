@@ -5,8 +5,6 @@ Answers are as in k8s.io/apiserver's pkg/server/healthz, with the reason of a fa
 
 import asyncio
 import logging
-import socket
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
@@ -15,6 +13,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import make_wsgi_app
 
+from lib.service.telemetry.bounded_server import BoundedServer, Field, Request, answer_of
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
 from lib.service.telemetry.observer import Address, ListenError
@@ -25,19 +24,8 @@ METRICS = "/metrics"
 
 READINESS = "/readyz"
 
-PATIENCE = 5
-"""Seconds for a request and its answer."""
-
 PROBE_PATIENCE = 4
-"""Seconds for READINESS, which may ask the API server."""
-
-MAX_CONNECTIONS = 32
-"""The most open connections, and the most that wait to be accepted."""
-
-MAX_REQUEST = 16 << 10
-"""Bytes of a request."""
-
-TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+"""Seconds for READINESS, which may ask the API server. The server waits for 5."""
 
 Answer = tuple[HTTPStatus, str]
 
@@ -50,14 +38,14 @@ def answering(address: Address) -> Metrics:
     health = Health()
     metrics = Metrics(health)
     try:
-        server = _Server(address, _pages(health, metrics))
+        server = BoundedServer(address, _Answers(_pages(health, metrics)))
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while attempting")[0]
         why = f"can't listen at {_shown(address)}: {reason}"
         raise ListenError(f"{why}; give --listen another address") from error
     paths = [*_checks(health), METRICS]
     log.info("answering %s at http://%s", ", ".join(paths), _shown(Address(address.host, server.port)))
-    threading.Thread(target=server.serve_forever, name="listen", daemon=True).start()
+    server.start("listen")
     return metrics
 
 
@@ -66,92 +54,43 @@ def _shown(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class _Server:
-    """Answers one request per connection, with a limit on open connections.
+class _Answers:
+    """Answers requests in the server's thread; READINESS in another one, which waits for the API server."""
 
-    One thread answers all but READINESS, for which another thread waits for the API server. A client that
-    sends its request too slowly is disconnected. When there are too many clients, the slowest is
-    disconnected. So a probe gets its answer, however many other connections there are.
-    """
-
-    def __init__(self, address: Address, pages: WSGIApplication) -> None:
+    def __init__(self, pages: WSGIApplication) -> None:
         self._pages = pages
-        self._socket = socket.create_server(
-            address,
-            family=socket.AF_INET6 if ":" in address.host else socket.AF_INET,
-            backlog=MAX_CONNECTIONS,
-        )
-        self._open: dict[asyncio.Task[None], None] = {}  # the oldest first
         self._waiting = ThreadPoolExecutor(1, "readiness")
-        self.port = int(self._socket.getsockname()[1])
 
-    def serve_forever(self) -> None:
-        """Accept connections until poller ends."""
-        asyncio.run(self._serve())
-
-    async def _serve(self) -> None:
-        server = await asyncio.start_server(self._connected, sock=self._socket, limit=MAX_REQUEST)
-        await server.serve_forever()
-
-    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task
-        if len(self._open) >= MAX_CONNECTIONS:
-            slowest = next(iter(self._open))
-            del self._open[slowest]
-            slowest.cancel()
-        self._open[task] = None
-        try:
-            async with asyncio.timeout(PATIENCE):
-                try:
-                    answer = await self._answer(await reader.readuntil(b"\r\n\r\n"))
-                except asyncio.LimitOverrunError:
-                    answer = TOO_LARGE
-                writer.write(answer)
-                await writer.drain()
-                writer.close()
-                await writer.wait_closed()
-        except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            log.debug("a request was not answered", exc_info=True)
-        except asyncio.CancelledError:
-            log.debug("a request was not answered: there are too many connections")
-        finally:
-            self._open.pop(task, None)
-            writer.transport.abort()
-
-    async def _answer(self, head: bytes) -> bytes:
-        asked = head.partition(b" ")[2].partition(b" ")[0].partition(b"?")[0]
-        if asked != READINESS.encode():
-            return answer_to(head, self._pages)
-        answering = asyncio.get_running_loop().run_in_executor(self._waiting, answer_to, head, self._pages)
+    async def __call__(self, request: Request) -> bytes:
+        if request.path != READINESS:
+            return answer_to(request, self._pages)
+        loop = asyncio.get_running_loop()
+        answering = loop.run_in_executor(self._waiting, answer_to, request, self._pages)
         try:
             return await asyncio.wait_for(answering, PROBE_PATIENCE)
         except TimeoutError:
-            return answer_to(head, _not_ready)
+            return answer_to(request, _not_ready)
 
 
-def answer_to(head: bytes, pages: WSGIApplication) -> bytes:
-    """The answer to a request without a body, given by its request line and headers."""
-    line, *lines = head.decode("latin-1").split("\r\n")
-    method, _, rest = line.partition(" ")
-    path, _, query = rest.partition(" ")[0].partition("?")
-    headers = [name_and_value.partition(":") for name_and_value in lines]
-    environ = {f"HTTP_{name.upper().replace('-', '_')}": value.strip() for name, _, value in headers if name}
-    environ |= {"REQUEST_METHOD": method, "PATH_INFO": unquote(path), "QUERY_STRING": query}
-    begun: list[str] = []
+def answer_to(request: Request, pages: WSGIApplication) -> bytes:
+    """The answer to a request for a page."""
+    environ = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in request.headers if name}
+    environ |= {
+        "REQUEST_METHOD": request.method,
+        "PATH_INFO": unquote(request.path),
+        "QUERY_STRING": request.query,
+    }
+    begun: list[tuple[str, list[Field]]] = []
     written: list[bytes] = []
 
-    def start(status: str, fields: list[tuple[str, str]], _: object = None) -> Callable[[bytes], object]:
-        begun.extend([f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in fields)])
+    def start(status: str, fields: list[Field], _: object = None) -> Callable[[bytes], object]:
+        begun.append((status, fields))
         return written.append
 
-    if method in ("GET", "HEAD"):
-        body = b"".join([*pages(environ, start), *written])
-    else:
-        body = b""
-        start("405 Method Not Allowed", [("Allow", "GET, HEAD")])
-    begun += [f"Content-Length: {len(body)}", "X-Content-Type-Options: nosniff", "Connection: close", "", ""]
-    return "\r\n".join(begun).encode("latin-1") + (b"" if method == "HEAD" else body)
+    if request.method not in ("GET", "HEAD"):
+        return answer_of(HTTPStatus.METHOD_NOT_ALLOWED, [("Allow", "GET, HEAD")], b"")
+    body = b"".join([*pages(environ, start), *written])
+    return answer_of(*begun[-1], body, head_only=request.method == "HEAD")
 
 
 # --- pages ----------------------------------------------------------------------------------------------

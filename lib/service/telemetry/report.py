@@ -87,7 +87,7 @@ class Report:
 
     def page(self, address: str) -> None:
         """The web page of --ui is served."""
-        log.info("the page is at %s: anyone who can reach it has your rights in the cluster", address)
+        log.info("the page is at %s: whoever has this address can read nodes, pods and events", address)
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be decoded are logged."""

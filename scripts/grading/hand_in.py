@@ -1,0 +1,119 @@
+"""A student's hand-in: whose it is, and what it comes to on the open cluster and on the hidden ones."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from scripts.grading.marks import Mark, Marks, mark, most_points
+from scripts.grading.scenario import Scenario
+from scripts.grading.trial import Limits, run
+from scripts.grading.variation import hidden_like
+
+NO_POLICY = "(no policy)"
+
+STOPPED = "the grader failed on it; the others aren't affected: "
+
+
+@dataclass(frozen=True)
+class HandIn:
+    """A file, and the student's ID."""
+
+    file: Path | None
+    name: str
+    student: str
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a hand-in comes to.
+
+    marks: for each expectation the one with the fewest points on any cluster, so that nothing counts which
+    a policy does on the open cluster only. clusters: the marks on each, the open one first.
+    """
+
+    hand_in: HandIn
+    marks: tuple[Mark, ...]
+    most: float
+    clusters: tuple[Marks, ...]
+    problem: str = ""
+
+    @property
+    def points(self) -> float:
+        """The sum of the points."""
+        return round(sum(each.points for each in self.marks), 2)
+
+    @property
+    def why(self) -> str:
+        """Why there aren't all points; "" if there are."""
+        if self.problem:
+            return self.problem
+        return "; ".join(
+            f"{each.what}: it is {each.value}" + (f", {each.possible} is possible" if each.possible else "")
+            for each in self.marks
+            if not each.good
+        )
+
+
+def hand_ins(policies: Sequence[Path]) -> list[HandIn]:
+    """Whose the files are: by their names, or by their folders' if all files have one name."""
+    names = [policy.name for policy in policies]
+    if len({*names}) == len(names):
+        return [HandIn(policy, policy.name, policy.stem) for policy in policies]
+    if len({policy.resolve().parent.name for policy in policies}) == len(policies):
+        return [HandIn(policy, str(policy), policy.resolve().parent.name) for policy in policies]
+    return [HandIn(policy, str(policy), str(policy.with_suffix(""))) for policy in policies]
+
+
+def grade_all(
+    scenario: Scenario, found: Sequence[HandIn], seed: int, limits: Limits, hidden: int
+) -> Iterator[Result]:
+    """The results in the same order, side by side on the cores that there are. The first has no policy."""
+
+    def of(hand_in: HandIn) -> Result:
+        try:
+            return grade(scenario, hand_in, seed, limits, hidden)
+        except Exception as error:  # each hand-in stands alone, whatever is wrong with the grader
+            if hand_in.file is None:  # the scenario is at fault
+                raise
+            why = f"{STOPPED}{type(error).__name__}: {error}"
+            return Result(hand_in, (), most_points(scenario), (), why)
+
+    # While the grader places pods, a policy's process waits, and the other way round; who hangs only waits.
+    with ThreadPoolExecutor(2 * cores()) as side_by_side:
+        yield from side_by_side.map(of, [HandIn(None, NO_POLICY, ""), *found])
+
+
+def cores() -> int:
+    """How many processes can compute at the same time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def grade(scenario: Scenario, hand_in: HandIn, seed: int, limits: Limits, hidden: int) -> Result:
+    """Run a policy on the open cluster, and on some hidden ones, until it fails as a whole."""
+    clusters: list[Marks] = []
+    for cluster in clusters_for(scenario, hand_in, seed, hidden):
+        clusters.append(mark(cluster, run(cluster, hand_in.file, seed, limits)))
+        if not clusters[-1].marks:
+            break
+    failed = next((each for each in clusters if each.problem), None)
+    problem = failed.problem if failed else ""
+    if failed and failed.is_hidden:
+        problem = f"on a hidden cluster: {problem}"
+    whole = clusters[-1].marks
+    marks = [worst(each) for each in zip(*(each.marks for each in clusters), strict=True)] if whole else []
+    return Result(hand_in, tuple(marks), most_points(scenario), tuple(clusters), problem)
+
+
+def clusters_for(scenario: Scenario, hand_in: HandIn, seed: int, hidden: int) -> Iterator[Scenario]:
+    """The open cluster, and the student's hidden ones."""
+    yield scenario
+    for i in range(hidden if hand_in.file else 0):
+        yield hidden_like(scenario, f"{scenario.hidden.secret} {seed} {hand_in.student} {i}")
+
+
+def worst(marks: Sequence[Mark]) -> Mark:
+    """The mark with the fewest points; of several the first, which is the open cluster's."""
+    found = min(marks, key=lambda each: each.points)
+    return found if found is marks[0] else replace(found, value=f"{found.value} hidden")

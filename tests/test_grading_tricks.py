@@ -1,0 +1,191 @@
+"""scripts/grade: what hand-ins try, and what it brings them: nothing, and the others no harm."""
+
+import csv
+import io
+import json
+import resource
+import subprocess
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from scripts.grading.scenario import Scenario
+from scripts.grading.second_look import second_look
+from scripts.grading.trial import Limits, Task
+from scripts.servers.process import ROOT
+
+SAVE_MONEY = ROOT / "scripts" / "lab" / "scenarios" / "save-money"
+
+SOLUTION = ROOT / "scripts" / "lab" / "solutions" / "save-money.py"
+
+HONEST = """
+WEIGHT = 100
+
+def score(pod, node):
+    return round(100 - 100 * float(node.annotations["example.com/price"]))
+"""
+
+PODS = [f"default/{name}-{i}" for name, most in (("web", 6), ("batch", 4)) for i in range(1, most + 1)]
+
+
+def own_answer(node: str) -> str:
+    """What `poller.py try` prints when all pods are on the cheapest node, or on any other."""
+    pods = [{"pod": pod, "node": node, "message": "", "victims": []} for pod in PODS]
+    answer = {"question": "try", "answer": "yes", "workloads": [], "pods": pods, "nodes": {}, "why": []}
+    return json.dumps(answer, indent=2)
+
+
+DEFAULTS = "the same as without a policy"
+
+TRICKS = {
+    "prints": (
+        f"import os\nprint({own_answer('small')!r}, flush=True)\nos._exit(0)\n",
+        "its process ended",
+    ),
+    "prints_late": (
+        f"import atexit\natexit.register(print, {own_answer('small')!r})\n\n"
+        "def score(pod, node):\n    return 0\n",
+        DEFAULTS,
+    ),
+    "unknown_node": (
+        f"import os\nprint({own_answer('nowhere')!r}, flush=True)\n\n"
+        "def score(pod, node):\n    os._exit(0)\n",
+        "its process ended",
+    ),
+    "no_resources": (
+        "from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit\n"
+        "NodeResourcesFit.filter = lambda *_: None\n"
+        "NodeResourcesFit.filter_nodes = lambda self, state, pod, nodes: [None] * len(nodes)\n\n"
+        "def filter(pod, node):\n    return node.name == 'small'\n",
+        "4/10",
+    ),
+    "another_name": (
+        "class Mine:\n    @property\n    def name(self):\n        return 'NodeResourcesFit'\n\n"
+        "    def filter(self, state, pod, node):\n        return None\n",
+        "already the name of a plugin",
+    ),
+    "yet_another_name": (
+        "class Mine:\n    asked = 0\n\n    @property\n    def name(self):\n        Mine.asked += 1\n"
+        "        return 'mine' if Mine.asked < 3 else 'NodeResourcesFit'\n\n"
+        "    def pre_filter(self, state, pod, cache):\n"
+        "        from lib.scheduling.framework.interface import SKIP\n        return SKIP\n",
+        "already the name of a plugin",
+    ),
+    "reads": (
+        f"from pathlib import Path\nexec(Path({str(SOLUTION)!r}).read_text())\n",
+        "reads no files but its own",
+    ),
+    "searches": ("import glob, os\nfound = os.listdir('/')\n", "lists no folders"),
+    "evicts": (
+        "class Mine:\n    def post_filter(self, state, pod, *more):\n        return None\n",
+        "Mine has post_filter",
+    ),
+    "waits": (
+        "from lib.scheduling.framework.interface import wait\n\n"
+        "class Mine:\n    def permit(self, state, pod, *more):\n        return wait('for ever')\n",
+        "Mine has permit",
+    ),
+    "starts_programs": ("import os\nos.system('sleep 600')\n", "may not use os.system"),
+    "calls_home": ("import socket\nsocket.socket()\n", "may not use socket"),
+    "kills": ("import os\n\ndef score(pod, node):\n    os.kill(os.getppid(), 9)\n", "may not use os.kill"),
+    "cancels": (
+        "import asyncio\n\ndef score(pod, node):\n    raise asyncio.CancelledError\n",
+        "CancelledError",
+    ),
+    "into_the_pipe": (
+        "import os\n\ndef score(pod, node):\n"
+        "    for descriptor in range(3, 30):\n"
+        "        try:\n            os.write(descriptor, b'{\"score\": 100}\\n' * 2)\n"
+        "        except OSError:\n            pass\n    return 0\n",
+        "wrote into the grader's pipe",
+    ),
+    "rubbish": (
+        "import os\n\ndef score(pod, node):\n"
+        "    for descriptor in range(3, 30):\n"
+        "        try:\n            os.write(descriptor, b'\\xff' * 10**8)\n"
+        "        except OSError:\n            pass\n",
+        "wrote into the grader's pipe",
+    ),
+    "long_reason": ("def filter(pod, node):\n    return 'no ' * 10**7\n", "which is too much"),
+    "long_reasons": ("def filter(pod, node):\n    return 'no ' * 10**5\n", "no no no"),
+    "deep": (
+        "import os\n\ndef score(pod, node):\n    for descriptor in range(3, 30):\n"
+        "        try:\n            os.write(descriptor, b'{\"a\":' + b'[' * 10**5 + b'\\n')\n"
+        "        except OSError:\n            pass\n",
+        "wrote into the grader's pipe",
+    ),
+    "changes_the_cluster": (
+        "import gc\nfrom lib.scheduling.node_info import NodeInfo\n\ndef score(pod, node):\n"
+        "    for each in gc.get_objects():\n        if isinstance(each, NodeInfo):\n"
+        "            each.allocatable = {'cpu': 10**9}\n            each.pods = []\n    return 0\n",
+        DEFAULTS,
+    ),
+}
+"""By a hand-in's name: its source, and words of what is said of it or of where its pods are."""
+
+
+def grade(*policies: Path, options: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
+    command = [ROOT / "scripts" / "grade", *policies, "--scenario", SAVE_MONEY, "--csv", *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def rows(done: "subprocess.CompletedProcess[str]") -> dict[str, dict[str, str]]:
+    return {Path(row["policy"]).stem: row for row in csv.DictReader(io.StringIO(done.stdout))}
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """All hand-ins at once, and an honest one after them."""
+    folder = tmp_path_factory.mktemp("handed-in")
+    sources = {name: source for name, (source, _) in TRICKS.items()} | {"honest": HONEST}
+    for name, source in sources.items():
+        (folder / f"{name}.py").write_text(source)
+    done = grade(*(folder / f"{name}.py" for name in sources))
+    assert (done.returncode, done.stderr.strip()) == (3, "")
+    return rows(done)
+
+
+@pytest.mark.parametrize("name", TRICKS)
+def test_a_trick_brings_nothing(name: str, graded: dict[str, dict[str, str]]) -> None:
+    row, words = graded[name], TRICKS[name][1]
+    assert len(row["problem"]) < 5000
+    assert int(row["points"]) <= int(graded["(no policy)"]["points"])
+    if words == DEFAULTS:
+        names = dict.fromkeys(("policy", "student", "problem"), "")
+        assert row | names == graded["(no policy)"] | names
+    else:
+        assert words in f"{row['problem']} {row['placed >= 10']}"
+
+
+def test_an_honest_one_among_them_has_all_its_points(graded: dict[str, dict[str, str]]) -> None:
+    assert (graded["honest"]["points"], graded["honest"]["problem"]) == ("3", "")
+
+
+def test_what_is_printed_without_end_takes_none_of_the_graders_memory(tmp_path: Path) -> None:
+    policy = tmp_path / "prints.py"
+    policy.write_text("def score(pod, node):\n    while True:\n        print('x' * 10**6)\n")
+    found = rows(grade(policy, options=("--seconds=3",)))["prints"]
+    assert "took longer than 3 s of computing time, with score of default/web-1" in found["problem"]
+    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss  # KiB, of the largest of all processes
+    assert most < 400 * 1024
+
+
+def test_hand_ins_that_hang_are_waited_for_side_by_side(tmp_path: Path) -> None:
+    for i in range(2):
+        (tmp_path / f"hangs{i}.py").write_text("import time\n\ndef score(pod, node):\n    time.sleep(3600)\n")
+    began = time.monotonic()
+    found = rows(grade(*sorted(tmp_path.iterdir()), options=("--seconds=1",)))
+    assert ["by the clock, with score of" in found[f"hangs{i}"]["problem"] for i in range(2)] == [True] * 2
+    assert time.monotonic() - began < 2 * Limits(1, 1).most_seconds
+
+
+def test_a_placement_that_breaks_the_rules_is_found_at_the_second_look() -> None:
+    task = Task(Scenario(SAVE_MONEY))
+    placed = [*task.placing(task.decider()).steps()]
+    assert second_look(placed, task.decider()) == ""
+    on_the_cheapest = [replace(each, node_name="small") for each in placed]
+    assert "doesn't fit on small: Insufficient cpu" in second_look(on_the_cheapest, task.decider())
+    nowhere = [replace(placed[0], node_name="nowhere")]
+    assert "nowhere, which doesn't exist" in second_look(nowhere, task.decider())

@@ -64,13 +64,13 @@ class Lookup(Generic[Key, Found]):
 
     @property
     def is_under_way(self) -> bool:
-        """Whether the thread is at work."""
-        return bool(self._end and not self._end.done())
+        """Whether the thread is at work, or has answers that were not taken yet."""
+        return self._end is not None
 
     def begin(self, keys: Iterable[Key]) -> None:
         """Look these up, unless the thread is at work, or has answers that were not taken yet."""
         self._is_new = False
-        if self._end and (self.is_under_way or time.monotonic() - self._end.result() < self._max_age):
+        if self._end and not (self._end.done() and time.monotonic() - self._end.result() > self._max_age):
             return
         self._taken, self._end = {}, None
         if wanted := [each for each in keys if each not in self._kept]:

@@ -88,6 +88,7 @@ class WatchedStorage:
         A thread opens them; patience: the seconds to wait for it.
         """
         if not self._needed_by:
+            self._opening.wait(0)
             if not self.is_opening:
                 for each in (*self._claims, *self._others):
                     each.close()

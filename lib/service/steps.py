@@ -44,7 +44,6 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two tries to reach the API server, from the first to the longest pause, unless the interval
 changes them."""
 
-
 ANSWER_PAUSE = 0.2
 """Seconds until the next tick when an answer is awaited that pods need."""
 

@@ -3,7 +3,7 @@
 import threading
 
 from canned import Json, canned
-from cluster import eventually
+from cluster import PATIENCE, eventually
 from objects import node
 
 from lib.kube.api import Api
@@ -32,7 +32,7 @@ def test_claims_of_the_served_namespaces_are_still_known_when_others_may_not_be_
         informer, cache = Informer(api, ["my-scheduler"], ["ours"]), Cache([node("n1")])
 
         def poll() -> None:
-            for change in informer.poll().changes:
+            for change in informer.poll(patience=PATIENCE).changes:
                 cache.apply(change)
 
         poll()

@@ -3,7 +3,6 @@
 Counterpart: k8s.io/client-go, tools/cache/shared_informer.go
 """
 
-import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -13,70 +12,20 @@ from typing import Any
 
 from lib.kube.api import Api, Watch
 from lib.kube.changes import AnyChange
-from lib.kube.decoding import Listing
-from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
-from lib.kube.listers import Listers
-from lib.kube.objects import Node, Pod, Service
+from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.lookup import PATIENCE
+from lib.kube.objects import Node, Pod
 from lib.kube.pager import read_at_once
 from lib.kube.paths import NODES, PODS, paths_of
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.source import UNCOUNTED, ClusterSource, Delta, changes_by_page
 from lib.kube.store import Store
+from lib.kube.watched_services import WatchingListers
 from lib.kube.watched_storage import WatchedStorage
-
-log = logging.getLogger(__name__)
 
 LONGEST_DOZE = 0.5
 """The longest single wait, in seconds: a signal that comes just before the wait begins is handled only when
 it ends."""
-
-WATCH_PAUSE = 5.0
-"""Seconds until a failed watch of services is tried again: the right may be granted meanwhile."""
-
-
-class WatchingListers(Listers):
-    """Listers that watch services, from the first call on.
-
-    lines: the informer's queue of watch lines.
-    """
-
-    def __init__(self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
-        super().__init__(api, namespaces)
-        self._reflectors = [
-            Reflector(api, path, Service, [(Store[Service](), _any)], lines)
-            for path in paths_of("services", namespaces)
-        ]
-        self._why_listed = ""
-
-    def services(self, namespaces: Iterable[str]) -> dict[str, Listing[Service] | ApiError]:
-        """The services of some namespaces, as the watch saw them last; listed if they can't be watched."""
-        wanted = set(namespaces)
-        if not wanted:
-            return {}
-        try:
-            for each in self._reflectors:
-                if each.pause == 0:
-                    each.resume(each.list)
-        except UnreachableError:
-            raise
-        except ApiError as error:  # all can't be watched, but to list some may work
-            each.retry_in(WATCH_PAUSE)
-            if str(error) != self._why_listed:
-                self._why_listed = str(error)
-                log.warning("services can't be watched, so they are listed when they are needed: %s", error)
-        if any(each.pause is not None for each in self._reflectors):
-            return super().services(wanted)
-        found: dict[str, Listing[Service] | ApiError] = {}
-        listings = {namespace: Listing[Service]() for namespace in wanted}
-        for each in self._reflectors:
-            ((store, _),) = each.stores
-            for service in store:
-                if service.metadata.namespace in listings:
-                    listings[service.metadata.namespace].items.append(service)
-            for listing in listings.values():
-                listing.malformed |= each.unreadable
-        found.update(listings)
-        return found
 
 
 class Informer(ClusterSource):
@@ -87,10 +36,10 @@ class Informer(ClusterSource):
         self._delta = Delta()  # for the next poll to return
         self._listed_once = False
         self._lines: SimpleQueue[WatchLine] = SimpleQueue()
-        self.listers = WatchingListers(api, namespaces, self._lines)
+        self.listers = self._listers = WatchingListers(api, namespaces, self._lines)
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
         self._pods = [self._pod_reflector(PODS)]
-        self._storage = WatchedStorage(api, namespaces, self._lines)
+        self._storage = WatchedStorage(api, namespaces, self._lines, self._tell)
 
     def _pod_reflector(self, path: str) -> Reflector[Pod]:
         # The store that a pod joins comes before the one that it leaves, as when polling.
@@ -112,14 +61,13 @@ class Informer(ClusterSource):
             lists = [(each.stores[0][0], pager) for each in reflectors if (pager := each.pager())]
             yield from changes_by_page(lists)
 
-    def poll(self) -> Delta:
+    def poll(self, patience: float = PATIENCE) -> Delta:
         """The changes since the last poll. A request is made only to open a watch.
 
         A delta is complete only when the pods were listed: after events alone, earlier ones may still follow.
         ApiError when a watch can't be opened.
         """
-        while not self._lines.empty():
-            self._take(*self._lines.get())
+        self._take_lines()
         reflectors: list[Reflector[Any]] = [self._nodes, *self._pods]
         if self._listed_once:  # else `first_changes` has read them
             read_at_once(pager for each in reflectors if (pager := each.pager()))
@@ -131,18 +79,24 @@ class Informer(ClusterSource):
             self._do_without(PODS, error, UNCOUNTED)
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)
-        self._storage.note_needs(self._delta.changes)
-        self._storage.go_on(self._go_on, self._delta.changes.extend)
+        self._storage.go_on(patience)
+        self._take_lines()  # what was listed
+        while self._storage.is_due:  # a pod that has just come is the first one that needs volumes
+            self._storage.go_on(patience)
+            self._take_lines()
         delta, self._delta = self._delta, Delta()
-        delta.storage_unseen = self._storage.unseen
+        delta.storage_unseen, delta.storage_pending = self._storage.unseen, self._storage.is_pending
         delta.unreadable = [line for each in self._all for line in each.unreadable.values()]
         return delta
 
     def wait(self, seconds: float) -> None:
         """Return at the first change, when a watch must be opened, or after so many seconds."""
+        if self._storage.is_opening:
+            seconds = min(seconds, PATIENCE)
         until = time.monotonic() + seconds
         while not self._delta.changes:
-            pauses = [each.pause for each in self._all if each.pause is not None]
+            to_open: list[Reflector[Any]] = [self._nodes, *self._pods, *self._storage.to_open]
+            pauses = [each.pause for each in to_open if each.pause is not None]
             left = min([until - time.monotonic(), *pauses])
             if left <= 0:
                 return
@@ -160,21 +114,34 @@ class Informer(ClusterSource):
 
     def _watch_pods_of_namespaces(self) -> None:
         (everywhere,) = self._pods
-        self._delta.changes += everywhere.forget()
+        self._tell(everywhere.forget())
         self._pods = [self._pod_reflector(path) for path in paths_of("pods", self._namespaces)]
 
-    def _take(self, reflector: Reflector[Any], watch: Watch[Any], line: bytes | ApiError | None) -> None:
+    def _tell(self, changes: Iterable[AnyChange]) -> None:
+        """Let the next poll return changes."""
+        before = len(self._delta.changes)
+        self._delta.changes += changes
+        self._storage.note_needs(self._delta.changes[before:])
+
+    def _take_lines(self) -> None:
+        while not self._lines.empty():
+            self._take(*self._lines.get())
+
+    def _take(
+        self,
+        reflector: Reflector[Any],
+        watch: Watch[Any] | None,
+        line: bytes | ApiError | tuple[Any, ...] | None,
+    ) -> None:
         changes = reflector.handle_event(watch, line)
-        if reflector in self._all:
-            self._delta.changes += changes
+        if reflector not in self._listers.reflectors:
+            self._tell(changes)
 
     def _list(self, reflector: Reflector[Any]) -> None:
         """List again: the pods of all served namespaces together, as only then the delta is complete."""
         together = self._pods if reflector in self._pods else [reflector]
         for each in together:
-            changes = each.list()
-            if each in self._all:
-                self._delta.changes += changes
+            self._tell(each.list())
         self._delta.complete |= reflector in self._pods
 
 

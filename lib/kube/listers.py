@@ -1,13 +1,12 @@
-"""Looks up what decisions need besides nodes and pods: namespaces, services, budgets and controllers."""
+"""Looks up what some decisions need besides nodes and pods: namespaces, services, budgets, controllers."""
 
 import logging
-import time
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
-from lib.kube.errors import ApiError, ForbiddenError, InvalidNameError, NotFoundError, UnreachableError
+from lib.kube.errors import ForbiddenError, InvalidNameError, NotFoundError
+from lib.kube.lookup import Lookup
 from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
@@ -36,49 +35,51 @@ MAX_SELECTORS = 10_000
 """At most so many controllers' selectors are kept. The oldest is dropped first."""
 
 
-MAX_FAILED = 10_000
-"""At most so many failed lookups are remembered."""
-
-MAX_SECONDS = 5.0
-"""After so many seconds, no further lookup of a kind is begun in a tick."""
-
-Key = TypeVar("Key", bound=Hashable)
-Found = TypeVar("Found")
-
-
-class PutOffError(ApiError):
-    """A lookup is put off to the next tick: there was no time left for it."""
-
-
 class Listers:
-    """Looks up what decisions need. Answers are always up to date; only controllers' selectors are kept.
+    """Looks up what decisions need. Answers are up to date, or nearly so; controllers' selectors are kept.
 
-    A failed lookup raises an ApiError, or the ApiError is one of the answers: only the pods that need it have
-    to wait. UnreachableError is always raised: then nothing can be looked up.
+    budgets: the disruption budgets of the pods that may be evicted; its only key is ALL. namespaces: all
+    namespaces, by the same key; if they may not be listed, those that are served. services: by namespace.
+    selectors: of controllers; None where there is none. They can't be changed, so they are looked up once.
+    group_sizes: how many pods each PodGroup needs (`minMember`), by namespace and name; None if there is no
+    such PodGroup, or its CRD isn't installed.
 
-    namespaces: those that are served; empty for all. Rights in these are enough.
+    served: the namespaces that are served; empty for all. Rights in these are enough.
     """
 
-    def __init__(self, api: Api, namespaces: Sequence[str] = ()) -> None:
+    def __init__(self, api: Api, served: Sequence[str] = ()) -> None:
         self._api = api.hurried()
-        self._namespaces = namespaces
+        self._served = served
         self._forbidden: set[str] = set()  # paths that may not be read
-        self._selectors: dict[ControllerRef, LabelSelector | None] = {}
-        self._failed: dict[Hashable, None] = {}  # what failed the last time
+        self.budgets = Lookup("budgets", self._budgets)
+        self.namespaces = Lookup("namespaces", self._namespaces)
+        self.services: Lookup[str, Listing[Service]] = Lookup("services", self._services)
+        self.selectors = Lookup(
+            "selectors", self._selector, keep=MAX_SELECTORS, alike=lambda controller: controller[:3]
+        )
+        self.group_sizes = Lookup("groups", self._min_member)
 
-    def budgets(self) -> Listing[PodDisruptionBudget]:
-        """The disruption budgets of the pods that may be evicted."""
-        paths = paths_of("poddisruptionbudgets", self._namespaces, "/apis/policy/v1")
+    def wait(self, until: float) -> None:
+        """Take all answers that have come; see `Lookup.wait`."""
+        self.budgets.wait(until)
+        self.namespaces.wait(until)
+        self.services.wait(until)
+        self.selectors.wait(until)
+        self.group_sizes.wait(until)
+
+    # --- in a thread for each kind ----------------------------------------------------------------------
+
+    def _budgets(self, _: str) -> Listing[PodDisruptionBudget]:
+        paths = paths_of("poddisruptionbudgets", self._served, "/apis/policy/v1")
         return self._api.list_each(paths, PodDisruptionBudget)
 
-    def namespaces(self) -> Listing[Namespace]:
-        """All namespaces; if they may not be listed, those that are served."""
+    def _namespaces(self, _: str) -> Listing[Namespace]:
         if NAMESPACES not in self._forbidden:
             try:
                 return self._api.list(NAMESPACES, Namespace)
             except ForbiddenError as error:
                 self._do_without(NAMESPACES, error, "the labels of other namespaces are not known")
-        found = (self._namespace(name) for name in self._namespaces)
+        found = (self._namespace(name) for name in self._served)
         return Listing([each for each in found if each])
 
     def _namespace(self, name: str) -> Namespace | None:
@@ -93,27 +94,15 @@ class Listers:
 
     def _do_without(self, path: str, error: ForbiddenError, without: str) -> None:
         """Go on without what may not be read; log that once. Raise the error if all namespaces are served."""
-        if not self._namespaces:
+        if not self._served:
             raise error
         self._forbidden.add(path)
         log.warning("%s: %s", without, error)
 
-    def services(self, namespaces: Iterable[str]) -> dict[str, Listing[Service] | ApiError]:
-        """The services of some namespaces, from the API server's cache: up to date, or nearly so.
-
-        A read that must be up to date can take 0.1 s longer, if the last service was written long ago.
-        """
-        return self._each(namespaces, self._services)
-
     def _services(self, namespace: str) -> Listing[Service]:
+        # From the API server's cache: up to date, or nearly so. A read that must be up to date can take 0.1 s
+        # longer, if the last service was written long ago.
         return self._api.list(path_of("services", namespace), Service, resourceVersion="0")
-
-    def min_members(self, groups: Iterable[tuple[str, str]]) -> dict[tuple[str, str], int | ApiError | None]:
-        """How many pods each PodGroup needs (`minMember`), by namespace and name.
-
-        None if there is no such PodGroup, or its CRD isn't installed.
-        """
-        return self._each(groups, self._min_member)
 
     def _min_member(self, group: tuple[str, str]) -> int | None:
         try:
@@ -122,32 +111,7 @@ class Listers:
         except (NotFoundError, InvalidNameError):
             return None
 
-    def selectors_of(
-        self, controllers: Iterable[ControllerRef]
-    ) -> dict[ControllerRef, LabelSelector | ApiError | None]:
-        """The selectors of controllers; None where there is none. Looked up once: they can't be changed."""
-        forbidden: dict[tuple[str, ...], ForbiddenError] = {}
-
-        def look_up(controller: ControllerRef) -> LabelSelector | None:
-            of_its_kind = controller[:3]
-            if error := forbidden.get(of_its_kind):  # there may be thousands: one refusal is enough
-                raise error
-            try:
-                return self._selector_of(controller)
-            except ForbiddenError as error:
-                forbidden[of_its_kind] = error
-                raise
-
-        return self._each(controllers, look_up)
-
-    def _selector_of(self, controller: ControllerRef) -> LabelSelector | None:
-        if controller not in self._selectors:
-            self._selectors[controller] = self._find_selector(controller)
-            if len(self._selectors) > MAX_SELECTORS:
-                del self._selectors[next(iter(self._selectors))]
-        return self._selectors[controller]
-
-    def _find_selector(self, controller: ControllerRef) -> LabelSelector | None:
+    def _selector(self, controller: ControllerRef) -> LabelSelector | None:
         if (controller.api_version, controller.kind) not in CONTROLLERS:
             return None
         api, resource, kind = CONTROLLERS[controller.api_version, controller.kind]
@@ -158,27 +122,3 @@ class Listers:
         if isinstance(found, ReplicationController):
             return LabelSelector(found.spec.selector)
         return found.spec.selector
-
-    def _each(self, keys: Iterable[Key], look_up: Callable[[Key], Found]) -> dict[Key, Found | ApiError]:
-        """The result of each lookup, or its error.
-
-        Lookups that failed the last time come last: they may fail slowly, and time is limited.
-        """
-        answers: dict[Key, Found | ApiError] = {}
-        until = time.monotonic() + MAX_SECONDS
-        for key in sorted(keys, key=self._failed.__contains__):
-            try:
-                if time.monotonic() > until:
-                    raise PutOffError("other lookups have taken too long")
-                answers[key] = look_up(key)
-                self._failed.pop(key, None)
-            except UnreachableError:
-                raise
-            except PutOffError as error:
-                answers[key] = error
-            except ApiError as error:
-                answers[key] = error
-                self._failed[key] = None
-                if len(self._failed) > MAX_FAILED:
-                    del self._failed[next(iter(self._failed))]
-        return answers

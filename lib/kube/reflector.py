@@ -22,8 +22,9 @@ log = logging.getLogger(__name__)
 SHORTEST_WATCH = 0.3
 """The least seconds between two openings of a watch: it may end at once, again and again."""
 
-WatchLine = tuple["Reflector[Any]", Watch[Any], bytes | ApiError | None]
-"""A reflector, its watch, and a line. At the watch's end, instead: an error, or None if its time was up."""
+WatchLine = tuple["Reflector[Any]", Watch[Any] | None, bytes | ApiError | tuple[Any, ...] | None]
+"""A reflector, its watch, and a line. At the watch's end, instead: an error, or None if its time was up.
+From `open_beside`: no watch, and the changes that a list has found."""
 
 
 class Reflector(Generic[Changed]):
@@ -101,6 +102,15 @@ class Reflector(Generic[Changed]):
             relist()
             self._open()
 
+    def open_beside(self) -> None:
+        """Open the watch, in a thread beside the loop. What a list finds goes into the queue, too."""
+        self.resume(lambda: self._lines.put((self, None, (*self.list(),))))
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether its objects are known, perhaps not the latest changes."""
+        return bool(self._watch or self._version)
+
     def forget(self) -> Iterator[Change[Changed]]:
         """Forget all objects; returns the changes."""
         for store, _ in self.stores:
@@ -132,9 +142,13 @@ class Reflector(Generic[Changed]):
         finally:
             self._lines.put((self, watch, end))
 
-    def handle_event(self, watch: Watch[Any], line: bytes | ApiError | None) -> Sequence[Change[Changed]]:
+    def handle_event(
+        self, watch: Watch[Any] | None, line: bytes | ApiError | tuple[Change[Changed], ...] | None
+    ) -> Sequence[Change[Changed]]:
         """Decode a line; returns the changes."""
-        if watch is not self._watch:  # a late line of a watch that was closed
+        if isinstance(line, tuple):
+            return line
+        if watch is None or watch is not self._watch:  # a late line of a watch that was closed
             return []
         if not isinstance(line, bytes):
             self._end(line)

@@ -12,6 +12,7 @@ from lib.kube.changes import AnyChange
 from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
+from lib.kube.lookup import PATIENCE
 from lib.kube.objects import Node, Pod
 from lib.kube.pager import ListPager, pages_of, read_at_once, together
 from lib.kube.paths import NODES, PODS, paths_of
@@ -34,7 +35,8 @@ class Delta:
 
     changes: apply them in this order. unreadable: a line for each object that can't be decoded; the first
     `unplaceable` of them are unassigned pods. complete: whether everything was read, not only the unassigned
-    pods. storage_unseen: why volumes can't be listed; "" if they can.
+    pods. storage_unseen: why volumes can't be listed; "" if they can. storage_pending: whether the API server
+    hasn't told yet what pods with volumes need.
     """
 
     changes: list[AnyChange] = field(default_factory=list)
@@ -42,6 +44,7 @@ class Delta:
     unplaceable: int = 0
     complete: bool = False
     storage_unseen: str = ""
+    storage_pending: bool = False
 
 
 class ClusterSource(ABC):
@@ -68,8 +71,11 @@ class ClusterSource(ABC):
         """
 
     @abstractmethod
-    def poll(self) -> Delta:
-        """The changes since the last poll. After an ApiError, the next poll returns them."""
+    def poll(self, patience: float = PATIENCE) -> Delta:
+        """The changes since the last poll. After an ApiError, the next poll returns them.
+
+        patience: the seconds that it may wait for what only pods with volumes need.
+        """
 
     @abstractmethod
     def wait(self, seconds: float) -> None:
@@ -122,7 +128,7 @@ class PollingSource(ClusterSource):
                 assigned = [(self._assigned, each) for each in lists.assigned_pods]
                 yield from changes_by_page([(self._nodes, lists.nodes), *assigned])
 
-    def poll(self) -> Delta:
+    def poll(self, patience: float = PATIENCE) -> Delta:
         """What has changed since the last poll.
 
         It makes one list only if no pod waits, or if nothing in the cluster has changed: any list's resource
@@ -137,11 +143,13 @@ class PollingSource(ClusterSource):
         read_at_once([lists.nodes, *lists.assigned_pods])
         nodes = lists.nodes.answer()
         assigned = self._together(lists.assigned_pods)
-        storage = self._storage.list() if any(map(needs_storage, unassigned.items)) else {}
+        needs = any(map(needs_storage, unassigned.items))
+        storage = self._storage.list(patience) if needs else {}
+        is_pending = needs and self._storage.is_pending
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
         listings: list[Listing[Any]] = [unassigned, nodes, assigned, *storage.values()]
         unreadable = [line for each in listings for line in each.malformed.values()]
-        delta = Delta([], unreadable, len(unassigned.malformed), True, self._storage.unseen)
+        delta = Delta([], unreadable, len(unassigned.malformed), True, self._storage.unseen, is_pending)
         delta.changes += self._nodes.replace(nodes.items)
         # A running pod uses its node's resources even if it can't be decoded any more.
         delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
@@ -151,7 +159,8 @@ class PollingSource(ClusterSource):
         delta.changes += self._unassigned.replace(waiting)
         # Lists that are read at once may differ in time: the next poll finds what came between.
         versions = {nodes.resource_version, assigned.resource_version}
-        self._complete_at = nodes.resource_version if len(versions) == 1 and nodes.resource_version else None
+        known = len(versions) == 1 and not is_pending
+        self._complete_at = nodes.resource_version if known and nodes.resource_version else None
         return delta
 
     def wait(self, seconds: float) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any
 
 import httptools
@@ -142,8 +143,9 @@ class KeepAliveTransport(httpx.BaseTransport):
 
     def close(self) -> None:
         """Close the idle connections."""
-        while self._idle:
-            self._idle.pop().close()
+        with suppress(IndexError):  # another thread may have taken the last one
+            while True:
+                self._idle.pop().close()
 
     def _take(self) -> "_Connection | None":
         """An idle connection that is still open; None if there is none."""

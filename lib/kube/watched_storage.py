@@ -1,13 +1,15 @@
 """Watches claims, volumes and what they depend on, as long as an unassigned pod needs them."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
-from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
+from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.lookup import Lookup, PendingError
 from lib.kube.paths import CLAIMS, STORAGE, paths_of
 from lib.kube.polled_storage import OTHER_CLAIMS_UNSEEN, unseen
 from lib.kube.reflector import Reflector, WatchLine
@@ -19,21 +21,24 @@ log = logging.getLogger(__name__)
 FAILED_PAUSE = 1.0
 """Seconds until a failed watch is tried again: the right may be granted meanwhile."""
 
-GoOn = Callable[[Iterable[Reflector[Any]]], None]
 Tell = Callable[[Iterable[AnyChange]], object]
 
 
 class WatchedStorage:
     """The reflectors of all of it. unseen: why it can't be watched; "" if it can.
 
-    lines: the informer's queue of watch lines.
+    lines: the informer's queue of watch lines. tell: called with the deletions of claims that can't be seen
+    any more.
     """
 
-    def __init__(self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
+    def __init__(
+        self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]", tell: Tell
+    ) -> None:
         self.unseen = ""
         self._api = api.hurried()
         self._namespaces = namespaces
-        self._lines = lines
+        self._lines, self._tell = lines, tell
+        self._opening = Lookup[Reflector[Any], None]("watches of storage", Reflector.open_beside)
         self._failed: dict[str, ApiError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods
         self._claims = [self._reflector(CLAIMS, PersistentVolumeClaim)]
@@ -44,49 +49,71 @@ class WatchedStorage:
 
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
-        """The reflectors whose changes matter now."""
+        """The reflectors whose watches matter now."""
         return [*self._claims, *self._others] if self._needed_by else ()
 
+    @property
+    def to_open(self) -> Sequence[Reflector[Any]]:
+        """The reflectors whose watches `go_on` opens when they are due."""
+        return () if self.is_opening else self.reflectors
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether a part of what is needed isn't known yet, though no error is known either."""
+        return self.is_opening or self._is_unknown(self.reflectors)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `go_on` finds out more at once."""
+        return self._is_unknown(each for each in self.to_open if each.pause == 0)
+
+    def _is_unknown(self, reflectors: Iterable[Reflector[Any]]) -> bool:
+        return any(not each.is_listed and each.path not in self._failed for each in reflectors)
+
     def note_needs(self, changes: Iterable[AnyChange]) -> None:
-        """Note which pods need volumes. If none does any more, close the watches."""
-        before = self.reflectors
+        """Note which pods need volumes."""
         for change in changes:
             if pod := unassigned_pod(change):
                 needed = change.kind != Kind.DELETED and needs_storage(pod)
                 (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
-        if not self._needed_by:
-            for each in before:
-                each.close()
 
-    def go_on(self, open_watches: GoOn, tell: Tell) -> None:
-        """Open the watches that are due. tell: called with the deletions of claims that can't be seen now.
+    @property
+    def is_opening(self) -> bool:
+        """Whether a thread opens watches. Call `go_on` again when it has ended."""
+        return self._opening.is_under_way
 
-        It is called before other lists are made: if such a claim is listed again, that change must come last.
+    def go_on(self, patience: float) -> None:
+        """Open the watches that are due. If no pod needs volumes any more, close all.
+
+        A thread opens them; patience: the seconds to wait for it.
         """
         if not self._needed_by:
+            self._opening.wait(0)
+            if not self.is_opening:
+                for each in (*self._claims, *self._others):
+                    each.close()
             return
-        errors = self._open(self._claims, open_watches)
-        may_not = any(isinstance(error, ForbiddenError) for error in errors)
-        if may_not and self._namespaces and self._claims[0].path == CLAIMS:
-            log.warning(OTHER_CLAIMS_UNSEEN, errors[0])
-            tell(self._claims[0].forget())
+        until = time.monotonic() + patience
+        self._open(until)
+        refused = self._failed.get(CLAIMS)
+        if isinstance(refused, ForbiddenError) and self._namespaces and self._claims[0].path == CLAIMS:
+            log.warning(OTHER_CLAIMS_UNSEEN, refused)
+            self._tell(self._claims[0].forget())  # before other lists: they may have such a claim again
             paths = paths_of("persistentvolumeclaims", self._namespaces)
             self._claims = [self._reflector(path, PersistentVolumeClaim) for path in paths]
-            errors = self._open(self._claims, open_watches)
-        errors += self._open(self._others, open_watches)
-        self.unseen = unseen(errors)
+            self._open(until)
+        self.unseen = unseen(self._failed[each.path] for each in self.reflectors if each.path in self._failed)
 
-    def _open(self, reflectors: Sequence[Reflector[Any]], open_watches: GoOn) -> list[ApiError]:
-        """Open watches; returns why some can't be opened, as far as that is known now."""
-        for each in reflectors:
-            try:
-                open_watches([each])
-            except UnreachableError:
-                raise
-            except ApiError as error:  # only the pods with volumes have to wait
+    def _open(self, until: float) -> None:
+        """Open watches; note why some can't be opened, as far as that is known now."""
+        self._opening.begin(each for each in self.reflectors if each.pause == 0 and not each.trouble)
+        self._opening.wait(until)
+        for each in self.reflectors:
+            error, each.trouble = each.trouble or self._opening.of(each), None
+            if isinstance(error, PendingError):
+                continue
+            if error:  # only the pods with volumes have to wait
                 each.retry_in(FAILED_PAUSE)
                 self._failed[each.path] = error
             else:
-                if each.pause is None:
-                    self._failed.pop(each.path, None)
-        return [self._failed[each.path] for each in reflectors if each.path in self._failed]
+                self._failed.pop(each.path, None)

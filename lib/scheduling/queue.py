@@ -305,6 +305,11 @@ class SchedulingQueue:
         if queued := self._pods.get(uid):
             queued.where = Where.ACTIVE
 
+    def note(self, uid: str, reason: str) -> None:
+        """A pod stays active, but can't be tried now."""
+        if queued := self._pods.get(uid):
+            queued.reason = reason
+
     def uids(self) -> Set[str]:
         """The uids of all queued pods."""
         return self._pods.keys()

@@ -4,16 +4,17 @@ If a check fails, it is skipped.
 """
 
 import logging
-import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from functools import partial
+from math import inf
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError, NotFoundError, StatusError
+from lib.kube.lookup import ALL, PATIENCE, Lookup
 from lib.kube.objects import Lease, Namespace, Pod
 from lib.kube.paths import NAMESPACES, paths_of, segment
 from lib.kube.source import MAIN_SCHEDULER
@@ -31,8 +32,12 @@ ALIKE = 0.8
 KUBE_SCHEDULER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 
 
+Check = Callable[[], Sequence[str]]
+"""A check; it returns what to warn of."""
+
+
 class StartupChecks:
-    """Checks that are made once, when the API server is reachable.
+    """Checks that are made once, when the API server is reachable: in threads, as no pod needs the answers.
 
     api: for quick reads. rights: those that poller needs. missing_namespaces: served namespaces that don't
     exist.
@@ -52,47 +57,53 @@ class StartupChecks:
         self._namespaces = namespaces
         self._rights = rights
         self._report = report
-        self._rights_known = self._checked = False
+        self._reviews = Lookup("rights", self._review_rights, max_age=inf)
+        self._checks = Lookup[Check, Sequence[str]]("checks", lambda check: check(), max_age=inf)
+        self._to_check: list[Check] = [partial(self._check_namespace, name) for name in namespaces]
+        if MAIN_SCHEDULER in scheduler_names:
+            self._to_check.append(self._check_kube_scheduler)
+        self._rights_known = False
         self._look_again_at = self._review_again_at = 0.0
         self._said: set[str] = set()
 
     @contextmanager
-    def during_poll(self) -> Iterator[None]:
+    def during_poll(self, patience: float = PATIENCE) -> Iterator[None]:
         """A block that polls. At its end, also after an ApiError, all rights that are missing are named.
 
-        A thread reviews them meanwhile: there are dozens of reviews, and the first poll mostly waits.
+        A thread reviews them meanwhile: there are dozens of reviews, and the first poll mostly waits. After a
+        poll that succeeds, they are named later if that takes longer than `patience`, in seconds.
         """
         if self._rights_known or time.monotonic() < self._review_again_at:
             yield
             return
-        missing: Future[list[Right] | None] = Future()
-        threading.Thread(target=self._review_rights, args=(missing,), name="rights", daemon=True).start()
+        self._reviews.begin([ALL])
         try:
             yield
         except ApiError:
-            self._name_missing(missing.result())
+            self._name_missing(inf)
             raise
-        self._name_missing(missing.result())
-        self._review_again_at = time.monotonic() + LOOK_AGAIN  # polls work: only reviews may hang
+        self._name_missing(patience)
+        if not self._reviews.is_under_way:
+            self._review_again_at = time.monotonic() + LOOK_AGAIN  # polls work: only reviews may fail
 
-    def _review_rights(self, missing: Future[list[Right] | None]) -> None:
-        """The thread's function: finds the missing rights; None if they aren't known yet.
+    def _review_rights(self, _: str) -> list[Right] | None:
+        """The missing rights; None if they aren't known yet.
 
-        It keeps no ApiError: an exception refers to the requests that have failed, and these to connections.
+        No ApiError is kept: an exception refers to the requests that have failed, and these to connections.
         """
         try:
-            missing.set_result(missing_rights(self._api, self._rights))
+            return missing_rights(self._api, self._rights)
         except StatusError as error:
             log.debug("which rights are missing isn't known: %s", error)
-            missing.set_result([])
+            return []
         except ApiError as error:  # the poll reports it
             log.debug("which rights are missing isn't known yet: %s", error)
-            missing.set_result(None)
-        except Exception as error:
-            missing.set_exception(error)
+            return None
 
-    def _name_missing(self, rights: Sequence[Right] | None) -> None:
-        if rights is None:
+    def _name_missing(self, patience: float) -> None:
+        self._reviews.wait(time.monotonic() + patience)
+        rights = self._reviews.of(ALL)
+        if rights is None or isinstance(rights, ApiError):  # they aren't known yet
             return
         self._rights_known = True
         for namespace, rules in rules_for(rights).items():
@@ -101,41 +112,48 @@ class StartupChecks:
             for rule in rules:
                 self._report.warning(f"- {rule}")
 
-    def after_poll(self) -> None:
-        """After the API server has answered: look for misspelled names."""
-        if not self._checked:
-            self._checked = True
-            self._check_namespaces()
-            if MAIN_SCHEDULER in self._scheduler_names:
-                self._check_kube_scheduler()
+    def after_poll(self, patience: float = PATIENCE) -> None:
+        """After the API server has answered: warn of misspelled names.
+
+        They are told of later if that takes longer than `patience`, in seconds.
+        """
         if time.monotonic() >= self._look_again_at:
             self._look_again_at = time.monotonic() + LOOK_AGAIN
-            self._check_pods()
+            self._to_check.append(self._check_pods)
+        self._checks.begin(self._to_check)
+        self._checks.wait(time.monotonic() + patience)
+        for check in self._to_check.copy():
+            warnings = self._checks.of(check)
+            if not isinstance(warnings, ApiError):  # else the answer hasn't come yet
+                self._to_check.remove(check)
+                for each in warnings:
+                    self._report.warning(each)
 
-    def _check_namespaces(self) -> None:
-        for name in self._namespaces:
-            try:
-                self._api.get(f"{NAMESPACES}/{segment(name)}", Namespace)
-            except NotFoundError:
-                self.missing_namespaces.append(name)
-                self._report.warning(f"--namespace: namespace {name} not found")
-            except ApiError as error:
-                log.debug("whether namespace %s exists can't be seen: %s", name, error)
+    def _check_namespace(self, name: str) -> Sequence[str]:
+        try:
+            self._api.get(f"{NAMESPACES}/{segment(name)}", Namespace)
+        except NotFoundError:
+            self.missing_namespaces.append(name)
+            return [f"--namespace: namespace {name} not found"]
+        except ApiError as error:
+            log.debug("whether namespace %s exists can't be seen: %s", name, error)
+        return []
 
-    def _check_kube_scheduler(self) -> None:
+    def _check_kube_scheduler(self) -> Sequence[str]:
         """Warn if kube-scheduler runs: both would schedule the pods of default-scheduler."""
         try:
             holder = self._api.get(KUBE_SCHEDULER_LEASE, Lease).spec.holder_identity
         except ApiError as error:
             log.debug("whether kube-scheduler runs can't be seen: %s", error)
-            return
-        if holder:
-            self._report.warning(
-                f"kube-scheduler schedules the pods of {MAIN_SCHEDULER}, too: {holder} holds the lease"
-                " kube-system/kube-scheduler. Stop it, or give poller another --scheduler-name"
-            )
+            return []
+        if not holder:
+            return []
+        return [
+            f"kube-scheduler schedules the pods of {MAIN_SCHEDULER}, too: {holder} holds the lease"
+            " kube-system/kube-scheduler. Stop it, or give poller another --scheduler-name"
+        ]
 
-    def _check_pods(self) -> None:
+    def _check_pods(self) -> Sequence[str]:
         """Warn about pods that wait for a scheduler with a name similar to ours."""
         others = ",".join(f"spec.schedulerName!={name}" for name in {*self._scheduler_names, MAIN_SCHEDULER})
         pods: list[Pod] = []
@@ -145,18 +163,20 @@ class StartupChecks:
                 pods += self._api.list(path, Pod, fieldSelector=selector, resourceVersion="0").items
         except ApiError as error:
             log.debug("pods that wait for other schedulers can't be seen: %s", error)
-            return
+            return []
         by_name: dict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             by_name[pod.spec.scheduler_name].append(pod)
+        warnings: list[str] = []
         for name, waiting in by_name.items():
             near = get_close_matches(name, self._other_than(name), n=1, cutoff=ALIKE)
             if near and name not in self._said:
                 self._said.add(name)
-                self._report.warning(
+                warnings.append(
                     f"{waiting[0]}{_and_more(len(waiting) - 1)} waits for a scheduler named {name}; "
                     f"this one is {near[0]}: is that a misspelling?"
                 )
+        return warnings
 
     def _other_than(self, name: str) -> Iterable[str]:
         return [each for each in self._scheduler_names if each != name]

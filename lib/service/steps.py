@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 
 from msgspec.structs import replace
 from tenacity import Retrying, retry_if_exception_type, wait_exponential_jitter
@@ -14,10 +15,12 @@ from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.decoding import called
 from lib.kube.errors import ApiError
+from lib.kube.lookup import PATIENCE, PENDING
 from lib.kube.objects import Pod
 from lib.kube.pod_writes import look_up as look_up_pod
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import ClusterSource
+from lib.kube.storage import needs_storage
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.needs import needs_of
@@ -41,13 +44,20 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two tries to reach the API server, from the first to the longest pause, unless the interval
 changes them."""
 
+ANSWER_PAUSE = 0.2
+"""Seconds until the next tick when an answer is awaited that pods need."""
+
+STORAGE = "claims and volumes"
+
 
 @dataclass
 class Poller:
     """The loop's parts: they read, decide, write and report.
 
     proxy: the kubectl proxy that poller started, if any. leads: whether this poller is the leader.
-    unreadable: how many of our pods could not be decoded at the last poll.
+    unreadable: how many of our pods could not be decoded at the last poll. storage_pending: whether the API
+    server hasn't told yet what pods with volumes need. left_out: whether pods were not tried in the last
+    tick, as an answer hasn't come yet.
     """
 
     options: Options
@@ -66,6 +76,8 @@ class Poller:
     proxy: OwnProxy | None
     checks: StartupChecks
     unreadable: int = 0
+    storage_pending: bool = False
+    left_out: bool = False
 
     # --- the loop ---------------------------------------------------------------------------------------
 
@@ -102,10 +114,17 @@ class Poller:
         pause = self.options.interval
         if self.options.watch:  # no change wakes it when a backoff ends, or when we become leader
             pause = min(pause, self.queue.next_in(time.monotonic()) if self.leads() else FIRST_PAUSE)
+        if self.left_out:
+            pause = min(self.options.interval, ANSWER_PAUSE)
         if self.writes.is_recording:
             pause = 0.0
         self.report.idle_for(pause)
         self.source.wait(pause)
+
+    @property
+    def _patience(self) -> float:
+        """How many seconds to wait for an answer that not all pods need. The only tick waits for all."""
+        return inf if self.options.once else PATIENCE
 
     @property
     def unplaced(self) -> int:
@@ -119,18 +138,19 @@ class Poller:
 
         If a node has room again, that is the deletion of an assigned pod: kube-scheduler's AssignedPodDelete.
         """
-        with self.checks.during_poll():
+        self.left_out = False
+        with self.checks.during_poll(self._patience):
             yield from self.source.first_changes()
-            delta = self.source.poll()
+            delta = self.source.poll(self._patience)
         self.report.reached()
-        self.checks.after_poll()
+        self.checks.after_poll(self._patience)
         self.unreadable = delta.unplaceable
         if delta.changes:  # a watch can deliver changes without any request
             self.report.observer.last_answer = time.monotonic()
         self.report.unreadable(delta.unreadable)
         if self.cache.storage.unseen and not delta.storage_unseen:
             self.queue.retry_all(time.monotonic())
-        self.cache.storage.unseen = delta.storage_unseen
+        self.cache.storage.unseen, self.storage_pending = delta.storage_unseen, delta.storage_pending
         bound = self.cache.assumed - self.queue.uids()  # by us, and not seen on the node yet
         for change in delta.changes:
             pod = unassigned_pod(change)
@@ -276,18 +296,36 @@ class Poller:
         """The pods to try now, in order: each alone, or with all of its group.
 
         It ends when nothing can be written any more. A pod that preempts others is left out until they have
-        been evicted: until then its decision depends on them.
+        been evicted: until then its decision depends on them. A pod is left out, too, until the answers have
+        come that it needs.
         """
         with self.shutdown.interruptible():
             pods = self.queue.ready(time.monotonic())
-            if pods:
-                profiles = [each.profile for each in self.schedulers.values()]
-                look_up(needs_of(pods, self.cache, profiles), self.source.listers, self.cache, self.report)
+            pending = self._look_up_needs(pods)
+        self.left_out = bool(pending)
         for batch in batches(pods):
             if self.gate.closed:
                 break
-            if not any(self.writes.is_preempting(pod.metadata.uid) for pod in batch):
+            uids = [pod.metadata.uid for pod in batch]
+            if why := next((pending[uid] for uid in uids if uid in pending), ""):
+                for uid in uids:
+                    self.queue.note(uid, why)
+            elif not any(map(self.writes.is_preempting, uids)):
                 yield batch
+
+    def _look_up_needs(self, pods: list[Pod]) -> dict[str, str]:
+        """Look up what pods need. Returns by uid which must wait for an answer, and for which one."""
+        if not pods:
+            return {}
+        needs = needs_of(pods, self.cache, [each.profile for each in self.schedulers.values()])
+        pending = look_up(needs, self.source.listers, self.cache, self.report, self._patience)
+        if self.storage_pending:
+            with_volumes = (pod.metadata.uid for pod in pods if needs_storage(pod))
+            pending |= dict.fromkeys(with_volumes, f"{STORAGE}: {PENDING}")
+        if self.options.once:  # no other tick follows
+            self.cache.lookup_errors |= pending
+            return {}
+        return pending
 
     def schedule(self, pods: list[Pod]) -> list[Decision]:
         """Schedule a pod, or a group. Each pod is assumed before the next one is scheduled."""

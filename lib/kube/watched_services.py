@@ -1,0 +1,97 @@
+"""Watches services, from the first time that they are needed."""
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from queue import SimpleQueue
+
+from lib.kube.api import Api
+from lib.kube.decoding import Listing
+from lib.kube.errors import ApiError
+from lib.kube.listers import Listers
+from lib.kube.lookup import Lookup, PendingError
+from lib.kube.objects import Service
+from lib.kube.paths import paths_of
+from lib.kube.reflector import Reflector, WatchLine
+from lib.kube.store import Store
+
+log = logging.getLogger(__name__)
+
+WATCH_PAUSE = 5.0
+"""Seconds until a failed watch of services is tried again: the right may be granted meanwhile."""
+
+
+class WatchingListers(Listers):
+    """Listers that watch services. lines: the informer's queue of watch lines.
+
+    reflectors: those of services.
+    """
+
+    def __init__(self, api: Api, served: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
+        super().__init__(api, served)
+        self.reflectors = [
+            Reflector(self._api, path, Service, [(Store[Service](), lambda _: True)], lines)
+            for path in paths_of("services", served)
+        ]
+        by_namespace = dict(zip(served or [""], self.reflectors, strict=True))
+        self.services = WatchedServices(self._services, by_namespace)
+
+
+class WatchedServices(Lookup[str, Listing[Service]]):
+    """The services of namespaces, as a watch saw them last; listed if they can't be watched.
+
+    reflectors: by namespace; that of "" is for all namespaces.
+    """
+
+    def __init__(
+        self, look_up: Callable[[str], Listing[Service]], reflectors: Mapping[str, Reflector[Service]]
+    ) -> None:
+        super().__init__("services", look_up)
+        self._reflectors = reflectors
+        self._opening = Lookup("watches of services", self._open)
+        self._wanted: list[str] = []
+        self._seen: dict[str, Listing[Service]] = {}
+        self._why_listed = ""
+
+    def begin(self, keys: Iterable[str]) -> None:
+        """Open the watches that are due."""
+        self._wanted = [*keys]
+        needed = dict.fromkeys(map(self._reflector_of, self._wanted))
+        self._opening.begin(each for each in needed if each.pause == 0)
+
+    def wait(self, until: float) -> None:
+        """Take what the open watches have seen; list the services that can't be watched."""
+        self._opening.wait(until)
+        for reflector in self._reflectors.values():
+            error = self._opening.of(reflector)
+            if isinstance(error, ApiError) and not isinstance(error, PendingError):
+                reflector.retry_in(WATCH_PAUSE)
+                if str(error) != self._why_listed:
+                    self._why_listed = str(error)
+                    what = "services can't be watched, so they are listed when they are needed: %s"
+                    log.warning(what, error)
+        super().begin(each for each in self._wanted if self._reflector_of(each).pause)
+        super().wait(until)
+        self._take_seen()
+
+    def _take_seen(self) -> None:
+        reflectors = {each: self._reflector_of(each) for each in self._wanted}
+        self._seen = {
+            namespace: Listing(malformed=reflector.unreadable)
+            for namespace, reflector in reflectors.items()
+            if reflector.pause is None  # its watch is open: no other thread changes its store
+        }
+        for reflector in dict.fromkeys(map(reflectors.__getitem__, self._seen)):
+            ((store, _),) = reflector.stores
+            for service in store:
+                if listing := self._seen.get(service.metadata.namespace):
+                    listing.items.append(service)
+
+    def of(self, key: str) -> Listing[Service] | ApiError:
+        """The services of a namespace, or why they aren't known."""
+        return self._seen[key] if key in self._seen else super().of(key)
+
+    def _reflector_of(self, namespace: str) -> Reflector[Service]:
+        return self._reflectors[namespace if namespace in self._reflectors else ""]
+
+    def _open(self, reflector: Reflector[Service]) -> None:
+        reflector.resume(reflector.list)

@@ -62,3 +62,21 @@ def test_pods_that_prefer_a_zone_find_it_in_a_large_cluster() -> None:
         decision = scheduler.schedule_one(pod(f"web-{i}", {"cpu": "10m"}, affinity=affinity), cache)
         assert (decision.node_name or "").startswith("c")
         cache.apply(Change(Kind.ADDED, pod(f"other-{i}", {"cpu": "1"}, nodeName=decision.node_name)))
+
+
+def test_preemption_counts_the_nodes_that_it_can_help_on() -> None:
+    """Nodes are added in another order than they are tried in: a2 comes last there."""
+    nodes = [in_zone("a1", "a"), in_zone("a2", "a"), in_zone("b1", "b")]
+    equal, less = pod("equal", {"cpu": "3"}, nodeName="a2", priority=5), pod("less", nodeName="b1")
+    cache = Cache(nodes, [equal, less])
+    tainted = [{"key": "old", "effect": "NoSchedule"}]
+    for name, zone in (("a1", "a"), ("b1", "b")):
+        bad = node(name, {ZONE: zone}, taints=tainted)
+        cache.apply(Change(Kind.MODIFIED, bad))
+    assert names(cache) == ["a1", "b1", "a2"]
+    scheduler = Scheduler(default_profile("my-scheduler"), random.Random(1))
+    decision = scheduler.schedule_one(pod("web", {"cpu": "3"}, priority=5), cache)
+    assert decision.message.endswith(
+        "preemption: 0/3 nodes are available: 1 No preemption victims found for incoming pod, "
+        "2 Preemption is not helpful for scheduling."
+    )

@@ -54,7 +54,7 @@ def refused(folder: Path, *profiles: Any, **asked: Any) -> str:
 
 
 def at(profile: Profile, point: str) -> list[str]:
-    return [plugin.name for plugin in profile.with_point(EXTENSION_POINTS[point][0])]
+    return [plugin.name for plugin in profile.with_point(*EXTENSION_POINTS[point])]
 
 
 def enabling(*names: str) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def compare_point(profile: Profile, point: str, names: list[str]) -> None:
 
 
 def asked(profile: Profile, point: str) -> list[str]:
-    return [plugin.name for plugin in profile.with_point(EXTENSION_POINTS[point][0])]
+    return [plugin.name for plugin in profile.with_point(*EXTENSION_POINTS[point])]
 
 
 def arguments(plugin: Any) -> dict[str, Any]:

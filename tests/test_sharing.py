@@ -29,18 +29,23 @@ def unsigned(plugin: Plugin) -> Plugin:
     """A plugin that tells nobody what it reads, so that it is asked about every pod and node anew."""
     other = copy(plugin)
     kind = type(plugin)
-    alone = {"sign_pod": None, "filter_nodes": one_by_one, "score_nodes": scored_one_by_one}
+    alone: dict[str, Any] = {"sign_pod": None}
+    alone |= {name: one_by_one(getattr(kind, name)) for name in IN_BULK if hasattr(kind, name)}
     object.__setattr__(other, "__class__", type(kind.__name__, (kind,), alone))
     assert not isinstance(other, SignPlugin)
     return other
 
 
-def one_by_one(self: Any, state: Any, pod: Pod, nodes: Any) -> Any:
-    return [self.filter(state, pod, each) for each in nodes]
+IN_BULK = ("filter_nodes", "score_nodes")
 
 
-def scored_one_by_one(self: Any, state: Any, pod: Pod, nodes: Any) -> Any:
-    return [self.score(state, pod, each) for each in nodes]
+def one_by_one(method: Any) -> Any:
+    """A method for many nodes that is asked about each node alone."""
+
+    def asked(self: Any, state: Any, pod: Pod, nodes: Any) -> Any:
+        return [method(self, state, pod, nodes.some([i]))[0] for i in range(len(nodes))]
+
+    return asked
 
 
 def unshared(profile: Profile) -> Profile:
@@ -329,11 +334,9 @@ def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:
     asked: list[str] = []
 
     class Counting(type(default_profile("").plugins[7])):  # type: ignore[misc]
-        def filter(self, state: Any, pod: Pod, node: Any) -> Any:
-            asked.append(node.name)
-            return super().filter(state, pod, node)
-
-        filter_nodes = one_by_one
+        def filter_nodes(self, state: Any, pod: Pod, nodes: Any) -> Any:
+            asked.extend(node.name for node in nodes)
+            return super().filter_nodes(state, pod, nodes)
 
     profile = default_profile("")
     plugins = tuple(Counting() if each.name == "NodeResourcesFit" else each for each in profile.plugins)

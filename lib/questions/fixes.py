@@ -108,7 +108,7 @@ class Fixes:
         if which in hard and len(counted) == len(hard):
             known = counted[hard.index(which)]
             fewest = min(known.pods.values(), default=0)
-            needed = fewest + known.itself - known.emptiest
+            needed = fewest + known.selects_itself - known.fewest_pods
             if needed > skew:
                 words = f"with maxSkew {needed} in place of {skew} for {key}"
                 yield Fix(words, partial(edits.with_constraint, which=which, max_skew=needed))

@@ -108,12 +108,10 @@ class Details:
                 yield f"spreading over {key}: the node has no such label"
                 continue
             here = each.pods.get(domain, 0)
-            if here + each.itself - each.emptiest <= skew:
+            if here + each.selects_itself - each.fewest_pods <= skew:
                 continue
-            emptiest = next((name for name, many in each.pods.items() if many == each.emptiest), "")
-            least = (
-                f"the emptiest ({emptiest}) {each.emptiest}" if emptiest else f"the emptiest {each.emptiest}"
-            )
+            emptiest = next((name for name, many in each.pods.items() if many == each.fewest_pods), "")
+            least = f"the emptiest{f' ({emptiest})' if emptiest else ''} {each.fewest_pods}"
             if len(each.pods) < (each.spec.min_domains or 1):
                 least = f"only {len(each.pods)} of minDomains {each.spec.min_domains} are there"
             yield f"{key}={domain} has {here}, {least}, maxSkew {skew}"

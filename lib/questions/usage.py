@@ -6,7 +6,7 @@ from typing import Any
 
 from lib.questions.text import amount
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.plugins.node_resources_fit import capacity, requested
+from lib.scheduling.plugins.node_resources_fit import use_of
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,10 @@ class Usage:
 
 def usage_of(node: NodeInfo, names: Iterable[str] = ("cpu", "memory")) -> Usage:
     """A node's usage of some resources, and of pods."""
-    wanted = list(dict.fromkeys(names))
+    uses = {name: use_of(node, name) for name in names} | {
+        "pods": (len(node.pods), node.allocatable.get("pods", 0))
+    }
     return Usage(
-        {**{name: requested(node, name) for name in wanted}, "pods": len(node.pods)},
-        {**{name: capacity(node, name) for name in wanted}, "pods": capacity(node, "pods")},
+        {name: requested for name, (requested, _) in uses.items()},
+        {name: allocatable for name, (_, allocatable) in uses.items()},
     )

@@ -111,7 +111,7 @@ class Feasibility:
         self._pre_filters = framework.profile.with_point(PreFilterPlugin)
         self._all_filters = results.all_filters()
         self._not_kept = results.not_kept
-        self._not_kept_filters = {each.name for _, each in results.not_kept.filters}
+        self._not_kept_filters = {each.plugin.name for each in results.not_kept.filters}
         self._not_kept_plugins = self._not_kept_filters | {each.name for each in results.not_kept.pre_filters}
 
     def find(self, decision: Decision, cache: Cache) -> tuple[FeasibleNodes, PluginResults]:
@@ -199,7 +199,7 @@ class Feasibility:
         results.find_rejections(indexes)
         found = [results.rejections[i] for i in indexes]
         nodes, pod = NodeSlice(cache, indexes), decision.pod
-        filters = [each for each in self._not_kept.filters if each[1].name not in pre_filtered.skipped]
+        filters = [each for each in self._not_kept.filters if each.plugin.name not in pre_filtered.skipped]
         if filters:
             found = self._not_kept.first_rejections(filters, found, decision.state, pod, nodes)
         nominated = cache.nominator.nominated_before(pod)
@@ -228,7 +228,7 @@ class Feasibility:
         result = self._pre_filter(state, pod, cache, None)
         if isinstance(result, Rejection):
             return result
-        filters = [each for each in self._all_filters if each[1].name not in result.skipped]
+        filters = [each for each in self._all_filters if each.plugin.name not in result.skipped]
         alone = NodeSlice(cache, [cache.node_index[node.name]])
         return (
             result.rejection(node.name)

@@ -141,3 +141,8 @@ def clashing_ports(pod: Pod) -> Set[HostPort]:
 def described(node: Node) -> tuple[object, ...]:
     """The fields of a node that decisions depend on."""
     return node.spec, node.status, node.metadata.labels, node.metadata.annotations
+
+
+def label_of(node: NodeInfo, key: str) -> str | None:
+    """A node's value of a label; None if it has no such label."""
+    return node.labels.get(key)

@@ -18,6 +18,8 @@ class NodeSlice:
 
     def __init__(self, cache: Cache, indexes: Sequence[int]) -> None:
         self._cache, self.indexes = cache, indexes
+        # Most slices are of the one node that a pod was placed on: its values are found without lists.
+        self._only = cache.node_list[indexes[0]] if len(indexes) == 1 else None
 
     def __len__(self) -> int:
         return len(self.indexes)
@@ -34,6 +36,8 @@ class NodeSlice:
 
     def values(self, find: Callable[..., T], *arguments: str) -> list[T]:
         """For each node `find(node, *arguments)`. The result must depend on the node and its pods only."""
+        if self._only is not None:
+            return [find(self._only, *arguments)]
         kept = self._cache.kept.get(
             (find, arguments), lambda: OfEachNode[T](self._cache, lambda node: find(node, *arguments))
         )

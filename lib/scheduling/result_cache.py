@@ -10,7 +10,7 @@ here, the results of each plugin are kept.
 
 from collections.abc import Collection, Hashable, Iterable, Sequence, Set
 from reprlib import repr as short
-from typing import cast
+from typing import NamedTuple
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
@@ -21,28 +21,21 @@ from lib.scheduling.framework.interface import (
     BadAnswerError,
     CycleState,
     DependsOn,
-    FilterNodesPlugin,
-    FilterPlugin,
     NormalizeScorePlugin,
     Plugin,
     PreFilterPlugin,
     PreScorePlugin,
-    ScoreNodesPlugin,
-    ScorePlugin,
     SignPlugin,
     Status,
     checked,
 )
-from lib.scheduling.framework.runtime import Framework
+from lib.scheduling.framework.runtime import ForNodes, Framework, for_nodes
 from lib.scheduling.kept import Follower, Kept, NodeChange, changed_nodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 
 NOT_EVALUATED, NOT_SCORED = Rejection("", SKIP), -1
 """The result for a node that no plugin has been asked about yet."""
-
-FEW = 8
-"""Up to this many nodes, `filter_nodes` and `score_nodes` are slower than a call for each node."""
 
 MAX_SIGNATURES = 32
 """Results are kept for this many kinds of pods; the least recently used are dropped."""
@@ -51,26 +44,35 @@ PreFilterAnswer = Set[str] | Status | None
 """What a PreFilter plugin returns."""
 
 
+class Filter(NamedTuple):
+    """A filter, its index among all filters of the profile (order), and how it is run for some nodes."""
+
+    order: int
+    plugin: Plugin
+    run: ForNodes
+
+
 class PluginGroup:
     """The plugins of a profile whose kept results are invalidated by the same changes.
 
-    depends_on: these changes; None for plugins whose results aren't kept. filters: each with its index among
-    all filters of the profile.
+    depends_on: these changes; None for plugins whose results aren't kept.
     """
 
     def __init__(self, framework: Framework, depends_on: DependsOn | None) -> None:
         self._framework, profile = framework, framework.profile
         self.depends_on = depends_on
-        indexed = list(enumerate(profile.with_point(FilterPlugin)))
+        filters = [Filter(i, each, for_nodes(each, "filter")) for i, each in enumerate(profile.filters())]
         names = {each.name for each in profile.plugins if _depends_on(each) == depends_on}
         self.signers = [each for each in profile.with_point(SignPlugin) if each.name in names]
         self.pre_filters = [each for each in profile.with_point(PreFilterPlugin) if each.name in names]
-        self.filters = [(i, each) for i, each in indexed if each.name in names]
-        self.pre_scorers = [each for each in profile.scoring(PreScorePlugin) if each.name in names]
-        self.scorers = [each for each in profile.scoring(ScorePlugin) if each.name in names]
+        self.filters = [each for each in filters if each.plugin.name in names]
+        pre_scorers = profile.with_point(PreScorePlugin)
+        self.pre_scorers = [each for each in pre_scorers if each.name in names & profile.weights.keys()]
+        self.scorers = [each for each in profile.scorers() if each.name in names]
         self.normalizers = {each.name for each in self.scorers if isinstance(each, NormalizeScorePlugin)}
         self.weights = profile.weights
-        self._filter_index = {each.name: i for i, each in indexed}
+        self._filter_order = {each.plugin.name: each.order for each in filters}
+        self._scoring = {id(each): for_nodes(each, "score") for each in self.scorers}
 
     def sign(self, pod: Pod) -> Hashable:
         """The signature of a pod: equal for pods that these plugins can't tell apart."""
@@ -105,7 +107,7 @@ class PluginGroup:
 
     def first_rejections(
         self,
-        filters: Sequence[tuple[int, FilterPlugin]],
+        filters: Sequence[Filter],
         known: Sequence[Rejection | None],
         state: CycleState,
         pod: Pod,
@@ -113,15 +115,15 @@ class PluginGroup:
     ) -> list[Rejection | None]:
         """For each node, the rejection by the first filter that rejects it. Runs one filter after the other.
 
-        filters: those to run, each with its index among all. known: rejections by other filters; one is
-        replaced only if a filter with a lower index rejects the node.
+        filters: those to run. known: rejections by other filters; one is replaced only if a filter with a
+        lower index rejects the node.
         """
         found = list(known)
-        index = self._filter_index
-        for own_index, plugin in filters:
+        order = self._filter_order
+        for own_order, plugin, run in filters:
             self._framework.running = plugin
-            asked = [i for i, before in enumerate(found) if not before or index[before.plugin] >= own_index]
-            statuses = _filter(plugin, state, pod, nodes.some(asked))
+            asked = [i for i, before in enumerate(found) if not before or order[before.plugin] >= own_order]
+            statuses = run(state, pod, nodes.some(asked))
             rejections: dict[int, Rejection] = {}  # one for each status object, which many nodes may share
             for i, status in zip(asked, statuses, strict=True):
                 if status is not None:
@@ -132,20 +134,10 @@ class PluginGroup:
                     found[i] = rejection
         return found
 
-    def scores(self, plugin: ScorePlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
+    def scores(self, plugin: Plugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """Run Score for these nodes."""
         self._framework.running = plugin
-        if len(nodes) > FEW and hasattr(plugin, "score_nodes"):
-            return cast(ScoreNodesPlugin, plugin).score_nodes(state, pod, nodes)
-        score = plugin.score
-        return [score(state, pod, node) for node in nodes]
-
-
-def _filter(plugin: FilterPlugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-    if len(nodes) > FEW and hasattr(plugin, "filter_nodes"):  # isinstance of a protocol is slow
-        return cast(FilterNodesPlugin, plugin).filter_nodes(state, pod, nodes)
-    run = plugin.filter
-    return [run(state, pod, node) for node in nodes]
+        return self._scoring[id(plugin)](state, pod, nodes)
 
 
 def _depends_on(plugin: Plugin) -> DependsOn | None:
@@ -182,7 +174,7 @@ class PluginResults(Follower):
         """The plugins that answered SKIP."""
         self.all_agree = all(answer is None or answer == SKIP for answer in self.pre_filtered.values())
         """Whether none of them rejected the pod or named the only nodes that it allows."""
-        self._filters = [each for each in group.filters if self.pre_filtered.get(each[1].name) != SKIP]
+        self._filters = [each for each in group.filters if self.pre_filtered.get(each.plugin.name) != SKIP]
         count = len(cache.node_list)
         self.rejections: list[Rejection | None] = [NOT_EVALUATED] * count
         """For each node, by the first filter that rejects it; None if all let it pass."""
@@ -192,10 +184,9 @@ class PluginResults(Follower):
         """By plugin, an unweighted score for each node that has a total."""
         self.seen_scores: dict[str, set[int]] = {}
         """All scores so far of a plugin that normalizes."""
-        self._scorers: list[ScorePlugin] | None = None
-        self._again: list[
-            tuple[int, bool]
-        ] = []  # nodes whose result was dropped, and whether they had a total
+        self._scorers: Sequence[Plugin] | None = None
+        self._again: list[tuple[int, bool]] = []
+        """The nodes whose result was dropped, and whether they had a total."""
 
     def find_rejections(self, indexes: Sequence[int]) -> None:
         """Run the filters for those of these nodes whose result isn't known."""
@@ -278,10 +269,10 @@ class ResultCache:
         self.not_kept = PluginGroup(framework, None)
         self._results: Kept | None = None
 
-    def all_filters(self) -> list[tuple[int, FilterPlugin]]:
-        """The filters of the profile in order, each with its index."""
+    def all_filters(self) -> list[Filter]:
+        """The filters of the profile in order."""
         filters = [*self._of_nodes.filters, *self._of_pods.filters, *self.not_kept.filters]
-        return sorted(filters, key=lambda indexed: indexed[0])
+        return sorted(filters, key=lambda each: each.order)
 
     def results_for(self, pod: Pod, cache: Cache) -> PluginResults:
         """The results for pods like this one. Call `evaluate_again` before you use them."""

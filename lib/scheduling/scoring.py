@@ -10,7 +10,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import FeasibleNodes
-from lib.scheduling.framework.interface import NormalizeScorePlugin, ScorePlugin, SignPlugin
+from lib.scheduling.framework.interface import NormalizeScorePlugin, Plugin, SignPlugin
 from lib.scheduling.framework.runtime import Framework
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
@@ -53,14 +53,14 @@ class Scoring:
         self._framework, self._extenders = framework, extenders
         self._not_kept = PluginGroup(framework, None)
         profile = framework.profile
-        self._scorers: list[tuple[ScorePlugin, int, bool, NormalizeScorePlugin | None]] = [
+        self._scorers: list[tuple[Plugin, int, bool, NormalizeScorePlugin | None]] = [
             (
                 each,
                 profile.weights[each.name],
                 isinstance(each, SignPlugin),
                 each if isinstance(each, NormalizeScorePlugin) else None,
             )
-            for each in profile.scoring(ScorePlugin)
+            for each in profile.scorers()
         ]
 
     def score(

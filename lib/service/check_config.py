@@ -72,8 +72,7 @@ def _told(profile: Profile) -> Iterator[str]:
 
 def _names(profile: Profile, point: str) -> list[str]:
     """The plugins at an extension point, scores with weights; a policy's functions share one name."""
-    asked = [each for kind in EXTENSION_POINTS[point] for each in profile.with_point(kind)]
-    names = dict.fromkeys(each.name for each in asked)
+    names = dict.fromkeys(each.name for each in profile.with_point(*EXTENSION_POINTS[point]))
     if point not in ("preScore", "score"):
         return [*names]
     weights = {name: profile.weights[name] for name in names if name in profile.weights}

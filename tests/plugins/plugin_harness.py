@@ -1,8 +1,9 @@
 """Asks one plugin as a scheduling cycle asks it, and builds the small clusters that it is asked about.
 
-One that can be asked about all nodes at once must say the same then.
+Of all nodes at once it must say the same as of each alone.
 """
 
+from collections.abc import Sequence
 from itertools import count
 from typing import Any
 
@@ -13,15 +14,13 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
-    FilterNodesPlugin,
-    FilterPlugin,
     NormalizeScorePlugin,
+    Plugin,
     PreFilterPlugin,
     PreScorePlugin,
-    ScoreNodesPlugin,
-    ScorePlugin,
     Status,
 )
+from lib.scheduling.framework.runtime import for_nodes
 from lib.scheduling.node_slice import NodeSlice
 
 _numbers = count()
@@ -34,47 +33,55 @@ NOT_ASKED = "not asked"
 # --- asking -----------------------------------------------------------------------------------------------
 
 
-def statuses(plugin: FilterPlugin, pod: Pod, cluster: Cache) -> dict[str, Status]:
+def filter_one(plugin: Plugin, state: CycleState, pod: Pod, cluster: Cache, name: str) -> Status | None:
+    """What a filter answers for a single node."""
+    return all_of(plugin, "filter", state, pod, cluster, [name])[name]
+
+
+def all_of(
+    plugin: Plugin, method: str, state: CycleState, pod: Pod, cluster: Cache, names: Sequence[str]
+) -> dict[str, Any]:
+    """What a plugin answers for nodes, together as in a cycle."""
+    some = NodeSlice(cluster, [cluster.node_index[name] for name in names])
+    return dict(zip(names, for_nodes(plugin, method)(state, pod, some), strict=True))
+
+
+def statuses(plugin: Plugin, pod: Pod, cluster: Cache) -> dict[str, Status]:
     """What a filter answers for each node that it rejects."""
     state: CycleState = {}
     if isinstance(plugin, PreFilterPlugin) and plugin.pre_filter(state, pod, cluster) == SKIP:
         return {}
-    asked = {node.name: plugin.filter(state, pod, node) for node in cluster.node_list}
-    if isinstance(plugin, FilterNodesPlugin):
-        together = plugin.filter_nodes(state, pod, NodeSlice(cluster, range(len(asked))))
-        assert [*together] == [*asked.values()]
+    asked = {name: filter_one(plugin, state, pod, cluster, name) for name in cluster.node_index}
+    assert all_of(plugin, "filter", state, pod, cluster, [*asked]) == asked
     return {name: status for name, status in asked.items() if status}
 
 
-def reasons(plugin: FilterPlugin, pod: Pod, cluster: Cache) -> dict[str, list[str]]:
+def reasons(plugin: Plugin, pod: Pod, cluster: Cache) -> dict[str, list[str]]:
     """What a filter has against each node that it rejects, in words."""
     return {name: list(status.reasons) for name, status in statuses(plugin, pod, cluster).items()}
 
 
-def fitting(plugin: FilterPlugin, pod: Pod, cluster: Cache) -> str:
+def fitting(plugin: Plugin, pod: Pod, cluster: Cache) -> str:
     """The nodes that a filter lets pass, as `a b c`."""
     rejected = statuses(plugin, pod, cluster)
     return " ".join(name for name in sorted(cluster.nodes) if name not in rejected)
 
 
 def raw_scores(
-    plugin: ScorePlugin, pod: Pod, cluster: Cache, candidates: str = "", state: CycleState | None = None
+    plugin: Plugin, pod: Pod, cluster: Cache, candidates: str = "", state: CycleState | None = None
 ) -> dict[str, int] | str:
     """The candidates' scores (every node's, if none are named) before they are brought into the range."""
     state = {} if state is None else state
     nodes = [cluster.nodes[name] for name in candidates.split() or sorted(cluster.nodes)]
     if isinstance(plugin, PreScorePlugin) and plugin.pre_score(state, pod, cluster, nodes) == SKIP:
         return NOT_ASKED
-    found = {node.name: plugin.score(state, pod, node) for node in nodes}
-    if isinstance(plugin, ScoreNodesPlugin):
-        together = plugin.score_nodes(
-            state, pod, NodeSlice(cluster, [cluster.node_index[name] for name in found])
-        )
-        assert [*together] == [*found.values()]
+    names = [node.name for node in nodes]
+    found = {name: all_of(plugin, "score", state, pod, cluster, [name])[name] for name in names}
+    assert all_of(plugin, "score", state, pod, cluster, names) == found
     return found
 
 
-def scores(plugin: ScorePlugin, pod: Pod, cluster: Cache, candidates: str = "") -> dict[str, int] | str:
+def scores(plugin: Plugin, pod: Pod, cluster: Cache, candidates: str = "") -> dict[str, int] | str:
     """The candidates' scores, 0 to 100."""
     state: CycleState = {}
     found = raw_scores(plugin, pod, cluster, candidates, state)

@@ -7,11 +7,11 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from objects import node
-from plugin_harness import HOSTNAME, labelled, selecting, taint
+from plugin_harness import HOSTNAME, filter_one, labelled, selecting, taint
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, FilterPlugin, PreFilterPlugin, Status
+from lib.scheduling.framework.interface import SKIP, CycleState, PreFilterPlugin, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.resources import amounts, pod_requests
@@ -79,7 +79,7 @@ def pods(draw: st.DrawFn) -> Pod:
 def feasible(pod: Pod, cluster: Cache) -> set[str]:
     """The nodes that no filter rejects, each asked for itself with nothing known from before."""
     found = set(cluster.nodes)
-    for plugin in PROFILE.with_point(FilterPlugin):
+    for plugin in PROFILE.filters():
         state: CycleState = {}
         answer = plugin.pre_filter(state, pod, cluster) if isinstance(plugin, PreFilterPlugin) else None
         if answer == SKIP:
@@ -88,7 +88,7 @@ def feasible(pod: Pod, cluster: Cache) -> set[str]:
             return set()
         if answer is not None:
             found &= answer
-        found = {name for name in found if plugin.filter(state, pod, cluster.nodes[name]) is None}
+        found = {name for name in found if filter_one(plugin, state, pod, cluster, name) is None}
     return found
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from objects import node, pod, read
-from plugin_harness import fitting, reasons
+from plugin_harness import filter_one, fitting, reasons
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
@@ -87,8 +87,8 @@ def matches(cache: Cache, web: Pod) -> dict[str, dict[str, str] | tuple[str, ...
     plugin, state = VolumeBinding(), CycleState()
     assert plugin.pre_filter(state, web, cache) is None
     found: dict[str, dict[str, str] | tuple[str, ...]] = {}
-    for name, info in cache.nodes.items():
-        if status := plugin.filter(state, web, info):
+    for name in cache.nodes:
+        if status := filter_one(plugin, state, web, cache, name):
             found[name] = status.reasons
         else:
             static = state[plugin.name].by_node[name].static
@@ -198,7 +198,7 @@ def test_what_is_reserved_for_a_pod_no_other_gets_until_it_is_given_back() -> No
     objects = [storage_class(), claim("one"), claim("two"), volume("disk", on="n1")]
     cache, web = cluster(*objects), user("one")
     plugin.pre_filter(state, web, cache)
-    plugin.filter(state, web, cache.nodes["n1"])
+    filter_one(plugin, state, web, cache, "n1")
     plugin.reserve(state, web, "n1")
     assert matches(cache, user("two", name="other"))["n1"] == (NO_VOLUMES,)
     plugin.unreserve(state, web, "n1")
@@ -218,7 +218,7 @@ def test_of_two_pods_with_one_claim_the_second_gives_back_nothing_of_the_firsts(
     for name, state in zip(("first", "second"), states, strict=True):
         web = user("data", name=name)
         assert plugin.pre_filter(state, web, cache) is None
-        assert plugin.filter(state, web, cache.nodes["n1"]) is None
+        assert filter_one(plugin, state, web, cache, "n1") is None
         plugin.reserve(state, web, "n1")
     first, second = user("data", name="first"), user("data", name="second")
     waiting = plugin.pre_bind(states[0], first, "n1")

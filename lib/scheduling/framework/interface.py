@@ -200,11 +200,11 @@ class FilterPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class FilterNodesPlugin(FilterPlugin, Protocol):
-    """Filters many nodes in one call, which is faster. If you override `filter`, override this, too."""
+class FilterNodesPlugin(Plugin, Protocol):
+    """Rules nodes out, many in one call, which is faster. It needs no `filter`."""
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """For each node, the result of `filter`."""
+        """For each node, None or a rejection. Called for a single node, too."""
 
 
 @dataclass(frozen=True)
@@ -257,15 +257,15 @@ class ScorePlugin(Plugin, Protocol):
 
 
 @runtime_checkable
-class ScoreNodesPlugin(ScorePlugin, Protocol):
-    """Scores many nodes in one call, which is faster. If you override `score`, override this, too."""
+class ScoreNodesPlugin(Plugin, Protocol):
+    """Says how good nodes are, many in one call, which is faster. It needs no `score`."""
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """For each node, the result of `score`."""
+        """A score for each node, as of `score`. Called for a single node, too."""
 
 
 @runtime_checkable
-class NormalizeScorePlugin(ScorePlugin, Protocol):
+class NormalizeScorePlugin(Plugin, Protocol):
     """Brings all its scores into the range from 0 to 100."""
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
@@ -326,10 +326,10 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
     "preEnqueue": (PreEnqueuePlugin,),
     "queueSort": (QueueSortPlugin,),
     "preFilter": (PreFilterPlugin,),
-    "filter": (FilterPlugin,),
+    "filter": (FilterPlugin, FilterNodesPlugin),
     "postFilter": (PostFilterPlugin,),
     "preScore": (PreScorePlugin,),
-    "score": (ScorePlugin, NormalizeScorePlugin),
+    "score": (ScorePlugin, ScoreNodesPlugin, NormalizeScorePlugin),
     "reserve": (ReservePlugin, UnreservePlugin),
     "permit": (PermitPlugin,),
     "preBind": (PreBindPlugin,),
@@ -338,8 +338,7 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 }
 """The kinds of plugins at each extension point, by its name in a configuration.
 
-Four kinds have no extension point of their own: SignPlugin and QueueingHintPlugin, which describe a plugin,
-and FilterNodesPlugin and ScoreNodesPlugin, which are called at "filter" and "score".
+SignPlugin and QueueingHintPlugin have none: they describe a plugin.
 """
 
 
@@ -359,12 +358,17 @@ class Profile:
     percentage_of_nodes_to_score: int = 0
     points: Mapping[str, tuple[Plugin, ...]] = field(default_factory=dict)
 
-    def with_point(self, kind: type[P]) -> list[P]:
-        """The plugins that are called at an extension point, such as FilterPlugin, in order."""
-        names = [name for name, kinds in EXTENSION_POINTS.items() if kind in kinds]
+    def with_point(self, *kinds: type[P]) -> list[P]:
+        """The plugins that are called at an extension point, in order. kinds: one or more of its kinds."""
+        names = [name for name, all_kinds in EXTENSION_POINTS.items() if kinds[0] in all_kinds]
         asked = self.points.get(names[0], self.plugins) if names else self.plugins
-        return [plugin for plugin in asked if isinstance(plugin, kind)]
+        return [plugin for plugin in asked if isinstance(plugin, kinds)]
 
-    def scoring(self, kind: type[P]) -> list[P]:
-        """The plugins with a weight that are called at an extension point of scoring."""
-        return [plugin for plugin in self.with_point(kind) if plugin.name in self.weights]
+    def filters(self) -> list[Plugin]:
+        """The plugins that rule nodes out, in order."""
+        return self.with_point(FilterPlugin, FilterNodesPlugin)
+
+    def scorers(self) -> list[Plugin]:
+        """The plugins that score nodes and have a weight."""
+        found: list[Plugin] = self.with_point(ScorePlugin, ScoreNodesPlugin)
+        return [plugin for plugin in found if plugin.name in self.weights]

@@ -8,11 +8,12 @@ Counterpart in kube-scheduler: pkg/scheduler/framework/runtime/framework.go
 import inspect
 import logging
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from signal import SIGINT, default_int_handler, getsignal
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Rejection
 from lib.scheduling.extender import ExtenderError
@@ -22,6 +23,7 @@ from lib.scheduling.framework.interface import (
     BadAnswerError,
     BindPlugin,
     Code,
+    CycleState,
     Interruption,
     PermitPlugin,
     Plugin,
@@ -39,6 +41,7 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.framework.position import position_in
 from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
+from lib.scheduling.node_slice import NodeSlice
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +60,25 @@ Clock = Callable[[], float]
 
 Record = Callable[[str, str, float], None]
 """Called with an extension point's name, its status, and the seconds that it took."""
+
+
+ForNodes = Callable[[CycleState, Pod, NodeSlice], Sequence[Any]]
+"""Returns a plugin's answer for each of some nodes."""
+
+
+def for_nodes(plugin: Plugin, method: str) -> ForNodes:
+    """A plugin's `filter` or `score` for many nodes: its `filter_nodes`, or a call of `filter` for each node.
+
+    If a class is derived from one that has the other form, its own form is used.
+    """
+    for kind in type(plugin).__mro__:
+        if f"{method}_nodes" in vars(kind):
+            bulk: ForNodes = getattr(plugin, f"{method}_nodes")
+            return bulk
+        if method in vars(kind):
+            break
+    one = getattr(plugin, method)
+    return lambda state, pod, nodes: [one(state, pod, node) for node in nodes]
 
 
 class Point:

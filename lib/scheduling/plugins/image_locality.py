@@ -42,16 +42,13 @@ class ImageLocality:
                 found[name] = found.get(name, 0) + times * int(size * share)
         state[self.name] = found, LARGEST * _containers(pod)
 
-    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The total size of the pod's images on this node, in proportion between SMALLEST and the largest."""
-        sizes, largest = state[self.name]
-        size = min(max(sizes.get(node.name, 0), SMALLEST), largest)
-        return int(MAX_NODE_SCORE * (size - SMALLEST) // (largest - SMALLEST))
-
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """The same; most pods' images are on no node yet."""
-        sizes, _ = state[self.name]
-        return [self.score(state, pod, node) for node in nodes] if sizes else [0] * len(nodes)
+        """The total size of the pod's images on a node, in proportion between SMALLEST and the largest."""
+        sizes, largest = state[self.name]
+        if not sizes:  # most pods' images are on no node yet
+            return [0] * len(nodes)
+        counted = (min(max(sizes.get(node.name, 0), SMALLEST), largest) for node in nodes)
+        return [MAX_NODE_SCORE * (size - SMALLEST) // (largest - SMALLEST) for size in counted]
 
 
 def _images(pod: Pod) -> list[str]:

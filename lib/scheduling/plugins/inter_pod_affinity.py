@@ -24,7 +24,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
-from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_info import NodeInfo, label_of
 from lib.scheduling.node_slice import NodeSlice
 
 TOO_FAR = unresolvable("node(s) didn't match pod affinity rules")
@@ -95,36 +95,23 @@ class InterPodAffinity:
         state[f"{self.name}/filter"] = _Filtering(near, far, unwelcome, first)
         return None
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that violates the pod's terms, or an assigned pod's anti-affinity."""
-        known: _Filtering = state[f"{self.name}/filter"]
-        values = node.labels
-        for key, counts in known.near.items():
-            if key not in values or not (known.first or counts.get(values[key])):
-                return TOO_FAR
-        for key, counts in known.far.items():
-            if key in values and values[key] in counts:
-                return TOO_NEAR
-        for key, counts in known.unwelcome.items():
-            if key in values and values[key] in counts:
-                return UNWELCOME
-        return None
-
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """The same, topology by topology."""
+        """Reject nodes that violate the pod's terms, or an assigned pod's anti-affinity."""
         known: _Filtering = state[f"{self.name}/filter"]
         found: list[Status | None] = [None] * len(nodes)
         for key, counts in known.near.items():
             if None not in found:
                 break
-            values = nodes.values(_label, key)
+            values = nodes.values(label_of, key)
             if known.first:
                 found = _rejected(found, TOO_FAR, [value is None for value in values])
             else:
                 found = _rejected(found, TOO_FAR, [value not in counts for value in values])
         for topologies, rejection in ((known.far, TOO_NEAR), (known.unwelcome, UNWELCOME)):
             for key, counts in topologies.items():
-                found = _rejected(found, rejection, [value in counts for value in nodes.values(_label, key)])
+                found = _rejected(
+                    found, rejection, [value in counts for value in nodes.values(label_of, key)]
+                )
         return found
 
     def pre_score(
@@ -150,21 +137,12 @@ class InterPodAffinity:
         state[f"{self.name}/score"] = topologies
         return None if topologies else SKIP
 
-    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The sum of the scores of the node's topology domains; it may be negative."""
-        topologies: list[_WeightedTopology] = state[f"{self.name}/score"]
-        return sum(
-            counts.get(node.labels[key], 0) * weight
-            for key, counts, weight in topologies
-            if key in node.labels
-        )
-
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """The same, topology by topology."""
+        """The sums of the scores of the nodes' topology domains; they may be negative."""
         topologies: list[_WeightedTopology] = state[f"{self.name}/score"]
         scores = [0] * len(nodes)
         for key, counts, weight in topologies:
-            values = nodes.values(_label, key)
+            values = nodes.values(label_of, key)
             scores = [
                 score + counts.get(value or "", 0) * weight
                 for score, value in zip(scores, values, strict=True)
@@ -207,7 +185,3 @@ def _rejected(
 ) -> list[Status | None]:
     """The rejections found before; this one where it applies and none was found."""
     return [before or (rejection if each else None) for before, each in zip(found, which, strict=True)]
-
-
-def _label(node: NodeInfo, key: str) -> str | None:
-    return node.labels.get(key)

@@ -6,7 +6,7 @@ changes, 100 that the pod balances the node, 50 that it unbalances it.
 Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
 """
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
 from typing import ClassVar
@@ -16,7 +16,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.plugins.node_resources_fit import capacity, counts, requested
+from lib.scheduling.plugins.node_resources_fit import LACKS, counts, use_of
 from lib.scheduling.resources import pod_requests
 
 
@@ -37,24 +37,16 @@ class NodeResourcesBalancedAllocation:
     ) -> Status | None:
         """SKIP if the pod requests nothing: else the most balanced node would get all such pods."""
         wanted = pod_requests(pod)
-        state[self.name] = [(name, wanted.get(name, 0)) for name in self.resources if counts(name, wanted)]
+        state[self.name] = {name: wanted.get(name, 0) for name in self.resources if counts(name, wanted)}
         return None if any(wanted.get(name) for name in self.resources) else SKIP
 
-    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """About 75, plus half of what the balance gains."""
-        wanted = state[self.name]
-        return _score(_balance_now(node, *(name for name, _ in wanted)), _balance_with(node, wanted))
-
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """The same, resource by resource, where all nodes have all of them."""
-        shares = []
-        for name, wanted in state[self.name]:
-            capacities = nodes.values(capacity, name)
-            if 0 in capacities:
-                return [self.score(state, pod, node) for node in nodes]
-            of_each = zip(nodes.values(requested, name), capacities, strict=True)
-            shares.append([_share(used + wanted, room) for used, room in of_each])
-        before = nodes.values(_balance_now, *(name for name, _ in state[self.name]))
+        """About 75, plus half of what the balance gains. A resource that a node lacks doesn't count there."""
+        shares = [
+            [_share(used + wanted, room) if room else LACKS for used, room in nodes.values(use_of, name)]
+            for name, wanted in state[self.name].items()
+        ]
+        before = nodes.values(_balance_now, *state[self.name])
         return [*map(_score, before, map(_balance, zip(*shares, strict=True)))]
 
 
@@ -73,19 +65,10 @@ def _balance_now(node: NodeInfo, *names: str) -> int:
     return _balance([_share(used.get(name, 0), has[name]) for name in names if has.get(name)])
 
 
-def _balance_with(node: NodeInfo, wanted: Iterable[tuple[str, int]]) -> int:
-    """How evenly they would be used with the pod; a resource that the node lacks doesn't count."""
-    return _balance(
-        [
-            _share(requested(node, name) + amount, room)
-            for name, amount in wanted
-            if (room := capacity(node, name))
-        ]
-    )
-
-
 def _balance(shares: Sequence[float]) -> int:
     """100 less the standard deviation of the shares that are used, in hundredths."""
+    if LACKS in shares:
+        shares = [share for share in shares if share != LACKS]
     if len(shares) == 2:
         deviation = abs((shares[0] - shares[1]) / 2)
     elif shares:

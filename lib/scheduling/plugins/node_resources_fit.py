@@ -44,6 +44,9 @@ MANY = 16
 PER_RESOURCE = 5
 """What is left of a resource on a node takes as long to find out as so many comparisons."""
 
+LACKS = -1
+"""The score for a resource that a node lacks."""
+
 BY_SHAPE = "RequestedToCapacityRatio"
 
 Shape = Sequence[tuple[int, int]]
@@ -136,25 +139,14 @@ class NodeResourcesFit:
             return False
         return name in self.ignored_resources or name.split("/")[0] in self.ignored_resource_groups
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that lacks a resource; one reason for each."""
-        reasons, never = [], False
-        if pods_left(node) <= 0:
-            reasons.append(TOO_MANY_PODS)
-        for name, amount in state[self.name].items():
-            if amount > amount_left(node, name):
-                reasons.append(INSUFFICIENT.format(name))
-                never = never or amount > capacity(node, name)  # even an empty node hasn't that much
-        if not reasons:
-            return None
-        return unresolvable(*reasons) if never else unschedulable(*reasons)
-
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """Compare the requests with what is left on each node; call `filter` only for nodes without room."""
+        """Reject nodes that lack a resource; one reason for each."""
         wanted: Mapping[str, int] = state[self.name]
+        if len(nodes) == 1:
+            return [_rejection(node, wanted) for node in nodes]
         if len(wanted) > MANY:  # too many to keep a list of all nodes for each
             Comparisons().add(PER_RESOURCE * len(wanted) * len(nodes))
-            return [self.filter(state, pod, node) for node in nodes]
+            return [_rejection(node, wanted) for node in nodes]
         lacking = [room <= 0 for room in nodes.values(pods_left)]
         for name, amount in wanted.items():
             left = nodes.values(amount_left, name)
@@ -162,7 +154,7 @@ class NodeResourcesFit:
         if True not in lacking:
             return [None] * len(nodes)
         asked = zip(nodes, lacking, strict=True)
-        return [self.filter(state, pod, node) if lacks else None for node, lacks in asked]
+        return [_rejection(node, wanted) if lacks else None for node, lacks in asked]
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Sum up the pod's requests for scoring, with defaults for containers that request nothing."""
@@ -173,39 +165,50 @@ class NodeResourcesFit:
             if counts(name, wanted)
         ]
 
-    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The weighted mean of each resource's score."""
-        by_shape = self.strategy == BY_SHAPE
-        total = weights = 0
-        for name, wanted, weight in state[TO_SCORE]:
-            if room := capacity(node, name):
-                used = taken(node, name) if name in AT_LEAST else requested(node, name)
-                score = self._score_one(used + wanted, room)
-                if score > 0 or not by_shape:
-                    total += score * weight
-                    weights += weight
-        if not weights:
-            return 0
-        return int(total / weights + 0.5) if by_shape else total // weights
-
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """The same, resource by resource: if all nodes have all of them, the weights are the same for all."""
-        totals, weights, score_one = [0] * len(nodes), 0, self._score_one
+        """The weighted mean of each resource's score; a resource that a node lacks doesn't count there."""
+        scores, weights, all_count = [], [], self.strategy != BY_SHAPE
+        score_one = self._score_one
         for name, wanted, weight in state[TO_SCORE]:
-            capacities = nodes.values(capacity, name)
-            if 0 in capacities or self.strategy == BY_SHAPE:
-                return [self.score(state, pod, node) for node in nodes]
-            used = nodes.values(taken if name in AT_LEAST else requested, name)
-            of_each = zip(totals, used, capacities, strict=True)
-            totals = [total + score_one(used + wanted, room) * weight for total, used, room in of_each]
-            weights += weight
-        return [total // weights for total in totals] if weights else totals
+            use = nodes.values(use_for_scores if name in AT_LEAST else use_of, name)
+            found = [score_one(used + wanted, room) * weight if room else LACKS for used, room in use]
+            all_count = all_count and LACKS not in found
+            scores.append(found)
+            weights.append(weight)
+        if not scores:
+            return [0] * len(nodes)
+        if all_count:
+            of_all = sum(weights)
+            return [sum(each) // of_all for each in zip(*scores, strict=True)]
+        return [self._mean(each, weights) for each in zip(*scores, strict=True)]
+
+    def _mean(self, scores: Sequence[int], weights: Sequence[int]) -> int:
+        """The mean of the weighted scores that count. With a shape, scores of 0 don't count either."""
+        by_shape = self.strategy == BY_SHAPE
+        counted = [i for i, score in enumerate(scores) if score > (0 if by_shape else LACKS)]
+        total, weight = sum(scores[i] for i in counted), sum(weights[i] for i in counted)
+        if not weight:
+            return 0
+        return int(total / weight + 0.5) if by_shape else total // weight
 
     @cached_property
     def _score_one(self) -> Callable[[int, int], int]:
         if self.strategy == BY_SHAPE:
             return requested_to_capacity_ratio(self.shape)
         return most_allocated if self.strategy == "MostAllocated" else least_allocated
+
+
+def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:
+    reasons, never = [], False
+    if pods_left(node) <= 0:
+        reasons.append(TOO_MANY_PODS)
+    for name, amount in wanted.items():
+        if amount > amount_left(node, name):
+            reasons.append(INSUFFICIENT.format(name))
+            never = never or amount > capacity(node, name)  # even an empty node hasn't that much
+    if not reasons:
+        return None
+    return unresolvable(*reasons) if never else unschedulable(*reasons)
 
 
 @lru_cache(maxsize=1024)
@@ -236,19 +239,18 @@ def capacity(node: NodeInfo, name: str) -> int:
     return node.allocatable.get(name, 0)
 
 
-def requested(node: NodeInfo, name: str) -> int:
-    """The requests of its pods."""
-    return node.requested.get(name, 0)
+def use_of(node: NodeInfo, name: str) -> tuple[int, int]:
+    """The requests of a node's pods for a resource, and its allocatable amount."""
+    return node.requested.get(name, 0), node.allocatable.get(name, 0)
 
 
-def taken(node: NodeInfo, name: str) -> int:
-    """The requests of its pods for scoring, of cpu or memory."""
-    return node.non_zero_requested.get(name, 0)
+def use_for_scores(node: NodeInfo, name: str) -> tuple[int, int]:
+    """The same for cpu or memory, with defaults for containers that request nothing."""
+    return node.non_zero_requested.get(name, 0), node.allocatable.get(name, 0)
 
 
 def amount_left(node: NodeInfo, name: str) -> int:
     """Its allocatable less its pods' requests."""
-    # It runs for all nodes; calls of capacity() and requested() would take twice as long.
     return node.allocatable.get(name, 0) - node.requested.get(name, 0)
 
 

@@ -69,9 +69,20 @@ class NodeVolumeLimits:
         state[self.name] = new
         return None
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that can't attach all of the pod's volumes."""
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+        """Reject nodes that can't attach all of the pod's volumes."""
         new: NewVolumes = state[self.name]
+        if not new.are_usable:
+            return [self._rejection(new, node) for node in nodes]
+        lacking = [False] * len(nodes)
+        for driver, more in new.by_driver.items():
+            room = nodes.pick(new.attached.room(driver))
+            lacking = [lacks or left < more for lacks, left in zip(lacking, room, strict=True)]
+        # Of those that lack room for all, some may have attached a part of them already.
+        asked = zip(nodes, lacking, strict=True)
+        return [self._rejection(new, node) if lacks else None for node, lacks in asked]
+
+    def _rejection(self, new: "NewVolumes", node: NodeInfo) -> Status | None:
         try:
             brought = new.to(node)
         except ClaimNotFoundError as error:
@@ -85,18 +96,6 @@ class NodeVolumeLimits:
             raise PluginError(f'running "{self.name}" filter plugin: {attached.why_not}')
         more = Counter(driver for driver, volume in brought if (driver, volume) not in attached.by_pods)
         return TOO_MANY if any(attached.room(driver) < count for driver, count in more.items()) else None
-
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """Call `filter` only for nodes without room for all of them: some may be attached there already."""
-        new: NewVolumes = state[self.name]
-        if not new.are_usable:
-            return [self.filter(state, pod, node) for node in nodes]
-        lacking = [False] * len(nodes)
-        for driver, more in new.by_driver.items():
-            room = nodes.pick(new.attached.room(driver))
-            lacking = [lacks or left < more for lacks, left in zip(lacking, room, strict=True)]
-        asked = zip(nodes, lacking, strict=True)
-        return [self.filter(state, pod, node) if lacks else None for node, lacks in asked]
 
 
 def _takes_more(before: CSINode, now: CSINode) -> bool:

@@ -28,7 +28,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
-from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_info import NodeInfo, label_of
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
 from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
@@ -47,19 +47,19 @@ SYSTEM_DEFAULTS = (
 class _Constraint:
     """A constraint, with its complete selector, and counts of matching pods by domain.
 
-    emptiest: the number in the domain with the fewest. itself: whether the pod itself matches.
+    fewest_pods: the number in the domain with the fewest. selects_itself: whether the pod itself matches.
     """
 
     spec: TopologySpreadConstraint
     selector: Matcher | None
     pods: Mapping[str, int] = field(default_factory=dict)
-    emptiest: int = 0
-    itself: bool = False
+    fewest_pods: int = 0
+    selects_itself: bool = False
 
     @property
-    def has_no_room(self) -> int:
+    def full_at(self) -> int:
         """With this many matching pods, a domain takes no more."""
-        return self.spec.max_skew + self.emptiest - self.itself + 1
+        return self.spec.max_skew + self.fewest_pods - self.selects_itself + 1
 
     @property
     def policies(self) -> tuple[str, str]:
@@ -194,33 +194,22 @@ class PodTopologySpread:
             return SKIP
         for each, domains in zip(constraints, _domains(pod, cache, constraints, strict=True), strict=True):
             each.pods = each.matching(pod, cache, domains)
-            each.itself = each.selector is not None and each.selector.matches(pod.metadata.labels)
+            each.selects_itself = each.selector is not None and each.selector.matches(pod.metadata.labels)
             if len(each.pods) >= (each.spec.min_domains or 1):  # else one is missing, and has 0 pods
-                each.emptiest = min(each.pods.values(), default=0)
-        return None
-
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node if the skew of its domain would be too large."""
-        constraints: list[_Constraint] = state[f"{self.name}/filter"]
-        for constraint in constraints:
-            domain = node.labels.get(constraint.spec.topology_key)
-            if domain is None:
-                return NO_LABEL
-            if constraint.pods.get(domain, 0) >= constraint.has_no_room:
-                return TOO_SKEWED
+                each.fewest_pods = min(each.pods.values(), default=0)
         return None
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """The same, domain by domain."""
+        """Reject nodes if the skew of their domain would be too large."""
         constraints: list[_Constraint] = state[f"{self.name}/filter"]
         found: list[Status | None] = [None] * len(nodes)
         for each in constraints:
             if None not in found:
                 break
-            values = nodes.values(_label, each.spec.topology_key)
-            full = each.has_no_room
+            values = nodes.values(label_of, each.spec.topology_key)
+            full_at = each.full_at
             said: dict[str | None, Status | None] = {
-                value: TOO_SKEWED if value is not None and each.pods.get(value, 0) >= full else None
+                value: TOO_SKEWED if value is not None and each.pods.get(value, 0) >= full_at else None
                 for value in set(values)
             }
             said[None] = NO_LABEL
@@ -253,23 +242,12 @@ class PodTopologySpread:
         state[f"{self.name}/score"] = _Scoring(topology_scores, ignored)
         return None
 
-    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """A sum of the matching pods in the node's domains: the fewer, the better."""
-        scoring: _Scoring = state[f"{self.name}/score"]
-        if node.name in scoring.ignored:
-            return 0
-        total = 0.0
-        for each in scoring.topology_scores:
-            if each.key in node.labels:
-                total += each.of(node.name if each.key == HOSTNAME else node.labels[each.key])
-        return _rounded(total)
-
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """The same, domain by domain."""
+        """A sum of the matching pods in a node's domains: the fewer, the better."""
         scoring: _Scoring = state[f"{self.name}/score"]
         totals = [0.0] * len(nodes)
         for each in scoring.topology_scores:
-            values = nodes.values(_host if each.key == HOSTNAME else _label, each.key)
+            values = nodes.values(_host if each.key == HOSTNAME else label_of, each.key)
             by_value = {value: 0.0 if value is None else each.of(value) for value in set(values)}
             totals = [total + by_value[value] for total, value in zip(totals, values, strict=True)]
         rounded = {total: _rounded(total) for total in set(totals)}
@@ -330,10 +308,6 @@ def _has_all_labels(node: NodeInfo, constraints: Sequence[_Constraint]) -> bool:
 def _rounded(total: float) -> int:
     below = floor(total)
     return below + (total - below >= 0.5)
-
-
-def _label(node: NodeInfo, key: str) -> str | None:
-    return node.labels.get(key)
 
 
 def _host(node: NodeInfo, key: str) -> str | None:

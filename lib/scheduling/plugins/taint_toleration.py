@@ -41,27 +41,23 @@ class TaintToleration:
         node, before = new_node(change), old_node(change)
         return node is not None and not _repels(node, pod) and (before is None or _repels(before, pod))
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node with an untolerated taint."""
-        return TAINTED if _repels(node, pod) else None
-
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """The same; most nodes have no taints."""
-        return [self.filter(state, pod, node) if node.taints else None for node in nodes]
+        """Reject nodes with an untolerated taint; most nodes have no taints."""
+        return [TAINTED if node.taints and _repels(node, pod) else None for node in nodes]
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Find the pod's tolerations."""
         state[self.name] = tolerations_of(pod)
 
-    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The number of PreferNoSchedule taints that the pod doesn't tolerate."""
-        tolerations: Tolerations = state[self.name]
-        advising = [taint for taint in node.taints if taint.effect == ADVISING]
-        return sum(not tolerations.tolerate(taint) for taint in advising)
-
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """The same; most nodes have no taints."""
-        return [self.score(state, pod, node) if node.taints else 0 for node in nodes]
+        """The number of PreferNoSchedule taints that the pod doesn't tolerate; most nodes have no taints."""
+        tolerations: Tolerations = state[self.name]
+
+        def unwanted(node: NodeInfo) -> int:
+            advising = [taint for taint in node.taints if taint.effect == ADVISING]
+            return sum(not tolerations.tolerate(taint) for taint in advising)
+
+        return [unwanted(node) if node.taints else 0 for node in nodes]
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """The fewest taints become 100."""

@@ -118,9 +118,15 @@ class VolumeBinding:
         state[self.name] = VolumesState(cache, claims)
         return None
 
-    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node where the pod can't get its volumes."""
+    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+        """Reject nodes where the pod can't get its volumes. If all are bound, all nodes are found at once."""
         kept: VolumesState = state[self.name]
+        within = None if kept.claims.delayed else nodes_in_reach(kept.claims.bound, kept.cache)
+        if within is None:
+            return [self._rejection(kept, node) for node in nodes]
+        return [None if i in within else OUT_OF_REACH for i in nodes.indexes]
+
+    def _rejection(self, kept: VolumesState, node: NodeInfo) -> Status | None:
         kept.comparisons.add(COMPARISONS_PER_CLAIM * len(kept.claims.delayed))
         try:
             found = find_pod_volumes(kept.claims, node.name, node.labels, kept.storage)
@@ -130,14 +136,6 @@ class VolumeBinding:
             kept.by_node[node.name] = found
             return None
         return unresolvable(*found)
-
-    def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """If all claims are bound, find the nodes that reach their volumes in one step."""
-        kept: VolumesState = state[self.name]
-        within = None if kept.claims.delayed else nodes_in_reach(kept.claims.bound, kept.cache)
-        if within is None:
-            return [self.filter(state, pod, node) for node in nodes]
-        return [None if i in within else OUT_OF_REACH for i in nodes.indexes]
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]

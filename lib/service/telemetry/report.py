@@ -187,9 +187,11 @@ class Report:
         self._skipped.discard(decision.pod.metadata.uid)  # it was gated before
 
     def not_bound(self, decision: Decision, error: ApiError | None) -> None:
-        """A binding failed; the pod is tried again after a backoff."""
-        self.observer.settled(decision, bound=False)
-        if error:
+        """A binding failed, or, without an error, a plugin rejected the node. The pod is tried again."""
+        if error is None:
+            self.rejected(decision)
+        else:
+            self.observer.settled(decision, bound=False)
             self.failed(decision.pod, "binding", error, of_attempt(decision))
 
     def failed(self, pod: Pod, what: str, error: ApiError, about: Fields | None = None) -> None:
@@ -256,13 +258,13 @@ class Report:
         """Log the queue, because a signal asked for it."""
         log.info("queue: %s", _listed(queue.counts()))
         if oldest := queue.oldest():
-            waited = time.monotonic() - oldest.since
+            waited = time.monotonic() - oldest.queued
             log.info(
                 "in the queue for longest, %.0f s, tried %s: %s (%s)%s",
                 waited,
                 "once" if oldest.attempts == 1 else f"{oldest.attempts} times",
                 oldest.pod,
-                oldest.where.value,
+                oldest.phase.value,
                 f": {oldest.reason}" if oldest.reason else "",
                 extra={**of_pod(oldest.pod), "attempt": oldest.attempts},
             )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from objects import node, pod
 
+from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome

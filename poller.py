@@ -9,9 +9,9 @@ cycle in lib/scheduling/scheduling_cycle.py, what is written in lib/service/writ
 
 import time
 from collections.abc import Iterable
+from math import inf
 
 import lib.startup  # first: if poller can't run, it says what to do
-from lib.scheduling.pod_life import CONFIRM_SECONDS
 from lib.service.steps import Poller
 from lib.service.writes.results import Completed, Result
 
@@ -52,9 +52,9 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             case Result.BOUND:
                 poller.report.bound(decision)
                 poller.writes.scheduled(decision)
-                lives.bound(uid, now + CONFIRM_SECONDS)
+                lives.bound(uid, now)
             case Result.NOT_WRITTEN:
-                lives.bound(uid)
+                lives.bound(uid, inf)
             case Result.WAITING:  # its node is reserved; Permit or PreBind runs again at the next tick
                 poller.report.waiting(decision)
                 poller.writes.nominated(decision)
@@ -67,7 +67,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
                 poller.try_later(decision)
             case Result.DOUBTFUL:  # it may be bound, so its room stays reserved until it is looked up
                 poller.report.not_bound(decision, each.error)
-                lives.doubt(uid, now + CONFIRM_SECONDS)
+                lives.doubt(uid, now)
                 poller.try_later(decision)
             case Result.TAKEN:
                 poller.report.taken(decision, each.why)

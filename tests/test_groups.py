@@ -194,6 +194,7 @@ def test_a_group_that_is_not_all_there_is_tried_again_when_one_comes_or_goes() -
 
     def wait() -> None:
         for each in (first, second):
+            queue.drop(each.metadata.uid)
             queue.apply(Change(Kind.ADDED, each), now=0)
             queue.requeue(each.metadata.uid, {"PodGroup"}, "waiting for 1 more of 3", now=0)
 

@@ -199,18 +199,18 @@ class PodLives:
             if life.phase != Phase.HELD:
                 self.move(life, Phase.HELD)
 
-    def bound(self, key: str, look_up_at: float = inf) -> None:
-        """A pod was bound."""
-        self._written(key, Phase.BOUND, look_up_at)
+    def bound(self, key: str, now: float) -> None:
+        """A pod was bound at this time. With infinity, it is never looked up."""
+        self._written(key, Phase.BOUND, now)
 
-    def doubt(self, key: str, look_up_at: float) -> None:
+    def doubt(self, key: str, now: float) -> None:
         """A pod may have been bound."""
-        self._written(key, Phase.DOUBTFUL, look_up_at)
+        self._written(key, Phase.DOUBTFUL, now)
 
-    def _written(self, key: str, phase: Phase, look_up_at: float) -> None:
+    def _written(self, key: str, phase: Phase, now: float) -> None:
         if life := self._by_key.get(key):
             self.move(life, phase)
-            life.look_up_at = look_up_at
+            life.look_up_at = now + CONFIRM_SECONDS
 
     def overdue(self, now: float) -> Iterator[PodLife]:
         """The pods to look up now. If need be, each is returned again after the same time."""

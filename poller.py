@@ -34,6 +34,7 @@ def place(poller: Poller) -> None:
         try:
             for decision in poller.recheck_permit():  # pods that wait for Permit
                 poller.writes.submit(decision)
+            finish(poller, poller.writes.completed())  # who is rejected now is tried after a backoff
             for pods in poller.ready():  # for pod in ...: one pod, or a group that is placed all or none
                 for decision in poller.schedule(pods):  # node=...: filter, score, pick, assume
                     poller.writes.submit(decision)  # curl -d ... /binding

@@ -16,6 +16,7 @@ from lib.kube.objects import Object, Pod
 from lib.kube.pod_writes import Fate
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.telemetry.explain import Explain, as_table, is_beside_the_log
 from lib.service.telemetry.log import Fields, of_attempt, of_pod
@@ -24,6 +25,10 @@ from lib.service.telemetry.observer import Observer
 log = logging.getLogger("poller")
 
 T = TypeVar("T", bound=Object)
+
+
+MAX_NAMES = 20
+"""When a signal asks for the queue, at most so many pods of each phase are named."""
 
 
 class Report:
@@ -257,6 +262,10 @@ class Report:
     def show(self, queue: SchedulingQueue) -> None:
         """Log the queue, because a signal asked for it."""
         log.info("queue: %s", _listed(queue.counts()))
+        for phase in Phase:
+            if pods := queue.lives.in_phase(phase):
+                names = ", ".join(str(life.pod) for life in pods[:MAX_NAMES])
+                log.info("%s: %s%s", phase.value, names, ", ..." if pods[MAX_NAMES:] else "")
         if oldest := queue.oldest():
             waited = time.monotonic() - oldest.queued
             log.info(

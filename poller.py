@@ -9,6 +9,7 @@ cycle in lib/scheduling/scheduling_cycle.py, what is written in lib/service/writ
 
 import time
 from collections.abc import Iterable
+from math import inf
 
 import lib.startup  # first: if poller can't run, it says what to do
 from lib.service.steps import Poller
@@ -33,6 +34,7 @@ def place(poller: Poller) -> None:
         try:
             for decision in poller.recheck_permit():  # pods that wait for Permit
                 poller.writes.submit(decision)
+            finish(poller, poller.writes.completed())  # who is rejected now is tried after a backoff
             for pods in poller.ready():  # for pod in ...: one pod, or a group that is placed all or none
                 for decision in poller.schedule(pods):  # node=...: filter, score, pick, assume
                     poller.writes.submit(decision)  # curl -d ... /binding
@@ -43,49 +45,38 @@ def place(poller: Poller) -> None:
 
 
 def finish(poller: Poller, completed: Iterable[Completed]) -> None:
-    """Handle each result of a binding cycle."""
+    """Handle each result: lead its pod to the next phase of its life."""
     for each in completed:
-        decision, result, now = each.decision, each.result, time.monotonic()
+        decision, lives, now = each.decision, poller.lives, time.monotonic()
         uid = decision.pod.metadata.uid
-        if result == Result.BOUND:
-            poller.report.bound(decision)
-            poller.writes.scheduled(decision)
-            poller.unconfirmed.add(decision, now, settled=True)
-            poller.queue.drop(uid)
-        elif result == Result.NOT_WRITTEN:
-            poller.queue.drop(uid)
-        elif result == Result.WAITING:  # its node is reserved; Permit or PreBind runs again at the next tick
-            poller.report.waiting(decision)
-            poller.waiting_pods.hold(decision, now)
-            poller.writes.nominated(decision)
-            poller.queue.hold_for_permit(uid, decision.message)
-        elif result == Result.UNSCHEDULABLE:  # tried again after a change that could help it
-            poller.writes.failed_scheduling(decision)
-            poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
-            poller.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))
-        elif result == Result.REJECTED:
-            poller.report.rejected(decision)
-            poller.writes.failed_scheduling(decision)
-            poller.wake_for_room_of(decision)
-            poller.queue.requeue(uid, decision.rejected_by, decision.message, now)
-        elif result == Result.TAKEN:
-            poller.report.taken(decision, each.why)
-            poller.undo_taken(decision, each.now)
-        elif result == Result.FAILED:  # tried again after a backoff
-            doubtful = each.error is not None and each.error.unsettled
-            poller.report.not_bound(decision, each.error)
-            if doubtful:  # it may be bound, so it stays assumed until it is looked up
-                poller.unconfirmed.add(decision, now, settled=False)
-                poller.cache.hold(decision.pod)
-            else:
+        match each.result:
+            case Result.BOUND:
+                poller.report.bound(decision)
+                poller.writes.scheduled(decision)
+                lives.bound(uid, now)
+            case Result.NOT_WRITTEN:
+                lives.bound(uid, inf)
+            case Result.WAITING:  # its node is reserved; Permit or PreBind runs again at the next tick
+                poller.report.waiting(decision)
+                poller.writes.nominated(decision)
+                lives.hold(uid, decision.message)
+            case Result.UNSCHEDULABLE:
+                poller.try_later(decision)
+            case Result.FAILED:
+                poller.report.not_bound(decision, each.error)
                 poller.free_room(decision)
-            poller.writes.failed_scheduling(decision, may_be_bound=doubtful)
-            poller.queue.requeue(uid, (), f"its binding to {decision.node_name} failed", now)
-        elif result == Result.NOT_SENT:  # tried again at the next tick
-            poller.free_room(decision)
-            poller.queue.activate(uid)
-        elif result == Result.NOT_RECORDED and uid not in poller.waiting_pods:
-            poller.queue.requeue(uid, (), decision.message, now)  # its records may be outdated
+                poller.try_later(decision)
+            case Result.DOUBTFUL:  # it may be bound, so its room stays reserved until it is looked up
+                poller.report.not_bound(decision, each.error)
+                lives.doubt(uid, now)
+                poller.try_later(decision)
+            case Result.TAKEN:
+                poller.report.taken(decision, each.why)
+                poller.undo_taken(decision, each.now)
+            case Result.NOT_SENT:  # tried again at the next tick
+                poller.free_room(decision)
+            case Result.NOT_RECORDED:
+                poller.queue.requeue(uid, (), decision.message, now)  # its records may be outdated
 
 
 def loop(poller: Poller) -> None:

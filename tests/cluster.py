@@ -2,6 +2,7 @@
 
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -67,6 +68,13 @@ class RunningPoller:
         except AssertionError:
             raise AssertionError(f"{words!r} isn't said within {within} s:\n{self.said}") from None
 
+    def last_lines(self) -> str:
+        """The end of the log; if poller still runs, with the phase of each pod."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGUSR1)
+            time.sleep(1)
+        return "\n".join(self.said.splitlines()[-30:])
+
     def stop(self, signal: int) -> None:
         """Send a signal and wait for the end."""
         self.process.send_signal(signal)
@@ -123,7 +131,12 @@ class Cluster:
         log = self.folder / f"poller-{time.monotonic_ns()}.log"
         command = [*self._where(proxy, arguments), "--interval=0.1", *arguments]
         with started(command, Path(os.devnull), log, script, afresh, **environment) as process:
-            yield RunningPoller(process, log)
+            poller = RunningPoller(process, log)
+            try:
+                yield poller
+            except AssertionError as error:
+                error.add_note(f"poller's last lines:\n{poller.last_lines()}")
+                raise
 
     def _where(self, proxy: str, arguments: tuple[str, ...]) -> list[str]:
         return [] if "--start-proxy" in arguments else [f"--proxy={proxy or self.proxy}"]

@@ -21,7 +21,7 @@ REFUSED = '{"kind":"Status","status":"Failure","message":"no"}'
 @pytest.fixture
 def soon(tmp_path: Path) -> Path:
     """Runs poller.py; it looks up unconfirmed bindings after two seconds, not after a minute."""
-    return with_constant(tmp_path, "lib.service.unconfirmed", "CONFIRM_SECONDS", 2.0)
+    return with_constant(tmp_path, "lib.scheduling.pod_life", "CONFIRM_SECONDS", 2.0)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from objects import node, pod
 
+from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -26,10 +27,11 @@ from lib.scheduling.framework.interface import (
     wait,
 )
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.permit import WaitingPods
+from lib.scheduling.permit import recheck_permit
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile
+from lib.scheduling.pod_life import PodLives
 from lib.scheduling.scheduling_cycle import Scheduler
 
 SAID = "0/1 nodes are available: 1 {}."
@@ -294,40 +296,38 @@ def test_the_next_search_begins_where_the_last_one_ended() -> None:
 
 
 def test_a_pod_that_waits_holds_its_node_from_tick_to_tick() -> None:
-    decider, picture = scheduler(NodeNumber()), cluster("n5")
-    held = WaitingPods({"my-scheduler": decider})
+    decider, picture = scheduler(NodeNumber()), Cache([node("n5")], lives=PodLives(lambda: 100))
+    schedulers = {"my-scheduler": decider}
     waiting = pod("web", schedulerName="my-scheduler")
     decision = decider.schedule_one(waiting, picture)
     assert decision.outcome == Outcome.WAITING
     assert decision.message == "waits 5 s for n5"
 
-    held.hold(decision, now=100)
     for now in (103, 104.9):
-        assert held.recheck_permit(picture, {"uid-of-web"}, now) == []
+        assert recheck_permit(picture, schedulers, now) == []
         assert picture.nodes["n5"].pods == [waiting]
-    assert held.recheck_permit(picture, {"uid-of-web"}, now=105) == [decision]
+    assert recheck_permit(picture, schedulers, now=105) == [decision]
     assert decision.outcome == Outcome.SCHEDULED
     assert picture.nodes["n5"].pods == [waiting]
-    assert held.recheck_permit(picture, {"uid-of-web"}, now=106) == []
+    assert recheck_permit(picture, schedulers, now=106) == []
 
 
 def test_a_pod_that_is_gone_is_held_no_longer() -> None:
     said: list[str] = []
     decider, picture = scheduler(Account(said, "a"), NodeNumber()), cluster("n5")
-    held = WaitingPods({"my-scheduler": decider})
-    held.hold(decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture), now=0)
-    assert held.recheck_permit(picture, set(), now=1) == []
+    decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
+    decider.undo(decision, picture)  # as the loop does when it hears of the pod's end
+    assert recheck_permit(picture, {"my-scheduler": decider}, now=1) == []
     assert said == ["a+", "a-"]
     assert picture.nodes["n5"].pods == []
 
 
 def test_a_pod_whose_node_is_gone_is_to_be_placed_again() -> None:
     said: list[str] = []
-    decider = scheduler(Account(said, "a"), NodeNumber())
-    held = WaitingPods({"my-scheduler": decider})
-    decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), cluster("n5"))
-    held.hold(decision, now=0)
-    assert held.recheck_permit(cluster("n6"), {"uid-of-web"}, now=1) == [decision]
+    decider, picture = scheduler(Account(said, "a"), NodeNumber()), cluster("n5")
+    decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
+    picture.apply(Change(Kind.DELETED, node("n5")))
+    assert recheck_permit(picture, {"my-scheduler": decider}, now=1) == [decision]
     assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "node n5 has gone")
     assert said == ["a+", "a-"]
 
@@ -335,11 +335,9 @@ def test_a_pod_whose_node_is_gone_is_to_be_placed_again() -> None:
 def test_permit_has_a_time_limit() -> None:
     plugin = type("Slow", (Account,), {"permit": lambda self, *_: wait("not yet", limit=30)})([], "Slow")
     decider, picture = scheduler(plugin), cluster("n1")
-    held = WaitingPods({"my-scheduler": decider})
     decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
-    held.hold(decision, now=0)
-    assert held.recheck_permit(picture, {"uid-of-web"}, now=29.9) == []
-    assert held.recheck_permit(picture, {"uid-of-web"}, now=30) == [decision]
+    assert recheck_permit(picture, {"my-scheduler": decider}, now=29.9) == []
+    assert recheck_permit(picture, {"my-scheduler": decider}, now=30) == [decision]
     assert (decision.outcome, decision.message) == (
         Outcome.UNSCHEDULABLE,
         SAID.format("not permitted by Slow within 30 s"),
@@ -358,7 +356,7 @@ def test_a_pod_that_every_bind_plugin_leaves_to_another_is_not_bound() -> None:
     assert not decider.bind(decision, picture)
     assert decision.outcome == Outcome.UNSCHEDULABLE
     assert decision.message == "every bind plugin left the pod to another"
-    assert not picture.assumed
+    assert not picture.counts()["assumed_pods"]
 
 
 def test_a_plugin_may_be_asked_at_some_points_only_and_in_another_order_at_each() -> None:

@@ -20,6 +20,7 @@ from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_group_cycle import schedule_pod_group
 from lib.scheduling.pod_groups import Group, batches
+from lib.scheduling.pod_life import ROOM
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 
@@ -88,7 +89,7 @@ def test_a_group_that_fails_in_an_unforeseen_way_is_unreserved() -> None:
     scheduler = Scheduler(profile, Random(1), record=record)
     with pytest.raises(RuntimeError):
         schedule_pod_group([member(name) for name in "abc"], cluster, {"my-scheduler": scheduler})
-    assert (accounts.reserved, cluster.nodes["n1"].pods, cluster.assumed) == ([], [], set())
+    assert (accounts.reserved, cluster.nodes["n1"].pods, cluster.lives.count(ROOM)) == ([], [], 0)
 
 
 def test_a_group_that_is_not_all_there_waits() -> None:
@@ -121,7 +122,7 @@ def test_members_that_are_being_deleted_or_preempted_do_not_count() -> None:
     ends, stays, preempted = (member(name, size="4", nodeName="n1") for name in ("ends", "stays", "evicted"))
     ends.metadata.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
     cluster = room_for(9, ends, stays, preempted)
-    cluster.leaving.add(preempted.metadata.uid)
+    cluster.lives.preempt([preempted])
     (decision,) = decide([member("new", size="4")], cluster)
     assert decision.message == "waiting for 2 more of 4"
 
@@ -152,7 +153,7 @@ def test_pods_are_evicted_only_for_a_group_that_fits_then(second: str, evicted: 
     decisions = schedule_pod_group([important("a", "3"), important("b", second)], cluster, schedulers)
     assert {each.outcome for each in decisions} == {Outcome.UNSCHEDULABLE}
     assert {victim.metadata.name for each in decisions for victim in each.victims} == evicted
-    assert cluster.leaving == {f"uid-of-{name}" for name in evicted}
+    assert set(cluster.lives.leaving) == {f"uid-of-{name}" for name in evicted}
     assert bool(cluster.nominator.node_of(decisions[0].pod)) == bool(evicted)
 
 
@@ -193,6 +194,7 @@ def test_a_group_that_is_not_all_there_is_tried_again_when_one_comes_or_goes() -
 
     def wait() -> None:
         for each in (first, second):
+            queue.drop(each.metadata.uid)
             queue.apply(Change(Kind.ADDED, each), now=0)
             queue.requeue(each.metadata.uid, {"PodGroup"}, "waiting for 1 more of 3", now=0)
 

@@ -23,10 +23,11 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.permit import WaitingPods
+from lib.scheduling.permit import recheck_permit
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.pod_life import Phase
 from lib.scheduling.scheduling_cycle import Scheduler
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -458,11 +459,11 @@ def state_of(cluster: Cache) -> Any:
 @pytest.mark.parametrize("case", [pytest.param(each, id=each.rule) for each in CASES])
 def test_a_dry_run_leaves_the_picture_as_it_is(case: Case) -> None:
     cluster = picture(case.places, case.budgets, case.nominated)
-    before, leaving, kept = state_of(cluster), set(cluster.leaving), cluster.nominator.node_of(case.pod)
+    before, leaving, kept = state_of(cluster), set(cluster.lives.leaving), cluster.nominator.node_of(case.pod)
     decision = decide(case.pod, cluster)
     assert state_of(cluster) == before
     # Only from now on the victims count as leaving, and the place is kept.
-    assert cluster.leaving == leaving | {each.metadata.uid for each in decision.victims}
+    assert set(cluster.lives.leaving) == leaving | {each.metadata.uid for each in decision.victims}
     assert cluster.nominator.node_of(case.pod) == (decision.nominated or kept)
 
 
@@ -601,19 +602,18 @@ def test_a_pod_that_permit_holds_is_tried_again_and_not_deleted() -> None:
 
     scheduler = Scheduler(default_profile("my-scheduler", Holds()), Random(1))
     held, running = new("2", 1, "held", schedulerName="my-scheduler"), a("runs", 1, "2")
-    cluster, permit = picture([on("n1", running)]), WaitingPods({"my-scheduler": scheduler})
+    cluster, schedulers = picture([on("n1", running)]), {"my-scheduler": scheduler}
     kept = scheduler.schedule_one(held, cluster)
     assert kept.outcome == Outcome.WAITING
-    permit.hold(kept, now=0)
 
     pod = new("4")
     decision = scheduler.schedule_one(pod, cluster)
     assert (names(decision.victims), names(decision.preempted_held)) == ({"runs"}, {"held"})
-    assert permit.recheck_permit(cluster, {"uid-of-held"}, now=1) == [kept]
+    assert recheck_permit(cluster, schedulers, now=1) == [kept]
     assert (kept.outcome, kept.message) == (Outcome.ERROR, "waiting on permit for pod: preempted")
     assert kept.rejected_by == set()  # it backs off, and waits for no change
-    assert not cluster.held
-    assert cluster.leaving == {"uid-of-runs"}
+    assert not cluster.lives.in_phase(Phase.HELD)
+    assert set(cluster.lives.leaving) == {"uid-of-runs"}
     cluster.apply(Change(Kind.DELETED, running))
     assert scheduler.schedule_one(pod, cluster).node_name == "n1"
 
@@ -637,7 +637,7 @@ def test_nothing_is_left_behind_by_a_try_that_fails_or_succeeds() -> None:
     decision = Scheduler(profile, Random(1)).schedule_one(new("4"), cluster)
     assert decision.outcome == Outcome.ERROR
     assert [node.requested, node.non_zero_requested, node.ports] == before
-    assert (names(node.pods), cluster.leaving, cluster.removed) == ({"x"}, set(), {})
+    assert (names(node.pods), set(cluster.lives.leaving), cluster.removed) == ({"x"}, set(), {})
     assert decide(new("1"), cluster).node_name is None
     assert [node.requested, node.non_zero_requested, node.ports] == before
 

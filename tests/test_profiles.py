@@ -13,11 +13,11 @@ from cluster import Cluster as RunningCluster
 from objects import node, pod, read
 
 from lib.kube.objects import Pod, Service
+from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.plugins.registry import Handle
-from lib.scheduling.queued_pod import BackoffSettings
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
 from lib.service.config import ConfigError, load_config

@@ -1,23 +1,18 @@
 """The queue's rules, on a clock of the tests' own."""
 
 import sys
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from objects import node, pod
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod, PodCondition
-from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.interface import Status, unschedulable
-from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import MAX_POPPED, SchedulingQueue
-from lib.scheduling.queued_pod import BackoffSettings
-from lib.service.steps import Poller
-from lib.service.writes.results import Completed, Result
-from poller import finish
 
 FIT = {"NodeResourcesFit"}
 
@@ -462,21 +457,15 @@ def test_an_unschedulable_pod_that_is_gated_meanwhile_is_not_tried_again_until_t
 
 def test_a_pod_whose_node_is_held_is_not_tried() -> None:
     pods = queue(waiting("web"))
-    pods.hold_for_permit(UID, "waits 5 s for n5")
+    lives, web = pods.lives, pods.lives.of(waiting("web"))
+    lives.move(web, Phase.ASSUMED)
+    lives.hold(UID, "waits 5 s for n5")
     assert ready(pods, 1000) == []
-    assert pods.counts()["waiting"] == 1
+    assert (pods.counts()["waiting"], web.reason) == (1, "waits 5 s for n5")
+    lives.forget(web)
     pods.requeue(UID, {"NodeNumber"}, "rejected", now=1000)
     pods.apply(added(node("n1")), now=1005)
     assert ready(pods, 1005) == ["web"]
-
-
-def test_a_pod_whose_node_is_held_stays_so_when_an_earlier_rejection_could_not_be_written() -> None:
-    web, pods, held = waiting("web"), queue(waiting("web")), WaitingPods({})
-    held.hold(Decision(web, Outcome.WAITING, node_name="n1"), now=0)
-    pods.hold_for_permit(UID, "waits 5 s for n5")
-    poller = cast(Poller, SimpleNamespace(queue=pods, waiting_pods=held))
-    finish(poller, [Completed(Decision(web, Outcome.UNSCHEDULABLE), Result.NOT_RECORDED)])
-    assert pods.counts()["waiting"] == 1
 
 
 def test_the_oldest_is_shown_with_its_reason() -> None:
@@ -485,7 +474,7 @@ def test_the_oldest_is_shown_with_its_reason() -> None:
     pods.requeue("uid-of-old", FIT, "no room", now=10)
     oldest = pods.oldest()
     assert oldest is not None
-    assert (oldest.pod.metadata.name, oldest.since, oldest.attempts, oldest.reason) == (
+    assert (oldest.pod.metadata.name, oldest.queued, oldest.attempts, oldest.reason) == (
         "old",
         0,
         1,

@@ -94,6 +94,7 @@ def test_the_queue_is_shown_when_asked_for(cluster: Cluster) -> None:
             return "queue: 0 active, 0 backoff, 1 unschedulable, 0 waiting" in poller.said
 
         eventually(shows_it)
+        poller.says("unschedulable: default/big")
         poller.says("tried once: default/big (unschedulable): 0/1 nodes are available: 1 Insu")
 
 

@@ -247,7 +247,7 @@ class Side:
             wanted["sort"] = {**wanted["sort"], "priority": 10}
             self.cluster.nominator.add(a_pod(1000 + i, wanted), f"n{which % len(self.described)}")
         if what == "hold" and self.placed:
-            self.cluster.held.add(self.placed[which % len(self.placed)].metadata.uid)
+            self.cluster.lives.hold(self.placed[which % len(self.placed)].metadata.uid, "not yet")
         if what == "relabel":
             self.cluster.namespaces = {"default": {"team": "ab"[which % 2]}, "other": {"team": "a"}}
         return None

@@ -5,7 +5,7 @@ seconds.
 """
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -162,19 +162,18 @@ class _Written:
     at: datetime
 
 
-class FailedSchedulingEvents:
-    """The events of pods that fit nowhere. Each pod has one, which counts the attempts."""
+class FailedSchedulingEvent:
+    """The event of a pod that fits nowhere. A pod has one, which counts the attempts."""
 
     def __init__(self) -> None:
-        self._by_uid: dict[str, _Written] = {}
+        self._written: _Written | None = None
 
     def record(self, pod: Pod, message: str, now: datetime) -> Write[None]:
         """Write the event when its message changes, otherwise every 30 s.
 
         The event of an earlier run has the same name, and is counted on.
         """
-        written = self._by_uid.get(pod.metadata.uid)
-        if written:
+        if written := self._written:
             written.count += 1
             rest = timedelta(seconds=min(written.count - 2, LONGEST_REST))
             if abs(now - written.at) < (REPEAT if written.message == message else rest):
@@ -183,7 +182,7 @@ class FailedSchedulingEvents:
             try:
                 yield Request("PATCH", _event_path(pod, written.name), Event, patch)
             except NotFoundError:  # events expire, after an hour as a rule
-                del self._by_uid[pod.metadata.uid]
+                self._written = None
             else:
                 written.message, written.at = message, now
                 return
@@ -196,12 +195,7 @@ class FailedSchedulingEvents:
             before: Event = yield Request("PATCH", path, Event, {"message": message, "lastTimestamp": now})
             count = before.count + 1
             yield Request("PATCH", path, Event, {"count": count})
-        self._by_uid[pod.metadata.uid] = _Written(event.metadata.name, message, count, now)
-
-    def forget_all_but(self, uids: Collection[str]) -> None:
-        """Forget the events of all other pods."""
-        for uid in self._by_uid.keys() - set(uids):
-            del self._by_uid[uid]
+        self._written = _Written(event.metadata.name, message, count, now)
 
 
 def _create_event(event: Event) -> Write[Event]:

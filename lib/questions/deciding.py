@@ -29,6 +29,7 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.pod_group_cycle import schedule_pod_group
 from lib.scheduling.pod_groups import batches
+from lib.scheduling.pod_life import ROOM, pod_key
 from lib.scheduling.preemption import Victims, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
 
@@ -98,16 +99,16 @@ class Decider:
 
     def ask_together(self, pods: Sequence[Pod]) -> list[Decision]:
         """What would become of the waiting pods of a group: all of them get a node, or none does."""
-        nominator, leaving = self.cache.nominator, set(self.cache.leaving)
+        nominator, leaving = self.cache.nominator, set(self.cache.lives.leaving)
         nominated = [nominator.node_of(pod) or "" for pod in pods]
         schedulers = {pod.spec.scheduler_name: self._explainer(pod) for pod in pods}
         decisions = schedule_pod_group(pods, self.cache, schedulers)
         for decision in reversed(decisions):
-            if decision.pod.metadata.uid in self.cache.assumed:
+            if self.cache.lives.phase_of(decision.pod) in ROOM:
                 schedulers[decision.pod.spec.scheduler_name].unreserve_and_forget(decision, self.cache)
         for pod, node_name in zip(pods, nominated, strict=True):
             nominator.add(pod, node_name)
-        self.cache.leaving = leaving
+        self._spare_all_but(leaving, decisions)
         return decisions
 
     @contextmanager
@@ -153,13 +154,18 @@ class Decider:
 
     def _ask(self, pod: Pod, scheduler: Scheduler) -> Decision:
         """Decide, and undo it."""
-        nominated, leaving = self.cache.nominator.node_of(pod), set(self.cache.leaving)
+        nominated, leaving = self.cache.nominator.node_of(pod), set(self.cache.lives.leaving)
         decision = scheduler.schedule_one(pod, self.cache)
         if decision.outcome in PLACED:
             scheduler.unreserve_and_forget(decision, self.cache)
         self.cache.nominator.add(pod, nominated or "")
-        self.cache.leaving = leaving
+        self._spare_all_but(leaving, [decision])
         return decision
+
+    def _spare_all_but(self, leaving: Collection[str], decisions: Iterable[Decision]) -> None:
+        """End the preemption of a question's victims, except those that were leaving before."""
+        victims = (pod for each in decisions for pod in (*each.victims, *each.preempted_held))
+        self.cache.lives.spare(pod for pod in victims if pod_key(pod) not in leaving)
 
     @contextmanager
     def _not_nominated(self, pod: Pod) -> Iterator[None]:

@@ -16,8 +16,9 @@ from lib.scheduling.budgets import DisruptionsLeft
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.node_order import in_turn, zone_of
-from lib.scheduling.nominator import Nominator, pod_key
+from lib.scheduling.nominator import Nominator
 from lib.scheduling.pod_groups import Group, present_in
+from lib.scheduling.pod_life import ROOM, Phase, PodLives, pod_key
 from lib.scheduling.removed_pods import RemovedPods
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.workloads import Workloads
@@ -35,7 +36,7 @@ class Cache:
     """The nodes by name, with their pods. There is one for as long as poller runs; changes are applied to it.
 
     Pods whose node isn't known are kept, too: the node may come back. served: pods of these namespaces may
-    be evicted; empty for all.
+    be evicted; empty for all. lives: the pods' records; without, the cache has its own.
     """
 
     def __init__(
@@ -45,7 +46,9 @@ class Cache:
         namespaces: Namespaces | None = None,
         workloads: Workloads | None = None,
         served: Collection[str] = (),
+        lives: PodLives | None = None,
     ) -> None:
+        self.lives = lives or PodLives()
         self._served = served  # namespaces; empty for all
         self.nodes: dict[str, NodeInfo] = {}
         self.journal = Journal[NodeChange](MAX_CHANGES)  # it starts over when a node comes or goes
@@ -60,13 +63,9 @@ class Cache:
         self.budgets_unread: Collection[str] = ()  # namespaces with budgets that can't be decoded
         self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be scheduled now
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
-        self.leaving: set[str] = set()  # uids of pods that are being preempted, not yet seen to be deleted
-        self.held: set[str] = set()  # uids of assumed pods that aren't bound, as far as is known: see `hold`
-        self.nominator = Nominator()
-        self.assumed: set[str] = set()  # uids of pods with a decision that were not yet seen on their node
+        self.nominator = Nominator(self.lives)
         self._assigned: dict[str, tuple[Pod, str]] = {}  # by uid: pods that have a node, and its name
         self._members: Counter[Group] = Counter()  # of them, by group, those that aren't being deleted
-        self._nominated_before: dict[str, str] = {}  # by uid: the nominated node of assumed pods
         self._priorities: Counter[int] = Counter()  # of assigned pods
         self.image_sizes: dict[str, dict[str, int]] = {}  # by an image's name: its bytes on each node
         for node in nodes:
@@ -85,13 +84,8 @@ class Cache:
                 self.storage.put(change.object)
         elif unassigned := unassigned_pod(change):
             self._apply_to_unassigned(unassigned, change)
-        elif change.kind == Kind.DELETED:
-            self._take_away(change.object)
-            self.leaving.discard(pod_key(change.object))
         else:
-            self._put(change.object, change.object.spec.node_name)
-            if change.object.metadata.deletion_timestamp:
-                self.leaving.discard(pod_key(change.object))
+            self._apply_to_assigned(change.object, gone=change.kind == Kind.DELETED)
 
     def _apply_to_node(self, node: Node, *, gone: bool) -> None:
         name = node.metadata.name
@@ -146,7 +140,7 @@ class Cache:
             self.__dict__.pop(known, None)
 
     def _apply_to_unassigned(self, pod: Pod, change: AnyChange) -> None:
-        if pod_key(pod) in self.assumed and change.kind != Kind.DELETED:
+        if self.lives.phase_of(pod) in ROOM and change.kind != Kind.DELETED:
             return  # it is counted there already; it may be nominated while it waits for its volumes
         now = pod.status.nominated_node_name
         was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
@@ -155,9 +149,18 @@ class Cache:
         elif now or was:  # else our own nomination may not be in the API yet
             self.nominator.add(pod, now)
 
+    def _apply_to_assigned(self, pod: Pod, *, gone: bool) -> None:
+        self.nominator.delete(pod)
+        self.lives.end(pod)
+        if gone or pod.metadata.deletion_timestamp:
+            self.lives.spare([pod])
+        if gone:
+            self._take_away(pod)
+        else:
+            self._put(pod, pod.spec.node_name)
+
     def _put(self, pod: Pod, node_name: str) -> None:
         self._take_away(pod)
-        self.nominator.delete(pod)
         self._assigned[pod_key(pod)] = pod, node_name
         self._priorities[pod.spec.priority] += 1
         if group := present_in(pod):
@@ -169,9 +172,6 @@ class Cache:
         key = pod_key(pod)
         if key not in self._assigned:
             return
-        self.assumed.discard(key)
-        self.held.discard(key)
-        self._nominated_before.pop(key, None)
         old, node_name = self._assigned.pop(key)
         self._priorities[old.spec.priority] -= 1
         if not self._priorities[old.spec.priority]:
@@ -200,7 +200,8 @@ class Cache:
 
     def counts(self) -> dict[str, int]:
         """The numbers of nodes, assigned pods, and assumed pods."""
-        return {"nodes": len(self.nodes), "pods": len(self._assigned), "assumed_pods": len(self.assumed)}
+        assumed = self.lives.count(ROOM)
+        return {"nodes": len(self.nodes), "pods": len(self._assigned), "assumed_pods": assumed}
 
     @cached_property
     def node_list(self) -> list[NodeInfo]:
@@ -219,15 +220,9 @@ class Cache:
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Add a pod to a node before the API server confirms it, so that the next decision counts it."""
-        nominated = self.nominator.node_of(pod)
+        self.nominator.suspend(pod)
+        self.lives.move(self.lives.of(pod), Phase.ASSUMED)
         self._put(pod, node_name)
-        self.assumed.add(pod_key(pod))
-        if nominated:
-            self._nominated_before[pod_key(pod)] = nominated
-
-    def hold(self, pod: Pod) -> None:
-        """An assumed pod waits for Permit or PreBind, or its binding failed: it must not be evicted."""
-        self.held.add(pod_key(pod))
 
     def may_evict(self, pod: Pod) -> bool:
         """Whether poller may evict a pod: only in the namespaces that it serves.
@@ -243,19 +238,19 @@ class Cache:
             return ()
         leaving = {
             uid: self._assigned[uid][0]
-            for uid in self.leaving
+            for uid in self.lives.leaving
             if uid in self._assigned and not self._assigned[uid][0].metadata.deletion_timestamp
         }
         return self._disruptions_left.of(self.budgets, leaving)
 
     def count_members(self, group: Group) -> int:
         """How many pods of a group are assigned; those that are being deleted or preempted don't count."""
-        preempted = (self._assigned[uid][0] for uid in self.leaving if uid in self._assigned)
+        preempted = (self._assigned[uid][0] for uid in self.lives.leaving if uid in self._assigned)
         return self._members[group] - sum(present_in(pod) == group for pod in preempted)
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod is being preempted: it has been evicted, or will be."""
-        return pod_key(pod) in self.leaving or (
+        return pod_key(pod) in self.lives.leaving or (
             pod.metadata.deletion_timestamp is not None
             and any(
                 each.type == "DisruptionTarget" and each.reason == "PreemptionByScheduler"
@@ -274,16 +269,11 @@ class Cache:
 
     def forget(self, pod: Pod) -> None:
         """Remove an assumed pod. If it was nominated to a node before, its nomination is restored."""
-        if pod_key(pod) in self.assumed:
-            nominated = self._nominated_before.get(pod_key(pod), "")
-            self.leaving.discard(pod_key(pod))
+        if (life := self.lives.get(pod_key(pod))) and life.has_room:
             self._take_away(pod)
-            self.nominator.add(pod, nominated)
+            self.lives.forget(life)
+            self.nominator.restore(pod)
 
     def node_of(self, pod: Pod) -> str:
         """The name of the node that a pod is on."""
         return self._assigned[pod_key(pod)][1]
-
-    def assumed_pods(self, uids: Collection[str]) -> list[tuple[Pod, str]]:
-        """The assumed pods among these, each with its node."""
-        return [self._assigned[uid] for uid in self.assumed.intersection(uids)]

@@ -4,34 +4,51 @@ Counterpart in kube-scheduler: pkg/scheduler/backend/queue/nominator.go
 """
 
 from lib.kube.objects import Pod
+from lib.scheduling.pod_life import PodLives, pod_key
 
 
 class Nominator:
-    """The nominated pods, each with its node's name."""
+    """Finds the nominated pods of a node. A pod's record says to which node it is nominated.
 
-    def __init__(self) -> None:
-        self._node_names: dict[str, str] = {}  # by the pod's uid
+    A pod with reserved room keeps its nomination on its record, for when that room is given back; meanwhile
+    no room is kept for it elsewhere.
+    """
+
+    def __init__(self, lives: PodLives) -> None:
+        self._lives = lives
         self._by_node: dict[str, dict[str, Pod]] = {}  # by node name, then by uid; never an empty one
 
     def add(self, pod: Pod, node_name: str) -> None:
         """Nominate a pod to a node; "" deletes its nomination."""
         self.delete(pod)
         if node_name:
-            self._node_names[pod_key(pod)] = node_name
-            self._by_node.setdefault(node_name, {})[pod_key(pod)] = pod
+            life = self._lives.of(pod)
+            life.nominated = node_name
+            self.restore(pod)
 
     def delete(self, pod: Pod) -> None:
         """Delete a pod's nomination."""
-        node_name = self._node_names.pop(pod_key(pod), None)
-        if node_name is None:
-            return
-        del self._by_node[node_name][pod_key(pod)]
-        if not self._by_node[node_name]:
+        if life := self._lives.get(pod_key(pod)):
+            self.suspend(pod)
+            life.nominated = ""
+            self._lives.tidy(life)
+
+    def suspend(self, pod: Pod) -> None:
+        """Keep no room for a pod that has room already."""
+        node_name = self._lives.of(pod).nominated
+        if self._by_node.get(node_name, {}).pop(pod_key(pod), None) and not self._by_node[node_name]:
             del self._by_node[node_name]
 
+    def restore(self, pod: Pod) -> None:
+        """Keep room for a pod again that has given its room back."""
+        life = self._lives.of(pod)
+        if life.nominated and not life.has_room:
+            self._by_node.setdefault(life.nominated, {})[pod_key(pod)] = pod
+
     def node_of(self, pod: Pod) -> str | None:
-        """The name of the node to which a pod is nominated."""
-        return self._node_names.get(pod_key(pod))
+        """The name of the node to which a pod is nominated, unless it has room already."""
+        life = self._lives.get(pod_key(pod))
+        return life.nominated or None if life and not life.has_room else None
 
     def nominated_before(self, pod: Pod) -> dict[str, list[Pod]]:
         """By node name, the other pods nominated there whose priority isn't lower than this pod's."""
@@ -49,8 +66,3 @@ class Nominator:
         """The pods nominated to a node whose priority is lower than this pod's."""
         nominated = self._by_node.get(node_name, {}).values()
         return [each for each in nominated if each.spec.priority < pod.spec.priority]
-
-
-def pod_key(pod: Pod) -> str:
-    """A pod's key: its uid, or its name if it has no uid."""
-    return pod.metadata.uid or str(pod)

@@ -1,24 +1,23 @@
 """The scheduling queue: which pod is tried first, and when a pod is tried again.
 
-A pod is active (tried in the next tick), backs off (tried when its backoff ends), is unschedulable (tried
-when something changes that could help it, or after five minutes), or a Permit plugin holds it.
+pod_life.py draws the phases of a pod.
 
 Counterpart in kube-scheduler: pkg/scheduler/backend/queue/scheduling_queue.go
 """
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
-from itertools import chain
 from math import inf
 
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.objects import Pod
+from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.hints import changes_anything
 from lib.scheduling.pod_groups import POD_GROUP, REJECTING, group_of
-from lib.scheduling.queued_pod import BackoffSettings, QueuedPod, Where
+from lib.scheduling.pod_life import QUEUED, Phase, PodLife, PodLives
 from lib.scheduling.queueing_hints import QueueingHints
 
 EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
@@ -31,25 +30,40 @@ changes of the PodGroup's `minMember`."""
 MAX_POPPED = 100
 """When no pod is active, at most so many pods are tried before their backoff has ended."""
 
+LANES = {
+    Phase.ACTIVE.value: [Phase.ACTIVE, Phase.ASSUMED],
+    Phase.BACKOFF.value: [Phase.BACKOFF, Phase.DOUBTFUL],
+    Phase.UNSCHEDULABLE.value: [Phase.UNSCHEDULABLE],
+    Phase.HELD.value: [Phase.HELD],
+}
+"""The parts of the queue, and the phases of the pods in each."""
+
+TRIED_LATER = (Phase.BACKOFF, Phase.UNSCHEDULABLE)
+
+TRIED = (Phase.ACTIVE, Phase.DOUBTFUL, *TRIED_LATER)
+"""Pods that are tried, now or later."""
+
 Incoming = Callable[[str, str], None]
 """Called with the part of the queue that a pod enters, and the event, with kube-scheduler's names."""
 
 
 class SchedulingQueue:
-    """The queued pods of all profiles. profiles: by scheduler name. `now` is in seconds, and only grows."""
+    """The queued pods of all profiles. profiles: by scheduler name. lives: the pods' records.
+
+    `now` is in seconds, and only grows.
+    """
 
     def __init__(
         self,
         profiles: Mapping[str, Profile],
         times: BackoffSettings | None = None,
         incoming: Incoming = lambda _where, _event: None,
+        lives: PodLives | None = None,
     ) -> None:
+        self.lives = lives or PodLives()
         self._times = times or BackoffSettings()
         self._incoming = incoming
-        self._pods: dict[str, QueuedPod] = {}
-        self._gated: dict[str, QueuedPod] = {}  # by uid; a PreEnqueue plugin keeps it out of the queue
-        self._ask_gates_again = False  # something has changed since their plugins were asked
-        self._preemptors: dict[str, set[str]] = {}  # by a victim's uid: the preemptors' uids
+        self._ask_gates_again = False  # something has changed since PreEnqueue plugins gated pods
         first = next(iter(profiles.values()))  # all profiles have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._pre_enqueuers = {
@@ -58,13 +72,17 @@ class SchedulingQueue:
         self._hints = QueueingHints(profiles)
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return self.lives.count(QUEUED)
+
+    def __contains__(self, uid: str) -> bool:
+        life = self.lives.get(uid)
+        return life is not None and life.is_queued
 
     # --- changes ----------------------------------------------------------------------------------------
 
     def skip_reason(self, pod: Pod) -> str | None:
         """Why a pod must not be queued; None if it may. Runs the PreEnqueue plugins."""
-        return _why_ended(pod) or self._gate(pod, "")[1]
+        return why_ended(pod) or self._gate(pod, "")[1]
 
     def _gate(self, pod: Pod, first: str) -> tuple[str, str | None]:
         """The PreEnqueue plugin that keeps a pod out of the queue, and why. first: the one to ask first."""
@@ -97,54 +115,57 @@ class SchedulingQueue:
 
     def _apply_to_unassigned(self, pod: Pod, kind: Kind, now: float) -> str | None:
         uid = pod.metadata.uid
-        queued = self._pods.get(uid)
+        was_queued = uid in self
         event = "UnschedulablePod" + EVENTS[kind]
-        why_ended = _why_ended(pod)
-        if kind == Kind.DELETED or why_ended:
+        why = why_ended(pod)
+        if kind == Kind.DELETED or why:
             self.drop(uid)
-            if queued:
-                self._wake_group(queued.pod, now, event)
-            return None if kind == Kind.DELETED else why_ended
-        queued = queued or self._gated.get(uid) or QueuedPod(pod, timestamp=now)
-        before, queued.pod = queued.pod, pod
-        if why := self._keep_out(queued, event):
+            if was_queued:
+                self._wake_group(pod, now, event)
+            return None if kind == Kind.DELETED else why
+        life = self.lives.of(pod)
+        if life.phase == Phase.OUT:
+            life.timestamp = now
+        before, life.pod = life.pod, pod
+        if life.has_room:
+            return None
+        if why := self._keep_out(life, event):
             return why
-        if uid not in self._pods or self._is_helped_by_itself(queued, before):
-            self._enter(queued, now, event)
+        if not was_queued or self._is_helped_by_itself(life, before):
+            self._enter(life, now, event)
         return None
 
-    def _is_helped_by_itself(self, queued: QueuedPod, before: Pod) -> bool:
+    def _is_helped_by_itself(self, life: PodLife, before: Pod) -> bool:
         """Whether a change of an unschedulable pod itself could help it."""
-        if queued.where != Where.UNSCHEDULABLE or _asks_for(before) == _asks_for(queued.pod):
+        if life.phase != Phase.UNSCHEDULABLE or _asks_for(before) == _asks_for(life.pod):
             return False
-        return self._hints.may_help(Change(Kind.MODIFIED, queued.pod, before), queued)
+        return self._hints.may_help(Change(Kind.MODIFIED, life.pod, before), life)
 
-    def _keep_out(self, queued: QueuedPod, event: str) -> str | None:
+    def _keep_out(self, life: PodLife, event: str) -> str | None:
         """If a PreEnqueue plugin gates a pod, keep it out of the queue. Returns why, or None."""
-        uid = queued.pod.metadata.uid
-        was_gated = uid in self._gated
-        plugin, why = self._gate(queued.pod, next(iter(queued.rejected_by)) if was_gated else "")
+        was_gated = life.phase == Phase.GATED
+        plugin, why = self._gate(life.pod, next(iter(life.rejected_by)) if was_gated else "")
         if why is not None:
-            self.drop(uid)
-            queued.rejected_by = frozenset([plugin])
-            self._gated[uid] = queued
+            life.rejected_by = frozenset([plugin])
+            life.victims = set()
             if not was_gated:
-                self._incoming(Where.UNSCHEDULABLE.value, event)
+                self.lives.move(life, Phase.GATED)
+                self._incoming(Phase.UNSCHEDULABLE.value, event)
         return why
 
-    def _enter(self, queued: QueuedPod, now: float, event: str) -> None:
+    def _enter(self, life: PodLife, now: float, event: str) -> None:
         """Try a pod as soon as its backoff has ended."""
-        uid = queued.pod.metadata.uid
-        self._gated.pop(uid, None)
-        self._pods[uid] = queued
-        queued.since = queued.since or now
-        queued.where = Where.BACKOFF if now < self._times.ends_at(queued) else Where.ACTIVE
-        self._incoming(queued.where.value, event)
+        life.queued = life.queued or now
+        self._lead(life, Phase.BACKOFF if now < self._times.ends_at(life) else Phase.ACTIVE, event)
 
-    def _move(self, queued: QueuedPod, now: float, event: str) -> None:
+    def _lead(self, life: PodLife, phase: Phase, event: str) -> None:
+        self.lives.move(life, phase)
+        self._incoming(phase.value, event)
+
+    def _move(self, life: PodLife, now: float, event: str) -> None:
         """Try an unschedulable or gated pod again, unless a PreEnqueue plugin gates it."""
-        if self._keep_out(queued, event) is None:
-            self._enter(queued, now, event)
+        if self._keep_out(life, event) is None:
+            self._enter(life, now, event)
 
     def wake_up_to(self, priority: int, change: AnyChange, now: float) -> None:
         """Move the unschedulable pods of this priority, or a lower one, that a change could help.
@@ -160,80 +181,70 @@ class SchedulingQueue:
 
         A node's heartbeat, for example, changes nothing that a decision depends on: it moves none.
         """
-        if not (self._pods or self._gated) or not changes_anything(change):
+        pods = self.lives.in_phase(Phase.UNSCHEDULABLE)
+        if not (pods or self.gated()) or not changes_anything(change):
             return
         self._ask_gates_again = True
         what = "AssignedPod" if isinstance(change.object, Pod) else type(change.object).__name__
-        for queued in list(self._pods.values()):
-            if queued.where != Where.UNSCHEDULABLE or queued.pod.spec.priority > up_to:
+        for life in pods:
+            if life.pod.spec.priority > up_to or _is_one_of_several_victims(change, life):
                 continue
-            if _is_one_of_several_victims(change, queued) or _is_nominated_elsewhere(change, queued):
+            if _is_nominated_elsewhere(change, life):
                 continue
-            if self._hints.may_help(change, queued):
-                self._move(queued, now, what + EVENTS[change.kind])
+            if self._hints.may_help(change, life):
+                self._move(life, now, what + EVENTS[change.kind])
 
     def await_victims(self, uid: str, victims: Iterable[Pod]) -> None:
         """A pod preempts others: it is tried again, without backoff, when all its victims have left.
 
         When a single one leaves, it isn't tried: unless it was tried since, and preempted nobody then.
         """
-        if queued := self._pods.get(uid):
-            self._forget_victims(queued)
-            queued.victims = {victim.metadata.uid for victim in victims}
-            for victim in queued.victims:
-                self._preemptors.setdefault(victim, set()).add(uid)
+        if life := self.lives.get(uid):
+            life.victims = {victim.metadata.uid for victim in victims}
 
     def _victim_left(self, victim: str) -> None:
-        for uid in self._preemptors.pop(victim, ()):
-            queued = self._pods[uid]
-            queued.victims.remove(victim)
-            if not queued.victims and queued.where in (Where.BACKOFF, Where.UNSCHEDULABLE):
-                self._activate(queued, "AssignedPodDelete")
-
-    def _forget_victims(self, queued: QueuedPod) -> None:
-        for victim in queued.victims:
-            preemptors = self._preemptors[victim]
-            preemptors.remove(queued.pod.metadata.uid)
-            if not preemptors:
-                del self._preemptors[victim]
-        queued.victims = set()
+        for life in self.lives.in_phase(*TRIED):
+            if victim in life.victims:
+                life.victims.remove(victim)
+                if not life.victims and life.phase in TRIED_LATER:
+                    self._lead(life, Phase.ACTIVE, "AssignedPodDelete")
 
     def _wake_group(self, gone: Pod, now: float, event: str) -> None:
         """Move the unschedulable pods of a deleted pod's group: it may have been in their way."""
         if group := group_of(gone):
-            for queued in list(self._pods.values()):
-                if queued.where == Where.UNSCHEDULABLE and group_of(queued.pod) == group:
-                    self._move(queued, now, event)
+            for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
+                if group_of(life.pod) == group:
+                    self._move(life, now, event)
 
     def drop(self, uid: str) -> None:
         """Remove a pod from the queue."""
-        if queued := self._pods.pop(uid, None):
-            self._forget_victims(queued)
-        self._gated.pop(uid, None)
+        if (life := self.lives.get(uid)) and life.phase != Phase.BOUND:
+            self.lives.end(life.pod)
 
     # --- what is tried ----------------------------------------------------------------------------------
 
     def ready(self, now: float) -> list[Pod]:
         """The pods to try now, highest priority first. They stay active until `drop` or `requeue`."""
         self._recheck_gates(now)
-        for queued in list(self._pods.values()):
-            overdue = now - queued.timestamp >= self._retried_after(queued)
-            if queued.where == Where.UNSCHEDULABLE and overdue:
-                queued.flushed = True
-                self._move(queued, now, "UnschedulableTimeout")
-            if queued.where == Where.BACKOFF and now >= self._times.ends_at(queued):
-                self._activate(queued, "BackoffComplete")
-        if not any(queued.where == Where.ACTIVE for queued in self._pods.values()):
-            for queued in self._backing_off()[:MAX_POPPED]:
-                self._activate(queued, "PopFromBackoffQ")
-        self._gather_groups()
-        active = [queued for queued in self._pods.values() if queued.where == Where.ACTIVE]
-        active.sort(key=lambda queued: (self._sort.queue_sort(queued.pod), queued.timestamp))
-        return [queued.pod for queued in active]
+        for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
+            if now - life.timestamp >= self._retried_after(life):
+                life.flushed = True
+                self._move(life, now, "UnschedulableTimeout")
+        for life in self.lives.in_phase(Phase.BACKOFF):
+            if now >= self._times.ends_at(life):
+                self._lead(life, Phase.ACTIVE, "BackoffComplete")
+        doubtful = self.lives.in_phase(Phase.DOUBTFUL)
+        due = [life for life in doubtful if now >= self._times.ends_at(life)]
+        if not (due or self.lives.count([Phase.ACTIVE])):
+            for life in self._backing_off()[:MAX_POPPED]:
+                self._lead(life, Phase.ACTIVE, "PopFromBackoffQ")
+        active = self._with_groups(self.lives.in_phase(Phase.ACTIVE) + due, doubtful)
+        active.sort(key=lambda life: (self._sort.queue_sort(life.pod), life.timestamp))
+        return [life.pod for life in active]
 
     def _recheck_gates(self, now: float) -> None:
         """Ask the PreEnqueue plugins again about gated pods, after a change, and once in a while."""
-        for gated in list(self._gated.values()):
+        for gated in self.lives.in_phase(Phase.GATED):
             overdue = now - gated.timestamp >= self._times.unschedulable
             if overdue:
                 gated.timestamp = now
@@ -241,135 +252,133 @@ class SchedulingQueue:
                 self._move(gated, now, "UnschedulableTimeout" if overdue else "ForceActivate")
         self._ask_gates_again = False
 
-    def _activate(self, queued: QueuedPod, event: str) -> None:
-        queued.where = Where.ACTIVE
-        self._incoming(Where.ACTIVE.value, event)
-
-    def _backing_off(self) -> list[QueuedPod]:
+    def _backing_off(self) -> list[PodLife]:
         """The pods that may be tried before their backoff has ended: not after an error."""
-        found = [each for each in self._pods.values() if each.where == Where.BACKOFF and each.rejected_by]
-        return sorted(found, key=lambda each: (self._times.ends_at(each), -each.pod.spec.priority))
+        found = [life for life in self.lives.in_phase(Phase.BACKOFF) if life.rejected_by]
+        return sorted(found, key=lambda life: (self._times.ends_at(life), -life.pod.spec.priority))
 
-    def _retried_after(self, queued: QueuedPod) -> float:
+    def _retried_after(self, life: PodLife) -> float:
         """The seconds after which an unschedulable pod is tried again, even without any change."""
-        group = group_of(queued.pod)
-        if group and group.label == POD_GROUP and REJECTING in queued.rejected_by:
+        group = group_of(life.pod)
+        if group and group.label == POD_GROUP and REJECTING in life.rejected_by:
             return min(self._times.unschedulable, POD_GROUP_SECONDS)
         return self._times.unschedulable
 
-    def _gather_groups(self) -> None:
-        """If one pod of a group is to be tried, try all of them: all are scheduled, or none."""
-        groups = {group_of(queued.pod) for queued in self._pods.values() if queued.where == Where.ACTIVE}
-        for queued in self._pods.values():
-            group = group_of(queued.pod)
-            if group and group in groups and queued.where in (Where.BACKOFF, Where.UNSCHEDULABLE):
-                self._activate(queued, "ForceActivate")
+    def _with_groups(self, active: list[PodLife], doubtful: list[PodLife]) -> list[PodLife]:
+        """If one pod of a group is to be tried, all of them are: all are scheduled, or none."""
+        groups = {group_of(life.pod) for life in active} - {None}
+        if not groups:
+            return active
+        for life in self.lives.in_phase(*TRIED_LATER):
+            if group_of(life.pod) in groups:
+                self._lead(life, Phase.ACTIVE, "ForceActivate")
+                active.append(life)
+        return active + [each for each in doubtful if each not in active and group_of(each.pod) in groups]
 
     def next_in(self, now: float) -> float:
         """The seconds until the next pod can be tried, without any change; infinity if none backs off."""
         if self._backing_off():
             return 0.0  # no other pod is active then
-        backing_off = (queued for queued in self._pods.values() if queued.where == Where.BACKOFF)
+        backing_off = self.lives.in_phase(Phase.BACKOFF, Phase.DOUBTFUL)
         return max(0.0, min(map(self._times.ends_at, backing_off), default=inf) - now)
 
     def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
         """A pod was tried without success. rejected_by: the plugins that did it.
 
-        If it is empty, there was an error: the pod backs off, and is tried again.
+        If it is empty, there was an error: the pod backs off, and is tried again. A pod that may be bound
+        keeps its room meanwhile. If the pod is being bound, or waits for Permit, nothing changes.
         """
-        if queued := self._pods.get(uid):
-            queued.attempts += 1
-            queued.timestamp, queued.flushed = now, False
-            queued.rejected_by, queued.reason = frozenset(rejected_by), reason
-            if queued.rejected_by:
-                queued.rejections, queued.errors = queued.rejections + 1, 0
-                queued.where = Where.UNSCHEDULABLE
-            else:
-                queued.errors += 1
-                queued.where = Where.BACKOFF
-            self._incoming(queued.where.value, "ScheduleAttemptFailure")
+        life = self.lives.get(uid)
+        if not life or life.phase not in TRIED:
+            return
+        life.attempts += 1
+        life.timestamp, life.flushed = now, False
+        life.rejected_by, life.reason = frozenset(rejected_by), reason
+        if life.rejected_by:
+            life.rejections, life.errors = life.rejections + 1, 0
+        else:
+            life.errors += 1
+        event = "ScheduleAttemptFailure"
+        if life.phase == Phase.DOUBTFUL:
+            self._incoming(Phase.BACKOFF.value, event)
+        else:
+            self._lead(life, Phase.UNSCHEDULABLE if life.rejected_by else Phase.BACKOFF, event)
 
     def retry_all(self, now: float) -> None:
         """Try all unschedulable pods again: something has changed that no `apply` shows."""
-        for queued in list(self._pods.values()):
-            if queued.where == Where.UNSCHEDULABLE:
-                self._move(queued, now, "ForceActivate")
+        for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
+            self._move(life, now, "ForceActivate")
 
-    def hold_for_permit(self, uid: str, reason: str) -> None:
-        """A pod waits for Permit: it isn't tried."""
-        if queued := self._pods.get(uid):
-            queued.where, queued.reason = Where.PERMIT_WAIT, reason
-
-    def activate(self, uid: str) -> None:
-        """A pod was not tried after all: make it active, even if it was waiting for Permit."""
-        if queued := self._pods.get(uid):
-            queued.where = Where.ACTIVE
+    def retry_now(self, life: PodLife) -> None:
+        """A pod that was doubtful, and isn't bound, is tried now."""
+        if life.phase == Phase.BACKOFF:
+            self._lead(life, Phase.ACTIVE, "BackoffComplete")
 
     def note(self, uid: str, reason: str) -> None:
         """A pod stays active, but can't be tried now."""
-        if queued := self._pods.get(uid):
-            queued.reason = reason
+        if life := self.lives.get(uid):
+            life.reason = reason
 
     def uids(self) -> Set[str]:
         """The uids of all queued pods."""
-        return self._pods.keys()
+        return {life.pod.metadata.uid for life in self.lives.in_phase(*QUEUED)}
 
     # --- for reports and metrics ------------------------------------------------------------------------
 
     def attempt(self, uid: str) -> tuple[int, float]:
         """The number of this attempt at a pod, and when the pod was queued."""
-        queued = self._pods[uid]
-        return queued.attempts + 1, queued.since
+        life = self.lives.get(uid)
+        assert life
+        return life.attempts + 1, life.queued
 
     def was_flushed(self, uid: str) -> bool:
         """Whether a pod is tried because it was unschedulable for too long."""
-        return self._pods[uid].flushed
+        life = self.lives.get(uid)
+        return life is not None and life.flushed
 
     def counts(self) -> dict[str, int]:
         """The number of pods in each part of the queue."""
-        return {where.value: sum(queued.where == where for queued in self._pods.values()) for where in Where}
+        return {lane: self.lives.count(phases) for lane, phases in LANES.items()}
 
     def gated(self) -> int:
         """The number of pods that a PreEnqueue plugin keeps out of the queue."""
-        return len(self._gated)
+        return self.lives.count([Phase.GATED])
 
     def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
         """The number of unschedulable pods, by plugin and scheduler name."""
         return Counter(
-            (plugin, queued.pod.spec.scheduler_name)
-            for queued in chain(self._gated.values(), self._pods.values())
-            for plugin in queued.rejected_by
-            if queued.where != Where.PERMIT_WAIT and plugin != NO_NODES
+            (plugin, life.pod.spec.scheduler_name)
+            for life in self.lives.in_phase(Phase.GATED, *TRIED)
+            for plugin in life.rejected_by
+            if plugin != NO_NODES
         )
 
     def lanes(self) -> dict[str, list[Pod]]:
         """The pods in each part of the queue, and those that a PreEnqueue plugin keeps out of it."""
-        lanes: dict[str, list[Pod]] = {where.value: [] for where in Where}
-        for queued in self._pods.values():
-            lanes[queued.where.value].append(queued.pod)
-        return {**lanes, "gated": [queued.pod for queued in self._gated.values()]}
+        lanes = LANES | {Phase.GATED.value: [Phase.GATED]}
+        return {lane: [life.pod for life in self.lives.in_phase(*phases)] for lane, phases in lanes.items()}
 
-    def oldest(self) -> QueuedPod | None:
+    def oldest(self) -> PodLife | None:
         """The pod that has been queued longest."""
-        return min(self._pods.values(), key=lambda queued: queued.since, default=None)
+        return min(self.lives.in_phase(*QUEUED), key=lambda life: life.queued, default=None)
 
 
-def _why_ended(pod: Pod) -> str | None:
+def why_ended(pod: Pod) -> str | None:
     """Why a pod is never to be tried, whatever plugins say."""
     if pod.metadata.deletion_timestamp:
         return "is being deleted"
     return "has finished" if pod.status.phase in ("Succeeded", "Failed") else None
 
 
-def _is_one_of_several_victims(change: AnyChange, queued: QueuedPod) -> bool:
+def _is_one_of_several_victims(change: AnyChange, life: PodLife) -> bool:
     """Whether a pod has left a node for this one, which still waits for others."""
-    return change.object.metadata.uid in queued.victims and len(queued.victims) > 1
+    return change.object.metadata.uid in life.victims and len(life.victims) > 1
 
 
-def _is_nominated_elsewhere(change: AnyChange, queued: QueuedPod) -> bool:
+def _is_nominated_elsewhere(change: AnyChange, life: PodLife) -> bool:
     """Whether the pod itself has left a node, only because it is nominated to another."""
-    is_itself = change.object.metadata.uid == queued.pod.metadata.uid
-    return is_itself and bool(queued.pod.status.nominated_node_name)
+    is_itself = change.object.metadata.uid == life.pod.metadata.uid
+    return is_itself and bool(life.pod.status.nominated_node_name)
 
 
 def _asks_for(pod: Pod) -> object:

@@ -11,8 +11,8 @@ from lib.scheduling.framework.interface import Profile, QueueingHintPlugin
 from lib.scheduling.framework.runtime import raise_if_interrupted
 from lib.scheduling.hints import changed_itself, placed_pod
 from lib.scheduling.pod_groups import REJECTING, group_of
+from lib.scheduling.pod_life import PodLife
 from lib.scheduling.pod_limits import TOO_COMPLEX
-from lib.scheduling.queued_pod import QueuedPod
 
 log = logging.getLogger(__name__)
 
@@ -26,14 +26,14 @@ class QueueingHints:
             for name, profile in profiles.items()
         }
 
-    def may_help(self, change: AnyChange, queued: QueuedPod) -> bool:
+    def may_help(self, change: AnyChange, queued: PodLife) -> bool:
         """Whether a change could help a pod that was rejected. Without a hint, every change could.
 
         A hint that fails counts as one that says yes.
         """
         return any(self._may_help(change, queued, name) for name in queued.rejected_by)
 
-    def _may_help(self, change: AnyChange, queued: QueuedPod, name: str) -> bool:
+    def _may_help(self, change: AnyChange, queued: PodLife, name: str) -> bool:
         pod = queued.pod
         if name == TOO_COMPLEX:
             return changed_itself(pod, change)

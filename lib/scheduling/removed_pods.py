@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 from lib.kube.objects import Pod
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.nominator import pod_key
+from lib.scheduling.pod_life import pod_key
 
 
 class RemovedPods(ExitStack):

@@ -21,9 +21,13 @@ from lib.scheduling.framework.runtime import (
     raise_if_interrupted,
 )
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.pod_life import ROOM, Phase
 from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
 from lib.scheduling.result_cache import ResultCache
 from lib.scheduling.scoring import Scores, Scoring
+
+UNBOUND = (Phase.HELD, Phase.DOUBTFUL)
+"""Pods that have reserved room, and aren't bound as far as is known: as victims they aren't deleted."""
 
 PREEMPTED_IN_PERMIT = "waiting on permit for pod: preempted"
 PREEMPTED_IN_PRE_BIND = 'running PreBind plugin "{}": preempted by DefaultPreemption'
@@ -102,6 +106,7 @@ class Scheduler:
         decision.node_name = feasible.value_at(cache.node_list, pick).name
         self._note_scores(decision, feasible, cache.node_list, scores, pick)
         cache.assume(decision.pod, decision.node_name)
+        cache.lives.of(decision.pod).decision = decision
         decision.outcome = Outcome.SCHEDULED
         if rejection := self._framework.run_reserve(decision):
             self._reject(decision, cache, rejection)
@@ -133,17 +138,17 @@ class Scheduler:
         lower priority lose their nomination to the node, unless all victims are leaving already, so that
         nothing is done for the pod (executor.go, prepareCandidateAsync).
         """
-        victims, held = result.victims, cache.held
+        victims, phase_of = result.victims, cache.lives.phase_of
         decision.nominated = result.node_name
-        decision.victims = tuple(each for each in victims if each.metadata.uid not in held)
-        decision.preempted_held = tuple(each for each in victims if each.metadata.uid in held)
+        decision.victims = tuple(each for each in victims if phase_of(each) not in UNBOUND)
+        decision.preempted_held = tuple(each for each in victims if phase_of(each) in UNBOUND)
         if any(not each.metadata.deletion_timestamp for each in victims):
             others = cache.nominator.less_important(decision.pod, result.node_name)
             decision.cleared_nominations = tuple(others)
         for other in decision.cleared_nominations:
             cache.nominator.delete(other)
         cache.nominator.add(decision.pod, result.node_name)
-        cache.leaving.update(victim.metadata.uid for victim in victims)
+        cache.lives.preempt(victims)
 
     def _end_nomination(self, decision: Decision, cache: Cache) -> None:
         """An attempt that ends without a node ends an earlier nomination, too: its room is free for others.
@@ -166,9 +171,7 @@ class Scheduler:
         """Undo a decision's nomination, and evict no pods for it: not all pods of its group have room."""
         if decision.nominated:
             cache.nominator.delete(decision.pod)
-            cache.leaving.difference_update(
-                each.metadata.uid for each in (*decision.victims, *decision.preempted_held)
-            )
+            cache.lives.spare((*decision.victims, *decision.preempted_held))
             for other in decision.cleared_nominations:
                 cache.nominator.add(other, decision.nominated)
         decision.nominated, decision.victims = "", ()
@@ -188,13 +191,14 @@ class Scheduler:
     def _permit(self, decision: Decision, cache: Cache, waited: float) -> None:
         rejection = self._framework.run_permit(decision, waited)
         decision.outcome, decision.reason = Outcome.SCHEDULED, ""
-        cache.held.discard(decision.pod.metadata.uid)
         if rejection and rejection.status.code == Code.WAIT:
             decision.outcome, decision.reason = Outcome.WAITING, ", ".join(rejection.status.reasons)
             decision.was_held = True
-            cache.hold(decision.pod)
+            _lead(decision, cache, Phase.HELD)
         elif rejection:
             self._reject(decision, cache, rejection)
+        else:
+            _lead(decision, cache, Phase.ASSUMED)
 
     def recheck_permit(self, decision: Decision, cache: Cache, waited: float) -> None:
         """Run Permit again for a pod that waits for it. waited: for how many seconds.
@@ -203,7 +207,7 @@ class Scheduler:
         pods_in_prebind_map.go, CancelPod).
         """
         try:
-            if decision.pod.metadata.uid in cache.leaving:
+            if cache.lives.of(decision.pod).leaving:
                 self._give_up_to_preemptor(decision, cache)
             elif decision.node_name in cache.nodes and decision.waits_for_pre_bind:
                 self._recheck_pre_bind(decision, cache, waited)
@@ -228,7 +232,7 @@ class Scheduler:
         rejection = self._framework.run_pre_bind(decision, waited)
         if rejection is None:
             decision.outcome, decision.reason = Outcome.SCHEDULED, ""
-            cache.held.discard(decision.pod.metadata.uid)
+            _lead(decision, cache, Phase.ASSUMED)
         elif rejection.status.code != Code.WAIT:
             self._reject_binding(decision, cache, rejection)
 
@@ -255,7 +259,6 @@ class Scheduler:
             decision.outcome, decision.reason = Outcome.WAITING, ", ".join(bound.status.reasons)
             decision.waits_for_pre_bind, decision.writes = True, bound.status.writes
             decision.was_held = True
-            cache.hold(decision.pod)
             return False
         if isinstance(bound, Rejection):
             self._reject_binding(decision, cache, bound)
@@ -281,7 +284,7 @@ class Scheduler:
 
     def undo(self, decision: Decision, cache: Cache) -> None:
         """Undo all of a decision: the reservation, and the preemption."""
-        if decision.pod.metadata.uid in cache.assumed:
+        if cache.lives.phase_of(decision.pod) in ROOM:
             self.unreserve_and_forget(decision, cache)
         self.undo_preemption(decision, cache)
 
@@ -308,6 +311,13 @@ class Scheduler:
         shown = range(len(feasible)) if self._in_full else [pick, *_runner_up(scores.totals, pick)]
         decision.feasible = len(feasible)
         decision.scores = {feasible.value_at(nodes, i).name: scores.of(i) for i in shown}
+
+
+def _lead(decision: Decision, cache: Cache, phase: Phase) -> None:
+    """Lead a pod with reserved room to a phase, if it isn't there."""
+    life = cache.lives.of(decision.pod)
+    if life.phase != phase:
+        cache.lives.move(life, phase)
 
 
 def _is_rejected_for_good(decision: Decision) -> bool:

@@ -18,9 +18,9 @@ from lib.kube.informer import Informer
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import PollingSource
 from lib.scheduling.cache import Cache
-from lib.scheduling.permit import WaitingPods
 from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.plugins.volume_binding import VolumeBinding
+from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.http_extender import connected
@@ -35,7 +35,6 @@ from lib.service.steps import Poller
 from lib.service.telemetry.log import set_up_logging
 from lib.service.telemetry.observer import Address, ListenError, Observer
 from lib.service.telemetry.report import Report
-from lib.service.unconfirmed import UnconfirmedBindings
 from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline
 from lib.service.writes.writes import MAX_FLUSH_SECONDS, Writes
@@ -78,8 +77,11 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             )
             for name, profile in zip(names, profiles, strict=True)
         }
-        cache, gate = Cache(served=namespaces), WriteGate(shutdown)
-        queue = SchedulingQueue(dict(zip(names, profiles, strict=True)), options.times, observer.queued)
+        lives, gate = PodLives(time.monotonic), WriteGate(shutdown)
+        cache = Cache(served=namespaces, lives=lives)
+        queue = SchedulingQueue(
+            dict(zip(names, profiles, strict=True)), options.times, observer.queued, lives
+        )
         dry_run = options.dry_run
         rights = needed_rights(
             namespaces,
@@ -95,14 +97,12 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             cache,
             queue,
             schedulers,
-            WaitingPods(schedulers),
             Writes(
                 Pipeline(api.begin, api.retrying(), gate, options.bind_workers),
                 gate,
                 schedulers,
                 cache,
                 report,
-                queue.uids,
                 annotate=options.annotate,
                 annotate_in_full=options.ui,
                 dry_run=dry_run,
@@ -110,7 +110,6 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
                 short_flushes=options.watch and not options.once,
             ),
             report,
-            UnconfirmedBindings(),
             api,
             gate,
             shutdown,

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import is_dataclass
 
 from lib.kube.lease import LeaderElection
+from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
-from lib.scheduling.queued_pod import BackoffSettings
 from lib.service.config import KubeSchedulerConfiguration
 from lib.service.config.arguments import ARGS
 

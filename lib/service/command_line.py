@@ -12,7 +12,7 @@ import typer
 
 from lib import __version__
 from lib.kube.lease import LeaderElection
-from lib.scheduling.queued_pod import BackoffSettings
+from lib.scheduling.backoff import BackoffSettings
 from lib.service import option_types
 from lib.service.served_profiles import PolicyName
 from lib.service.telemetry.log import LogFormat

@@ -24,17 +24,17 @@ from lib.kube.storage import needs_storage
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.needs import needs_of
-from lib.scheduling.permit import WaitingPods
+from lib.scheduling.permit import recheck_permit
 from lib.scheduling.pod_group_cycle import schedule_pod_group
 from lib.scheduling.pod_groups import batches
-from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.pod_life import Phase, PodLife, PodLives
+from lib.scheduling.queue import SchedulingQueue, why_ended
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.lookups import look_up
 from lib.service.options import Options
 from lib.service.shutdown import Shutdown
 from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
-from lib.service.unconfirmed import UnconfirmedBinding, UnconfirmedBindings
 from lib.service.writes.gate import WriteGate
 from lib.service.writes.writes import Writes
 
@@ -65,10 +65,8 @@ class Poller:
     cache: Cache
     queue: SchedulingQueue
     schedulers: Mapping[str, Scheduler]
-    waiting_pods: WaitingPods
     writes: Writes
     report: Report
-    unconfirmed: UnconfirmedBindings
     api: Api
     gate: WriteGate
     shutdown: Shutdown
@@ -131,12 +129,18 @@ class Poller:
         """How many of our pods have no node yet."""
         return self.unreadable + len(self.queue)
 
+    @property
+    def lives(self) -> PodLives:
+        """The pods' records."""
+        return self.queue.lives
+
     # --- changes ----------------------------------------------------------------------------------------
 
     def changes(self) -> Iterator[AnyChange]:
         """The changes since the last tick. Apply each before you take the next.
 
-        If a node has room again, that is the deletion of an assigned pod: kube-scheduler's AssignedPodDelete.
+        Freed room is a DELETED change of our own making, so that the queue wakes pods: kube-scheduler's
+        AssignedPodDelete.
         """
         self.left_out = False
         with self.checks.during_poll(self._patience):
@@ -151,70 +155,76 @@ class Poller:
         if self.cache.storage.unseen and not delta.storage_unseen:
             self.queue.retry_all(time.monotonic())
         self.cache.storage.unseen, self.storage_pending = delta.storage_unseen, delta.storage_pending
-        bound = self.cache.assumed - self.queue.uids()  # by us, and not seen on the node yet
+        bound = self.lives.in_phase(Phase.BOUND)
         for change in delta.changes:
             pod = unassigned_pod(change)
-            is_gone = change.kind == Kind.DELETED
-            room = self._room_left_by(pod, is_gone=is_gone) if pod else None
+            if isinstance(change.object, Pod) and self._ends_room(change):
+                continue
             nominated = self._nomination_ended_by(change, pod) if pod else None
-            if pod and is_gone and pod.metadata.uid in self.queue.uids():
-                self._forget_unsettled(pod)
-            self.unconfirmed.apply(change)
-            if (
-                pod
-                and not is_gone
-                and pod.metadata.uid in bound
-                and not (delta.complete or self.options.dry_run)
-            ):
-                continue  # a stale event, from before our binding
             yield change
-            if pod and room:
-                yield _deletion(pod, room)
-            elif pod and nominated:
+            if pod and nominated:
                 priority = pod.spec.priority
                 self.queue.wake_up_to(priority, _deletion(pod, nominated), time.monotonic())
         if delta.complete and not self.options.dry_run:
-            for pod, node_name in self.cache.assumed_pods(bound):
-                yield _deletion(pod, node_name)  # it was deleted in the meantime
-        for binding in self.unconfirmed.overdue(time.monotonic()):
-            yield from self._look_up(binding)
+            for life in bound:
+                if life.phase == Phase.BOUND and life.look_up_at == inf:
+                    yield _deletion(life.pod, _node_of(life))  # it was deleted in the meantime
+                elif life.phase == Phase.BOUND:
+                    life.look_up_at = 0.0  # it should be on its node
+        for life in self.lives.overdue(time.monotonic()):
+            try:
+                yield from self.resolve_doubtful_binding(life)
+            except ApiError as error:  # it is looked up again after the same time
+                self.report.warning(f"{life.pod} can't be looked up: {error}")
         self.report.synced(self.queue, self.cache)
 
     def skip_on_error(self, change: AnyChange) -> "SkipOnError":
         """A block that applies a change. An unexpected error is logged, and the next change follows."""
         return SkipOnError(change, self.report)
 
-    def _look_up(self, binding: UnconfirmedBinding) -> Iterator[AnyChange]:
-        """Look up a pod that should have been seen on its node, and wasn't."""
-        decision, pod, uid = binding.decision, binding.decision.pod, binding.decision.pod.metadata.uid
-        try:
-            now = self.api.carry_out(look_up_pod(pod))
-        except ApiError as error:  # it is looked up again after the same time
-            self.report.warning(f"{pod} can't be looked up: {error}")
-            return
-        self.unconfirmed.pop(uid)
-        if now and now.spec.node_name:
-            yield Change(Kind.ADDED, now)
-            return
-        if now or not binding.settled:
-            self.free_room(decision)
-        else:
-            yield _deletion(pod, decision.node_name or "")
-        if now and uid not in self.queue.uids():
-            what = f"{pod} was said to be bound to {decision.node_name}, but it isn't: it is tried again"
-            self.report.warning(what)
-            yield Change(Kind.ADDED, now)
+    def _ends_room(self, change: AnyChange) -> bool:
+        """Free the room of a pod that is not to be bound any more. True if the change is to be left out.
 
-    def _room_left_by(self, pod: Pod, *, is_gone: bool) -> str | None:
-        """The node on which an unassigned pod was assumed that is gone, or that waits and is being deleted.
-
+        That a pod without a node is gone can also mean that it has one now.
         Source: handleAssumedPodDeletion in pkg/scheduler/eventhandlers.go
         """
-        uid = pod.metadata.uid
-        ends = is_gone or (pod.metadata.deletion_timestamp and uid in self.waiting_pods)
-        if ends and uid in self.cache.assumed and (uid in self.queue.uids() or self.options.dry_run):
-            return self.cache.node_of(pod)
-        return None
+        life = self.lives.get(change.object.metadata.uid)
+        if not life or not life.decision:
+            return False
+        pod = unassigned_pod(change)
+        is_gone = change.kind == Kind.DELETED
+        has_ended = is_gone or (pod and why_ended(pod))
+        if life.phase == Phase.HELD and (has_ended or not pod):
+            self.free_room(life.decision)
+        elif pod and life.phase == Phase.DOUBTFUL and has_ended:
+            life.look_up_at = 0.0
+            return True
+        elif pod and life.phase == Phase.BOUND and self.options.dry_run:
+            self.free_room(life.decision)
+        elif pod and life.phase == Phase.BOUND:
+            life.look_up_at = inf if is_gone else life.look_up_at
+            return not is_gone  # a stale event, from before our binding
+        return False
+
+    def resolve_doubtful_binding(self, life: PodLife) -> list[AnyChange]:
+        """Look up a pod that may be bound, or should have been seen on its node. Returns what has changed.
+
+        If it isn't bound, its room is freed. ApiError when that can't be found out.
+        """
+        pod, decision, was_bound = life.pod, life.decision, life.phase == Phase.BOUND
+        assert decision
+        now = self.api.carry_out(look_up_pod(pod))
+        if now and now.spec.node_name:
+            return [Change(Kind.ADDED, now)]
+        if not now and was_bound:
+            return [_deletion(pod, _node_of(life))]
+        self.free_room(decision)
+        if not now:
+            return [Change(Kind.DELETED, pod)]
+        if was_bound:
+            what = f"{pod} was said to be bound to {decision.node_name}, but it isn't: it is tried again"
+            self.report.warning(what)
+        return [Change(Kind.MODIFIED, now, pod)]
 
     def _nomination_ended_by(self, change: AnyChange, pod: Pod) -> str | None:
         """The node to which a pod was nominated before a change, and isn't any more.
@@ -226,38 +236,9 @@ class Poller:
         before = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
         return before if before != pod.status.nominated_node_name else None
 
-    def _forget_unsettled(self, pod: Pod) -> None:
-        """Undo a binding that may have been written: its pod is tried again, or is gone."""
-        if pod.metadata.uid not in self.cache.assumed or pod.metadata.uid in self.waiting_pods:
-            return
-        binding = self.unconfirmed.pop(pod.metadata.uid)
-        if binding:
-            self.scheduler_of(pod).unreserve_and_forget(binding.decision, self.cache)
-        else:
-            self.cache.forget(pod)
-
-    def _is_settled_now(self, pod: Pod) -> bool:
-        """Look up a binding that may have been written, before its pod is tried again. True if it was
-        written, or if the pod is gone; else the binding is undone. ApiError when that can't be found out.
-        """
-        uid = pod.metadata.uid
-        if uid in self.cache.assumed and uid not in self.waiting_pods and self.unconfirmed.get(uid):
-            now = self.api.carry_out(look_up_pod(pod))
-            if now and now.spec.node_name:
-                self.unconfirmed.pop(uid)
-                self.cache.apply(Change(Kind.ADDED, now))
-                self.queue.apply(Change(Kind.ADDED, now), time.monotonic())
-                return True
-            if now is None:
-                self._forget_unsettled(pod)
-                self.queue.drop(uid)
-                return True
-        self._forget_unsettled(pod)
-        return False
-
     def free_room(self, decision: Decision) -> None:
-        """Undo a decision: unreserve and forget, and retry the pods that its room could help."""
-        self.scheduler_of(decision.pod).unreserve_and_forget(decision, self.cache)
+        """Undo a decision, and retry the pods that its room could help."""
+        self.scheduler_of(decision.pod).undo(decision, self.cache)
         self.wake_for_room_of(decision)
 
     def undo_taken(self, decision: Decision, now: Pod | None) -> None:
@@ -331,17 +312,27 @@ class Poller:
         """Schedule a pod, or a group. Each pod is assumed before the next one is scheduled."""
         with self.shutdown.interruptible():
             try:
-                pods = [pod for pod in pods if not self._is_settled_now(pod)]
-                decisions = self._decide(pods) if pods else []
+                unbound = [pod for pod in pods if self._is_unbound(pod)]
+                decisions = self._decide(unbound) if unbound else []
             except ApiError as error:  # their assumed bindings stay, and they back off
                 why = f"whether a pod is bound is not known: {error}"
-                left = [pod for pod in pods if pod.metadata.uid in self.queue.uids()]
+                left = [pod for pod in pods if pod.metadata.uid in self.queue]
                 decisions = [Decision(pod, Outcome.ERROR, reason=why) for pod in left]
             except Exception as error:
                 decisions = self._failed(pods, error)
             for decision in decisions:
                 self._decided(decision)
             return decisions
+
+    def _is_unbound(self, pod: Pod) -> bool:
+        """Look up a pod that may be bound, before it is tried again. ApiError when that fails."""
+        life = self.lives.of(pod)
+        if life.phase == Phase.DOUBTFUL:
+            for change in self.resolve_doubtful_binding(life):
+                self.cache.apply(change)
+                self.queue.apply(change, time.monotonic())
+            self.queue.retry_now(life)
+        return life.phase == Phase.ACTIVE
 
     def _decide(self, pods: list[Pod]) -> list[Decision]:
         """Decide on a pod, or a group. A victim of ours is evicted only if it is bound.
@@ -352,19 +343,16 @@ class Poller:
         while True:
             decisions = schedule_pod_group(pods, self.cache, self.schedulers)
             victims = [pod for each in decisions for pod in (*each.victims, *each.preempted_held)]
-            unbound = [pod for pod in victims if self._is_being_bound(pod.metadata.uid)]
-            if not unbound:
+            phases = {self.lives.phase_of(pod) for pod in victims}
+            if not phases & {Phase.ASSUMED, Phase.DOUBTFUL}:
                 return decisions
+            doubtful = [pod for pod in victims if self.lives.phase_of(pod) == Phase.DOUBTFUL]
             for decision in decisions:
                 self.scheduler_of(decision.pod).undo(decision, self.cache)
-            if not all(self.unconfirmed.get(pod.metadata.uid) for pod in unbound):
+            if Phase.ASSUMED in phases:
                 return []
-            for pod in unbound:
-                self._is_settled_now(pod)
-
-    def _is_being_bound(self, uid: str) -> bool:
-        """Whether a pod's binding is in flight, or may have been written."""
-        return uid in self.cache.assumed and uid in self.queue.uids() and uid not in self.waiting_pods
+            for pod in doubtful:
+                self._is_unbound(pod)
 
     def _failed(self, pods: list[Pod], error: Exception) -> list[Decision]:
         """The decisions for a batch that failed with an unexpected error: only these pods are affected."""
@@ -377,8 +365,7 @@ class Poller:
     def recheck_permit(self) -> list[Decision]:
         """Run Permit again for waiting pods; returns the decisions that don't wait any longer."""
         with self.shutdown.interruptible():
-            unassigned = self.queue.uids()
-            decisions = self.waiting_pods.recheck_permit(self.cache, unassigned, time.monotonic())
+            decisions = recheck_permit(self.cache, self.schedulers, time.monotonic())
             for decision in decisions:
                 if decision.outcome != Outcome.SCHEDULED:
                     self.wake_for_room_of(decision)
@@ -390,6 +377,13 @@ class Poller:
         decision.attempt, decision.queued = self.queue.attempt(uid)
         decision.flushed = self.queue.was_flushed(uid)
         self.report.decided(decision)
+
+    def try_later(self, decision: Decision) -> None:
+        """Write why a pod has no node, and try it again after a change that could help, or a backoff."""
+        uid = decision.pod.metadata.uid
+        self.writes.failed_scheduling(decision)
+        self.queue.requeue(uid, decision.rejected_by, decision.message, time.monotonic())
+        self.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
         """The scheduler of a pod's spec.schedulerName."""
@@ -412,6 +406,13 @@ class SkipOnError:
         log.debug("%s could not be processed", what, exc_info=error)
         self._report.warning(f"{what} could not be processed: {type(error).__name__}: {error}")
         return True
+
+
+def _node_of(life: PodLife) -> str:
+    """The node on which room is reserved for a pod."""
+    assert life.decision
+    assert life.decision.node_name
+    return life.decision.node_name
 
 
 def _deletion(pod: Pod, node_name: str) -> Change[Pod]:

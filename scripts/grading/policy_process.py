@@ -22,7 +22,7 @@ from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import BadAnswerError, CycleState, Profile, Status, checked
 from lib.scheduling.framework.runtime import Framework
-from lib.scheduling.nominator import pod_key
+from lib.scheduling.pod_life import pod_key
 from lib.scheduling.result_cache import check_scores
 from lib.service.policies import PolicyError, load_policies
 from scripts.grading.confinement import confine, limit

@@ -23,7 +23,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework import interface
 from lib.scheduling.framework.interface import Code, CycleState, PluginError, Status
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.nominator import pod_key
+from lib.scheduling.pod_life import pod_key
 from lib.service.policies import BUILT_IN, Policy
 from scripts.grading import messages
 from scripts.grading.messages import CALLS, MAX_ANSWER, Answer, Call, Setup, encoded

@@ -11,7 +11,7 @@ from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.events import pod_event
 from lib.kube.objects import Event, Pod
 from lib.kube.pod_writes import (
-    FailedSchedulingEvents,
+    FailedSchedulingEvent,
     Fate,
     bind,
     evict,
@@ -165,7 +165,7 @@ def event_of(count: int) -> Event:
 
 
 def test_a_pod_that_fits_nowhere_has_one_event() -> None:
-    events, later = FailedSchedulingEvents(), NOW + timedelta(seconds=40)
+    events, later = FailedSchedulingEvent(), NOW + timedelta(seconds=40)
     patch = f"PATCH events/{event_of(1).metadata.name}"
     assert play(events.record(web(), "no room", NOW), None)[0] == [EVENT]
     assert play(events.record(web(), "no room", NOW))[0] == []  # so soon, and the same
@@ -175,7 +175,7 @@ def test_a_pod_that_fits_nowhere_has_one_event() -> None:
 
 
 def test_the_event_of_an_earlier_run_is_counted_on() -> None:
-    events, patch = FailedSchedulingEvents(), f"PATCH events/{event_of(1).metadata.name}"
+    events, patch = FailedSchedulingEvent(), f"PATCH events/{event_of(1).metadata.name}"
     requests, _ = play(events.record(web(), "no room", NOW), CONFLICT, event_of(5), None)
     assert requests == [EVENT, patch, patch]
 

@@ -12,6 +12,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.pod_life import Phase
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.telemetry.report import Report
 from lib.service.writes.results import Result
@@ -29,11 +30,13 @@ def named(name: str) -> Pod:
 
 
 class Loop:
-    """Writes with a scripted server, as the loop has them. waiting: the uids of the pods in the queue."""
+    """Writes with a scripted server, as the loop has them, and one pod in the queue."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
         self.server = Scripted(answers)
-        self.cache, self.waiting = Cache(), {"web"}
+        self.cache = Cache()
+        self.lives = self.cache.lives
+        self.lives.move(self.lives.of(web()), Phase.ACTIVE)
         schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler"), Random(1))}
         self.report = Report(dry_run=False, explain=None)
         self.writes = Writes(
@@ -42,7 +45,6 @@ class Loop:
             schedulers,
             self.cache,
             self.report,
-            lambda: self.waiting,
             annotate=True,
             annotate_in_full=False,
             dry_run=False,
@@ -80,7 +82,7 @@ def preempting() -> Decision:
         pytest.param({BINDING: [LOST], GET: [web("n2")]}, Result.TAKEN, id="another was faster"),
         pytest.param({BINDING: [FORBIDDEN]}, Result.FAILED, id="refused"),
         pytest.param({BINDING: [AWAY]}, Result.NOT_SENT, id="no API server"),
-        pytest.param({BINDING: [LOST], GET: [AWAY]}, Result.FAILED, id="lost, then no API server"),
+        pytest.param({BINDING: [LOST], GET: [AWAY]}, Result.DOUBTFUL, id="lost, then no API server"),
     ],
 )
 def test_the_result_of_a_binding(answers: dict[str, Any], result: Result) -> None:
@@ -150,15 +152,17 @@ def test_of_a_pod_that_is_gone_nothing_more_is_written() -> None:
 def test_what_is_no_longer_true_is_not_written() -> None:
     loop = Loop({})
     loop.writes.failed_scheduling(preempting())
-    loop.cache.leaving.add("old")
-    loop.waiting.clear()  # it is bound by now, say
-    assert (loop.flush(), loop.server.sent, loop.cache.leaving) == ([], [], set())
+    loop.lives.preempt([named("old")])
+    loop.lives.end(web())  # it is bound by now, say
+    assert (loop.flush(), loop.server.sent, [*loop.lives.leaving]) == ([], [], [])
 
 
 def test_a_pod_that_may_be_bound_is_marked_only_if_it_has_not_changed() -> None:
     loop = Loop({STATUS: [None], EVENT: [None]})
     decision = Decision(web(resourceVersion="7"), Outcome.ERROR, reason="why")
-    loop.writes.failed_scheduling(decision, may_be_bound=True)
+    loop.lives.move(loop.lives.of(web()), Phase.ASSUMED)
+    loop.lives.doubt("web", now=0)
+    loop.writes.failed_scheduling(decision)
     loop.flush()
     assert loop.server.bodies[0]["metadata"] == {"uid": "web", "resourceVersion": "7"}
 
@@ -166,11 +170,11 @@ def test_a_pod_that_may_be_bound_is_marked_only_if_it_has_not_changed() -> None:
 def test_a_victim_that_cannot_be_evicted_costs_the_preemptor_its_nomination() -> None:
     answers = {STATUS: [None], OLD_STATUS: [None], OLD_DELETE: [FORBIDDEN], EVENT: [None]}
     loop = Loop(answers)
-    loop.cache.leaving.add("old")
+    loop.lives.preempt([named("old")])
     loop.cache.nominator.add(web(), "n1")
     loop.writes.failed_scheduling(preempting())
     assert loop.flush() == [Result.NOT_RECORDED]
-    assert loop.cache.leaving == set()
+    assert [*loop.lives.leaving] == []
     assert loop.cache.nominator.node_of(web()) is None
     loop.flush()
     assert loop.server.bodies[-1]["status"] == {"nominatedNodeName": ""}

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import field
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.queued_pod import BackoffSettings
+from lib.scheduling.backoff import BackoffSettings
 from lib.service.config.extenders import ExtenderConfig, problems_of
 from lib.service.config.fields import (
     VERSION,

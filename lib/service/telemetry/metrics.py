@@ -23,15 +23,15 @@ from lib import __version__
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.runtime import ERROR, SCHEDULING_CYCLE, SUCCESS, Record
+from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import SchedulingQueue
-from lib.scheduling.queued_pod import Where
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.observer import Observer
 
 MOST_ATTEMPTS = 15
 """A pod that was bound after so many attempts or more has the label "15+"."""
 
-PENDING = (Where.ACTIVE.value, Where.BACKOFF.value, Where.UNSCHEDULABLE.value)
+PENDING = (Phase.ACTIVE.value, Phase.BACKOFF.value, Phase.UNSCHEDULABLE.value)
 """Parts of the queue whose pods are pending. kube-scheduler has no part for pods that wait for Permit."""
 
 
@@ -275,7 +275,7 @@ class Metrics(Observer):
     def tick_ended(self, queue: SchedulingQueue, cache: Cache) -> None:
         """Count a tick, and update the gauges."""
         self._take_stock(queue, cache)
-        self._held = {uid: since for uid, since in self._held.items() if uid in queue.uids()}
+        self._held = {uid: since for uid, since in self._held.items() if uid in queue}
         self._end_tick("success")
 
     def tick_failed(self, error: Exception) -> None:

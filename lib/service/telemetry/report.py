@@ -16,6 +16,7 @@ from lib.kube.objects import Object, Pod
 from lib.kube.pod_writes import Fate
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.telemetry.explain import Explain, as_table, is_beside_the_log
 from lib.service.telemetry.log import Fields, of_attempt, of_pod
@@ -24,6 +25,10 @@ from lib.service.telemetry.observer import Observer
 log = logging.getLogger("poller")
 
 T = TypeVar("T", bound=Object)
+
+
+MAX_NAMES = 20
+"""When a signal asks for the queue, at most so many pods of each phase are named."""
 
 
 class Report:
@@ -187,9 +192,11 @@ class Report:
         self._skipped.discard(decision.pod.metadata.uid)  # it was gated before
 
     def not_bound(self, decision: Decision, error: ApiError | None) -> None:
-        """A binding failed; the pod is tried again after a backoff."""
-        self.observer.settled(decision, bound=False)
-        if error:
+        """A binding failed, or, without an error, a plugin rejected the node. The pod is tried again."""
+        if error is None:
+            self.rejected(decision)
+        else:
+            self.observer.settled(decision, bound=False)
             self.failed(decision.pod, "binding", error, of_attempt(decision))
 
     def failed(self, pod: Pod, what: str, error: ApiError, about: Fields | None = None) -> None:
@@ -255,14 +262,18 @@ class Report:
     def show(self, queue: SchedulingQueue) -> None:
         """Log the queue, because a signal asked for it."""
         log.info("queue: %s", _listed(queue.counts()))
+        for phase in Phase:
+            if pods := queue.lives.in_phase(phase):
+                names = ", ".join(str(life.pod) for life in pods[:MAX_NAMES])
+                log.info("%s: %s%s", phase.value, names, ", ..." if pods[MAX_NAMES:] else "")
         if oldest := queue.oldest():
-            waited = time.monotonic() - oldest.since
+            waited = time.monotonic() - oldest.queued
             log.info(
                 "in the queue for longest, %.0f s, tried %s: %s (%s)%s",
                 waited,
                 "once" if oldest.attempts == 1 else f"{oldest.attempts} times",
                 oldest.pod,
-                oldest.where.value,
+                oldest.phase.value,
                 f": {oldest.reason}" if oldest.reason else "",
                 extra={**of_pod(oldest.pod), "attempt": oldest.attempts},
             )

@@ -99,7 +99,7 @@ def picture(queue: SchedulingQueue, cache: Cache) -> Picture:
         sum(len(node.pods) for node in nodes),
         lanes,
         escaped(str(oldest.pod)) if oldest else "",
-        oldest.since if oldest else 0.0,
+        oldest.queued if oldest else 0.0,
         oldest.attempts if oldest else 0,
         escaped(oldest.reason) if oldest else "",
     )

@@ -64,4 +64,4 @@ def _failed(decision: Decision, error: Exception, where: str) -> Completed:
     if isinstance(failed, UnreachableError | NotLeadingError) and not failed.unsettled:
         return Completed(decision, Result.NOT_SENT)
     decision.outcome, decision.reason = Outcome.ERROR, f"running {where}: {failed}"
-    return Completed(decision, Result.FAILED, error=failed)
+    return Completed(decision, Result.DOUBTFUL if failed.unsettled else Result.FAILED, error=failed)

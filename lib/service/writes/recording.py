@@ -9,8 +9,10 @@ from typing import Any
 
 from lib.kube.errors import ApiError, ConflictError, NotFoundError, NotLeadingError, UnreachableError
 from lib.kube.objects import Pod
+from lib.kube.pod_writes import FailedSchedulingEvent
 from lib.kube.write import Together, Write
 from lib.scheduling.decision import Decision
+from lib.scheduling.pod_life import PodLife
 from lib.service.writes.gate import WriteGate
 
 log = logging.getLogger(__name__)
@@ -29,22 +31,38 @@ class PodWrite:
 
 
 @dataclass(eq=False)
+class PodRecords:
+    """What is written of a pod that has no node: its event, and the recordings that have begun, or wait."""
+
+    event: FailedSchedulingEvent = field(default_factory=FailedSchedulingEvent)
+    begun: "Recording | None" = None
+    waiting: "Recording | None" = None
+
+
+@dataclass(eq=False)
 class Recording:
     """The writes for a pod that was not scheduled, and what came of them.
 
     unwritten: those that were not made, because the API server wasn't there. failures: those that failed, and
-    why. outdated: whether they are no longer true; then no other write is begun.
+    why. outdated: whether there is a later one, or the pod has changed.
     """
 
     decision: Decision
     status: PodWrite
     rest: list[PodWrite]
+    life: PodLife
+    records: PodRecords
     unwritten: list[PodWrite] = field(default_factory=list)
     failures: list[tuple[PodWrite, ApiError]] = field(default_factory=list)
     outdated: bool = False
 
     def __post_init__(self) -> None:
         self.unwritten = [self.status, *self.rest]
+
+    @property
+    def is_outdated(self) -> bool:
+        """Whether the writes are no longer true; then no other one is begun."""
+        return self.outdated or not self.life.is_queued
 
     @property
     def not_evicted(self) -> list[Pod]:
@@ -60,7 +78,7 @@ class Recording:
     def write(self, gate: WriteGate) -> Write["Recording"]:
         """First the pod's status, then all others at the same time; returns itself."""
         yield from self._make([self.status])
-        if self.status not in self.unwritten and not (self.outdated or gate.closed):
+        if self.status not in self.unwritten and not (self.is_outdated or gate.closed):
             yield from self._make(self.rest)
         return self
 

@@ -19,12 +19,12 @@ class Result(Enum):
     """A Permit or PreBind plugin says: not yet."""
     UNSCHEDULABLE = auto()
     """The scheduling cycle found no node, or a plugin failed in it."""
-    REJECTED = auto()
-    """A PreBind or Bind plugin rejected the node, or failed."""
     TAKEN = auto()
     """Another program bound, changed or deleted the pod."""
     FAILED = auto()
-    """The binding was not written, or, if the error is `unsettled`, that isn't known."""
+    """The binding was not written, or a PreBind or Bind plugin rejected the node."""
+    DOUBTFUL = auto()
+    """Whether the binding was written isn't known."""
     NOT_SENT = auto()
     """The API server could not be reached, or poller is shutting down."""
     NOT_RECORDED = auto()
@@ -33,7 +33,7 @@ class Result(Enum):
 
 @dataclass(frozen=True)
 class Completed:
-    """A decision with its result. error: why it FAILED.
+    """A decision with its result. error: why it FAILED or is DOUBTFUL.
 
     why: what happened to a pod that is TAKEN. now: that pod as it is now; None if it is gone.
     """

@@ -6,30 +6,24 @@ client-go's tools/record
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 from lib.kube.errors import LostAnswerError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.objects import Pod
-from lib.kube.pod_writes import (
-    FailedSchedulingEvents,
-    evict,
-    mark_unscheduled,
-    nominate,
-    record_preempted,
-    record_scheduled,
-)
+from lib.kube.pod_writes import evict, mark_unscheduled, nominate, record_preempted, record_scheduled
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.pod_life import Phase
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.telemetry.report import Report
 from lib.service.writes.binding import binding, volumes
 from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline
-from lib.service.writes.recording import PREEMPTION, PodWrite, Recording
+from lib.service.writes.recording import PREEMPTION, PodRecords, PodWrite, Recording
 from lib.service.writes.results import Completed, Result
 
 ANNOTATION = "poller/decision"
@@ -67,8 +61,7 @@ def utc_now() -> datetime:
 class Writes:
     """All writes of the loop. `submit` takes decisions; `completed` and `drain` return their results.
 
-    schedulers: by scheduler name; their PreBind, Bind and PostBind plugins are run. unassigned: returns the
-    uids of the pods in the queue; writes for other pods that were not scheduled are outdated. annotate: write
+    schedulers: by scheduler name; their PreBind, Bind and PostBind plugins are run. annotate: write
     on each pod why it is on its node; annotate_in_full: also why on no other, in a small cluster. dry_run:
     write nothing. max_seconds: how long `drain` may take for other writes than bindings; short_flushes:
     whether it takes SHORT_FLUSH_SECONDS for pods that were not scheduled.
@@ -81,7 +74,6 @@ class Writes:
         schedulers: Mapping[str, Scheduler],
         cache: Cache,
         report: Report,
-        unassigned: Callable[[], Collection[str]],
         *,
         annotate: bool,
         annotate_in_full: bool,
@@ -93,7 +85,6 @@ class Writes:
     ) -> None:
         self._pipeline, self._gate = pipeline, gate
         self._schedulers, self._cache, self._report = schedulers, cache, report
-        self._unassigned = unassigned
         self._annotate, self._annotate_in_full, self._dry_run = annotate, annotate_in_full, dry_run
         self._max_seconds = max_seconds
         self._recording_seconds = SHORT_FLUSH_SECONDS if short_flushes else max_seconds
@@ -101,11 +92,9 @@ class Writes:
         self._unsent: deque[Decision] = deque()
         self._send_at = self._record_at = 0.0  # in clock's seconds
         self._completed: list[Completed] = []
-        self._open = {"bindings": 0, "events": 0}  # how many of them have begun and haven't ended
+        self._open = {"bindings": 0, "events": 0, "records": 0}  # how many have begun and haven't ended
         self._events: deque[tuple[Pod, str, datetime]] = deque()  # of bound pods
-        self._failed_events = FailedSchedulingEvents()
-        self._to_record: dict[str, Recording] = {}  # by the pod's uid: not begun
-        self._recording: dict[str, Recording] = {}  # likewise, begun
+        self._to_record: list[Recording] = []  # not begun; each pod's records say which is the last
 
     # --- bindings ---------------------------------------------------------------------------------------
 
@@ -176,7 +165,7 @@ class Writes:
             return Result.BOUND
         if decision.outcome == Outcome.WAITING:
             return Result.WAITING
-        return None if decision.outcome == Outcome.SCHEDULED else Result.REJECTED
+        return None if decision.outcome == Outcome.SCHEDULED else Result.FAILED
 
     def _annotations(self, decision: Decision) -> Mapping[str, str]:
         """The annotations to write with a pod's binding."""
@@ -206,15 +195,16 @@ class Writes:
         """A pod was bound: collect its event."""
         self._events.append((decision.pod, decision.message, self._now()))
 
-    def failed_scheduling(self, decision: Decision, *, may_be_bound: bool = False) -> None:
+    def failed_scheduling(self, decision: Decision) -> None:
         """A pod was not scheduled: collect a condition and an event with the reason, and its evictions.
 
-        may_be_bound: write them only if the pod hasn't changed, that is, if it isn't bound.
+        If it may be bound, they are written only if it hasn't changed, that is, if it isn't bound.
         """
         if self._dry_run:
             return
         pod, where, now = decision.pod, decision.nominated, self._now()
         nominated = where or ("" if decision.clears_nomination else None)
+        may_be_bound = self._cache.lives.phase_of(pod) == Phase.DOUBTFUL
         version = pod.metadata.resource_version if may_be_bound else ""
         reason = CONDITION_REASONS[decision.outcome]
         status = mark_unscheduled(pod, reason, decision.message, now, nominated, version)
@@ -224,8 +214,21 @@ class Writes:
             PodWrite(each, "event", record_preempted(each, pod, where, now, NOT_EVICTED))
             for each in decision.preempted_held
         ]
-        rest.append(PodWrite(pod, "event", self._failed_events.record(pod, decision.event_message, now)))
-        self._to_record[pod.metadata.uid] = Recording(decision, PodWrite(pod, "condition", status), rest)
+        event = self._records_of(pod).event.record(pod, decision.event_message, now)
+        rest.append(PodWrite(pod, "event", event))
+        self._collect(decision, PodWrite(pod, "condition", status), rest)
+
+    def _records_of(self, pod: Pod) -> PodRecords:
+        life = self._cache.lives.of(pod)
+        life.records = life.records or PodRecords()
+        return cast(PodRecords, life.records)
+
+    def _collect(self, decision: Decision, status: PodWrite, rest: list[PodWrite]) -> None:
+        """Collect the writes for a pod; they replace those that were collected before, and haven't begun."""
+        records = self._records_of(decision.pod)
+        life = self._cache.lives.of(decision.pod)
+        records.waiting = Recording(decision, status, rest, life, records)
+        self._to_record.append(records.waiting)
 
     def nominated(self, decision: Decision) -> None:
         """A pod waits, with a node reserved: collect its nomination, by which others know of the node.
@@ -238,16 +241,19 @@ class Writes:
 
     def _nominate(self, decision: Decision, node_name: str) -> None:
         status = PodWrite(decision.pod, "nomination", nominate(decision.pod, node_name))
-        self._to_record.setdefault(decision.pod.metadata.uid, Recording(decision, status, []))
+        if not self._records_of(decision.pod).waiting:
+            self._collect(decision, status, [])
 
     def is_preempting(self, uid: str) -> bool:
         """Whether victims of a pod are still to be evicted."""
-        return any(uid in each and each[uid].not_evicted for each in (self._to_record, self._recording))
+        life = self._cache.lives.get(uid)
+        records = life.records if life else None
+        return bool(records and any(each and each.not_evicted for each in (records.waiting, records.begun)))
 
     @property
     def is_recording(self) -> bool:
         """Whether such writes have begun and haven't ended."""
-        return bool(self._recording)
+        return self._open["records"] > 0
 
     def flush(self) -> list[Completed]:
         """Make the writes besides bindings, and wait for them, but not too long: the next flush goes on.
@@ -259,7 +265,6 @@ class Writes:
         if self._gate.impatient:
             return []
         until = self._clock() + self._max_seconds
-        self._failed_events.forget_all_but(self._unassigned())
         self._begin_recordings()
         self._write_events(until)
         self._run_recordings(min(until, self._clock() + self._recording_seconds))
@@ -273,36 +278,38 @@ class Writes:
 
     def _begin_recordings(self) -> None:
         """Begin those that are still true; those of earlier decisions come first."""
-        unassigned = self._unassigned()
-        for uid, recording in self._recording.items():
-            recording.outdated |= uid not in unassigned
-        for uid, recording in list(self._to_record.items()):
-            if uid in self._recording:
-                self._recording[uid].outdated = True
+        collected, self._to_record = self._to_record, []
+        for recording in collected:
+            records = recording.records
+            if records.waiting is not recording:
+                continue  # a later one has replaced it
+            if records.begun:
+                records.begun.outdated = True
+                self._to_record.append(recording)
                 continue
-            del self._to_record[uid]
-            self._recording[uid] = recording
-            recording.outdated = uid not in unassigned
-            if recording.outdated or self._gate.closed:
+            records.waiting, records.begun = None, recording
+            self._open["records"] += 1
+            if recording.is_outdated or self._gate.closed:
                 self._recorded(recording)
             else:
                 self._pipeline.start(recording.write(self._gate))
 
     def _run_recordings(self, until: float) -> None:
-        self._pipeline.run(until, lambda: not self._recording)
+        self._pipeline.run(until, lambda: not self.is_recording)
 
     def _recorded(self, recording: Recording) -> None:
         """Handle the end of a recording. If a write is missing that is still true, its pod is tried again."""
         decision = recording.decision
-        del self._recording[decision.pod.metadata.uid]
+        recording.records.begun = None
+        self._open["records"] -= 1
         for each, error in recording.failures:
             self._report.failed(each.pod, each.what, error)
-        self._cache.leaving.difference_update(each.metadata.uid for each in recording.not_evicted)
+        self._cache.lives.spare(recording.not_evicted)
         if recording.is_preemptor_alone:  # with its victims: it loses the room that they would have left
             self._cache.nominator.delete(decision.pod)
             self._nominate(decision, "")
         is_missing = recording.is_preemptor_alone or recording.unwritten
-        if is_missing and not (recording.outdated or self._gate.stopping):
+        if is_missing and not (recording.is_outdated or self._gate.stopping):
             self._completed.append(Completed(decision, Result.NOT_RECORDED))
 
     # --- events of bound pods ---------------------------------------------------------------------------

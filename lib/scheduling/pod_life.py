@@ -1,0 +1,245 @@
+"""A pod's life: in which phase it is, and what leads from one phase to the next.
+
+           ┌────────┐    ┌────────┐  no node   ┌───────────────┐
+     OUT ─>│ GATED  │<──>│ ACTIVE │───────────>│ UNSCHEDULABLE │  tried again when something changes
+           └────────┘    └────────┘<───────────└───────────────┘
+                          │  ^   ^    error    ┌───────────────┐
+                   assume │  │   └────────────>│    BACKOFF    │<──────────────┐
+                          v  │ forget          └───────────────┘               │ forget
+           ┌────────┐    ┌────────┐   the answer is lost   ┌──────────┐        │
+           │  HELD  │<──>│ ASSUMED│───────────────────────>│ DOUBTFUL │────────┘
+           └────────┘    └────────┘                        └──────────┘
+          Permit and      │ the binding is written               │ looked up: it is bound
+          PreBind wait    v                                      v
+                         ┌────────┐   it is seen on its node
+                         │ BOUND  │─────────────────────────────────> OUT
+                         └────────┘
+
+HELD and BOUND are forgotten like ASSUMED; GATED takes a pod from BACKOFF and UNSCHEDULABLE, too. A pod that
+is deleted, or that is seen on a node, is OUT, whatever it was. Besides its phase, a pod without room may be
+nominated to a node, and a pod with room or a node may be leaving it for a more important one.
+
+Counterpart in kube-scheduler: the states drawn in pkg/scheduler/backend/cache/interface.go; QueuedPodInfo in
+pkg/scheduler/framework/types.go
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator
+from enum import Enum
+from math import inf
+from typing import TYPE_CHECKING, Any
+
+from lib.kube.objects import Pod
+
+if TYPE_CHECKING:
+    from lib.scheduling.decision import Decision
+
+CONFIRM_SECONDS = 60.0
+"""A binding that isn't seen for so long is looked up."""
+
+
+class Phase(Enum):
+    """Where a pod is in its life."""
+
+    OUT = "out of the queue"
+    """Not in the queue yet, or not any more. There is a record only while the pod is nominated or leaving."""
+    GATED = "gated"
+    """A PreEnqueue plugin keeps it out of the queue."""
+    ACTIVE = "active"
+    """It is tried in the next tick."""
+    BACKOFF = "backoff"
+    """It is tried when its backoff ends."""
+    UNSCHEDULABLE = "unschedulable"
+    """It is tried when something changes that could help it, or after some minutes."""
+    ASSUMED = "assumed"
+    """A node was picked; its room is reserved, and the binding is made."""
+    HELD = "waiting"
+    """Its room is reserved; it waits until the Permit and PreBind plugins agree."""
+    DOUBTFUL = "doubtful"
+    """Its room is reserved, as it may be bound. It is looked up, at the latest before it is tried again."""
+    BOUND = "bound"
+    """It was bound, and wasn't seen on its node yet."""
+
+
+ROOM = (Phase.ASSUMED, Phase.HELD, Phase.DOUBTFUL, Phase.BOUND)
+"""Phases in which room on a node is reserved: the cache counts the pod there."""
+
+QUEUED = (Phase.ACTIVE, Phase.BACKOFF, Phase.UNSCHEDULABLE, Phase.ASSUMED, Phase.HELD, Phase.DOUBTFUL)
+"""Phases of pods in the queue: they have no node, as far as is known."""
+
+STEPS: dict[Phase, Collection[Phase]] = {
+    Phase.OUT: [Phase.GATED, Phase.ACTIVE, Phase.ASSUMED],
+    Phase.GATED: [Phase.ACTIVE, Phase.BACKOFF, Phase.OUT],
+    Phase.ACTIVE: [Phase.ASSUMED, Phase.UNSCHEDULABLE, Phase.BACKOFF, Phase.GATED, Phase.OUT],
+    Phase.BACKOFF: [Phase.BACKOFF, Phase.ACTIVE, Phase.GATED, Phase.OUT],
+    Phase.UNSCHEDULABLE: [Phase.ACTIVE, Phase.BACKOFF, Phase.GATED, Phase.OUT],
+    Phase.ASSUMED: [Phase.HELD, Phase.BOUND, Phase.DOUBTFUL, Phase.ACTIVE, Phase.OUT],
+    Phase.HELD: [Phase.ASSUMED, Phase.ACTIVE, Phase.OUT],
+    Phase.DOUBTFUL: [Phase.BACKOFF, Phase.OUT],
+    Phase.BOUND: [Phase.ACTIVE, Phase.OUT],
+}
+"""What leads from a phase to another. A pod that backs off may back off anew."""
+
+
+class UnknownStepError(Exception):
+    """A pod can't go from its phase to another: a mistake in this program."""
+
+
+class PodLife:
+    """The record of a pod. Times are in seconds.
+
+    phase, since: where it is, and since when. decision: for a pod with room, why it is there. look_up_at:
+    when it is looked up, if it isn't seen on its node before. nominated: the node where room is kept for it.
+    leaving: whether it is being preempted, and isn't seen to be deleted yet.
+    timestamp: when it was seen first, and later, when it was tried last: of pods with the same priority, the
+    earliest goes first. queued: when it was queued for the first time. attempts: the number of attempts
+    without success: `rejections`, and errors. errors: how many attempts in a row, up to the last one, have
+    ended with an error. rejected_by: the plugins that rejected it, whose hints say what could help; empty
+    after an error. reason: why it has no node. victims: the uids of the pods that have not yet left a node
+    for it. flushed: whether it is tried because it was unschedulable for too long, not because of a change.
+    records: what has been written of it, and will be; only lib/service/writes knows what that is.
+    """
+
+    __slots__ = (
+        "attempts", "decision", "errors", "flushed", "leaving", "look_up_at", "nominated", "phase", "pod",
+        "queued", "reason", "records", "rejected_by", "rejections", "since", "timestamp", "victims",
+    )  # fmt: skip
+
+    def __init__(self, pod: Pod, timestamp: float = 0.0) -> None:
+        self.pod, self.timestamp = pod, timestamp
+        self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
+        self.decision: Decision | None = None
+        self.look_up_at, self.nominated, self.leaving = inf, "", False
+        self.attempts = self.rejections = self.errors = 0
+        self.rejected_by: Collection[str] = frozenset()
+        self.reason, self.flushed = "", False
+        self.victims: set[str] = set()
+        self.records: Any = None
+
+    @property
+    def is_queued(self) -> bool:
+        """Whether it has no node, as far as is known, and is to get one."""
+        return self.phase in QUEUED
+
+    @property
+    def has_room(self) -> bool:
+        """Whether room on a node is reserved for it."""
+        return self.phase in ROOM
+
+
+class PodLives:
+    """The records of all pods that are in the queue, have reserved room, are nominated or leave."""
+
+    def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
+        self._clock = clock
+        self._by_key: dict[str, PodLife] = {}
+        self._in_phase: dict[Phase, dict[str, PodLife]] = {phase: {} for phase in Phase}
+        self._leaving: dict[str, PodLife] = {}
+
+    def get(self, key: str) -> PodLife | None:
+        """The record of a pod, by `pod_key`."""
+        return self._by_key.get(key)
+
+    def of(self, pod: Pod) -> PodLife:
+        """The record of a pod: a new one, if there is none."""
+        key = pod_key(pod)
+        if key not in self._by_key:
+            self._by_key[key] = self._in_phase[Phase.OUT][key] = PodLife(pod, self._clock())
+        return self._by_key[key]
+
+    def phase_of(self, pod: Pod) -> Phase:
+        """The phase of a pod."""
+        life = self._by_key.get(pod_key(pod))
+        return life.phase if life else Phase.OUT
+
+    def in_phase(self, *phases: Phase) -> list[PodLife]:
+        """The records in these phases; in each, first those that are in it for longest."""
+        return [life for phase in phases for life in self._in_phase[phase].values()]
+
+    def count(self, phases: Iterable[Phase]) -> int:
+        """How many pods are in these phases."""
+        return sum(len(self._in_phase[phase]) for phase in phases)
+
+    def move(self, life: PodLife, phase: Phase) -> None:
+        """Lead a pod from its phase to another. UnknownStepError if nothing leads there."""
+        if phase not in STEPS[life.phase]:
+            known = f"{life.phase.name} is not followed by {phase.name}"
+            raise UnknownStepError(f"{life.pod}: {known}")
+        key = pod_key(life.pod)
+        del self._in_phase[life.phase][key]
+        self._in_phase[phase][key] = life
+        life.phase, life.since = phase, self._clock()
+        if phase not in ROOM:
+            life.decision, life.look_up_at = None, inf
+        self.tidy(life)
+
+    def forget(self, life: PodLife) -> None:
+        """A pod's room is given back. It is tried again: at once, or when its backoff ends."""
+        self.spare([life.pod])
+        self.move(life, Phase.BACKOFF if life.phase == Phase.DOUBTFUL else Phase.ACTIVE)
+
+    def end(self, pod: Pod) -> None:
+        """A pod is gone, or was seen on a node: it is out of the queue."""
+        life = self._by_key.get(pod_key(pod))
+        if life and life.phase != Phase.OUT:
+            self.move(life, Phase.OUT)
+
+    def tidy(self, life: PodLife) -> None:
+        """Drop a record that nobody needs any more."""
+        if life.phase == Phase.OUT and not (life.nominated or life.leaving):
+            key = pod_key(life.pod)
+            self._by_key.pop(key, None)
+            self._in_phase[Phase.OUT].pop(key, None)
+
+    # --- bindings ---------------------------------------------------------------------------------------
+
+    def hold(self, key: str, reason: str) -> None:
+        """A pod with reserved room waits. It may have waited before."""
+        if life := self._by_key.get(key):
+            life.reason = reason
+            if life.phase != Phase.HELD:
+                self.move(life, Phase.HELD)
+
+    def bound(self, key: str, now: float) -> None:
+        """A pod was bound at this time. With infinity, it is never looked up."""
+        self._written(key, Phase.BOUND, now)
+
+    def doubt(self, key: str, now: float) -> None:
+        """A pod may have been bound."""
+        self._written(key, Phase.DOUBTFUL, now)
+
+    def _written(self, key: str, phase: Phase, now: float) -> None:
+        if life := self._by_key.get(key):
+            self.move(life, phase)
+            life.look_up_at = now + CONFIRM_SECONDS
+
+    def overdue(self, now: float) -> Iterator[PodLife]:
+        """The pods to look up now. If need be, each is returned again after the same time."""
+        for life in self.in_phase(Phase.BOUND, Phase.DOUBTFUL):
+            if now >= life.look_up_at:
+                life.look_up_at = now + CONFIRM_SECONDS
+                yield life
+
+    # --- pods that leave --------------------------------------------------------------------------------
+
+    @property
+    def leaving(self) -> Collection[str]:
+        """The keys of the pods that are being preempted, and aren't seen to be deleted yet."""
+        return self._leaving.keys()
+
+    def preempt(self, pods: Iterable[Pod]) -> None:
+        """These pods leave for a more important one."""
+        for pod in pods:
+            life = self._leaving[pod_key(pod)] = self.of(pod)
+            life.leaving = True
+
+    def spare(self, pods: Iterable[Pod]) -> None:
+        """These pods don't leave any more: they stay, or they have left."""
+        for pod in pods:
+            if life := self._leaving.pop(pod_key(pod), None):
+                life.leaving = False
+                self.tidy(life)
+
+
+def pod_key(pod: Pod) -> str:
+    """A pod's key: its uid, or its name if it has no uid."""
+    return pod.metadata.uid or str(pod)

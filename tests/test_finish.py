@@ -1,0 +1,148 @@
+"""What follows from each result: `finish` in poller.py, on parts that only say what they are asked to do."""
+
+import time
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+from objects import node, pod
+
+from lib.kube.changes import Change, Kind
+from lib.kube.errors import ApiError
+from lib.kube.objects import Pod
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework.interface import Status, wait
+from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.pod_life import PodLives
+from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.steps import Poller
+from lib.service.writes.results import Completed, Result
+from poller import finish
+
+WEB, OTHER = (pod(name, {"cpu": "3"}, schedulerName="my-scheduler") for name in ("web", "other"))
+
+
+class Says:
+    """Notes which of its methods is called, and with what."""
+
+    def __init__(self, said: list[str]) -> None:
+        self._said = said
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self._said.append(name)
+
+
+class Holds:
+    """A Permit plugin that lets no pod wait for longer than it is told to."""
+
+    name = "Holds"
+    answer: Status | None = None
+
+    def permit(self, state: Any, pod: Pod, node_name: str, waited: float) -> Status | None:
+        return self.answer
+
+
+class Loop:
+    """The loop's parts that know of pods, with room for one of two: web gets it, and other fits nowhere."""
+
+    def __init__(self, outcome: Status | None = None) -> None:
+        self.said: list[str] = []
+        holds, lives = Holds(), PodLives()
+        holds.answer = outcome
+        profile = default_profile("my-scheduler", holds)
+        self.cache = Cache([node("n1")], lives=lives)
+        self.queue = SchedulingQueue({"my-scheduler": profile}, lives=lives)
+        scheduler = Scheduler(profile, Random(1))
+        no: Any = None
+        says: Any = Says(self.said)
+        self.poller = Poller(
+            no, no, self.cache, self.queue, {"my-scheduler": scheduler}, says, says, no, no, no, no, no, no
+        )
+        for each in (WEB, OTHER):
+            self.queue.apply(Change(Kind.ADDED, each), now=0)
+        self.decision, rejected = (scheduler.schedule_one(each, self.cache) for each in (WEB, OTHER))
+        self.queue.requeue(OTHER.metadata.uid, rejected.rejected_by, "no room", now=0)
+
+    def finish(self, result: Result, **more: Any) -> tuple[str, str]:
+        """The phases of web and other afterwards."""
+        finish(self.poller, [Completed(self.decision, result, **more)])
+        return self.phase_of(WEB), self.phase_of(OTHER)
+
+    def phase_of(self, pod: Pod) -> str:
+        return self.cache.lives.phase_of(pod).name
+
+
+def placed(node_name: str) -> Pod:
+    return replace(WEB, spec=replace(WEB.spec, node_name=node_name))
+
+
+REFUSED, LOST = ApiError("403"), ApiError("lost")
+LOST.unsettled = True
+
+RESULTS = [
+    # result, its details, what is reported and written, web's phase, other's phase, whose pods n1 has
+    (Result.BOUND, {}, "bound scheduled", "BOUND", "UNSCHEDULABLE", "web"),
+    (Result.NOT_WRITTEN, {}, "", "BOUND", "UNSCHEDULABLE", "web"),
+    (Result.WAITING, {}, "waiting nominated", "HELD", "UNSCHEDULABLE", "web"),
+    (Result.FAILED, {"error": REFUSED}, "not_bound failed_scheduling", "BACKOFF", "ACTIVE", ""),
+    (Result.FAILED, {}, "not_bound failed_scheduling", "BACKOFF", "ACTIVE", ""),
+    (Result.DOUBTFUL, {"error": LOST}, "not_bound failed_scheduling", "DOUBTFUL", "UNSCHEDULABLE", "web"),
+    (Result.TAKEN, {"now": placed("n1")}, "taken", "OUT", "ACTIVE", "web"),
+    (Result.TAKEN, {"now": placed("n2")}, "taken", "OUT", "ACTIVE", ""),
+    (Result.TAKEN, {"now": WEB}, "taken", "ACTIVE", "ACTIVE", ""),
+    (Result.TAKEN, {}, "taken", "OUT", "ACTIVE", ""),
+    (Result.NOT_SENT, {}, "", "ACTIVE", "ACTIVE", ""),
+    (Result.NOT_RECORDED, {}, "", "ASSUMED", "UNSCHEDULABLE", "web"),  # an earlier decision's
+]
+
+
+@pytest.mark.parametrize(
+    ("result", "more", "said", "web", "other", "on_node"),
+    [pytest.param(*each, id=f"{each[0].name} {' '.join(each[1])}") for each in RESULTS],
+)
+def test_each_result_leads_its_pod_to_a_phase(
+    result: Result, more: Any, said: str, web: str, other: str, on_node: str
+) -> None:
+    loop = Loop()
+    if result in (Result.FAILED, Result.DOUBTFUL):  # as the writes do
+        loop.decision.outcome, loop.decision.reason = Outcome.ERROR, "running Bind plugin: no"
+    assert loop.finish(result, **more) == (web, other)
+    assert " ".join(loop.said) == said
+    assert " ".join(each.metadata.name for each in loop.cache.nodes["n1"].pods) == on_node
+
+
+@pytest.mark.parametrize("result", [Result.BOUND, Result.DOUBTFUL])
+def test_a_binding_is_looked_up_if_it_is_not_seen_but_not_in_a_dry_run(result: Result) -> None:
+    loop, dry = Loop(), Loop()
+    loop.finish(result)
+    dry.finish(Result.NOT_WRITTEN)
+    assert [len(list(each.cache.lives.overdue(time.monotonic() + 61))) for each in (loop, dry)] == [1, 0]
+
+
+def test_a_pod_that_fits_nowhere_is_tried_when_its_victims_have_left() -> None:
+    loop = Loop()
+    vip = pod("vip", {"cpu": "3"}, schedulerName="my-scheduler", priority=5)
+    loop.finish(Result.BOUND)
+    loop.queue.apply(Change(Kind.ADDED, vip), now=0)
+    decision = loop.poller.schedulers["my-scheduler"].schedule_one(vip, loop.cache)
+    finish(loop.poller, [Completed(decision, Result.UNSCHEDULABLE)])
+    assert (loop.phase_of(vip), set(loop.cache.lives.leaving)) == ("UNSCHEDULABLE", {WEB.metadata.uid})
+    gone = Change(Kind.DELETED, placed("n1"))
+    loop.cache.apply(gone)
+    loop.queue.apply(gone, now=0)
+    assert (loop.phase_of(vip), set(loop.cache.lives.leaving)) == ("ACTIVE", set())
+
+
+@pytest.mark.parametrize(("phase", "attempts"), [("HELD", 0), ("UNSCHEDULABLE", 2)])
+def test_a_pod_whose_rejection_was_not_written_is_tried_again_unless_it_has_room(
+    phase: str, attempts: int
+) -> None:
+    loop = Loop(wait("not yet"))
+    rejected = loop.decision if phase == "HELD" else Decision(OTHER, Outcome.UNSCHEDULABLE)
+    life = loop.cache.lives.of(rejected.pod)
+    assert life.phase.name == phase
+    finish(loop.poller, [Completed(rejected, Result.NOT_RECORDED)])
+    assert (life.phase.name, life.attempts) == (phase if phase == "HELD" else "BACKOFF", attempts)

@@ -214,7 +214,6 @@ class RemotePolicy:
         self._cache: Cache | None = None
         self._known: dict[str, list[Pod]] = {}  # by node, its pods as the process knows them
         self._uids: set[str] = set()
-        self._seen = 0  # the cache's token at the last call
         made = [_plugin(each, i, self) for i, each in enumerate(plugins)]
         self.policy = Policy("", tuple(made), weight)
 
@@ -228,7 +227,6 @@ class RemotePolicy:
         self._cache = cache
         self._known = {name: [*node.pods] for name, node in cache.nodes.items()}
         self._uids = {pod_key(pod) for pods in self._known.values() for pod in pods}
-        self._seen = cache.journal.token
 
     def ask(
         self,
@@ -269,10 +267,6 @@ class RemotePolicy:
     def _changes(self) -> dict[str, list[Pod]]:
         """The nodes whose pods aren't as in the last call."""
         assert self._cache
-        token = self._cache.journal.token
-        if token == self._seen:
-            return {}
-        self._seen = token
         changed = {
             name: [*node.pods] for name, node in self._cache.nodes.items() if node.pods != self._known[name]
         }

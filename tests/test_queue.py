@@ -153,10 +153,10 @@ def test_a_pod_that_is_tried_only_because_of_the_time_is_known() -> None:
     pods = queue(waiting("web"))
     pods.requeue(UID, FIT, "", now=10)
     ready(pods, 310)
-    assert pods.was_flushed(UID)
+    assert pods.attempt(UID)[2]
     pods.requeue(UID, FIT, "", now=311)
     pods.apply(added(node("n1")), now=400)
-    assert (ready(pods, 400), pods.was_flushed(UID)) == (["web"], False)
+    assert (ready(pods, 400), pods.attempt(UID)[2]) == (["web"], False)
 
 
 def test_a_pod_is_tried_at_once_when_all_its_victims_have_left() -> None:
@@ -452,7 +452,7 @@ def test_an_unschedulable_pod_that_is_gated_meanwhile_is_not_tried_again_until_t
     assert (ready(pods, 10), pods.gated(), len(pods)) == ([], 1, 0)
     quota.is_open = True
     pods.apply(added(node("n2")), now=11)
-    assert (ready(pods, 11), pods.attempt(UID)) == (["web"], (2, 1))
+    assert (ready(pods, 11), pods.attempt(UID)) == (["web"], (2, 1, False))
 
 
 def test_a_pod_whose_node_is_held_is_not_tried() -> None:

@@ -189,9 +189,7 @@ class SchedulingQueue:
         for life in pods:
             if life.pod.spec.priority > up_to or _is_one_of_several_victims(change, life):
                 continue
-            if _is_nominated_elsewhere(change, life):
-                continue
-            if self._hints.may_help(change, life):
+            if not _is_nominated_elsewhere(change, life) and self._hints.may_help(change, life):
                 self._move(life, now, what + EVENTS[change.kind])
 
     def await_victims(self, uid: str, victims: Iterable[Pod]) -> None:
@@ -325,16 +323,11 @@ class SchedulingQueue:
 
     # --- for reports and metrics ------------------------------------------------------------------------
 
-    def attempt(self, uid: str) -> tuple[int, float]:
-        """The number of this attempt at a pod, and when the pod was queued."""
+    def attempt(self, uid: str) -> tuple[int, float, bool]:
+        """The number of this attempt at a pod, when the pod was queued, and whether it is `flushed`."""
         life = self.lives.get(uid)
         assert life
-        return life.attempts + 1, life.queued
-
-    def was_flushed(self, uid: str) -> bool:
-        """Whether a pod is tried because it was unschedulable for too long."""
-        life = self.lives.get(uid)
-        return life is not None and life.flushed
+        return life.attempts + 1, life.queued, life.flushed
 
     def counts(self) -> dict[str, int]:
         """The number of pods in each part of the queue."""

@@ -168,7 +168,7 @@ class Poller:
         if delta.complete and not self.options.dry_run:
             for life in bound:
                 if life.phase == Phase.BOUND and life.look_up_at == inf:
-                    yield _deletion(life.pod, _node_of(life))  # it was deleted in the meantime
+                    yield _deletion(life.pod, self.cache.node_of(life.pod))  # it was deleted in the meantime
                 elif life.phase == Phase.BOUND:
                     life.look_up_at = 0.0  # it should be on its node
         for life in self.lives.overdue(time.monotonic()):
@@ -217,7 +217,7 @@ class Poller:
         if now and now.spec.node_name:
             return [Change(Kind.ADDED, now)]
         if not now and was_bound:
-            return [_deletion(pod, _node_of(life))]
+            return [_deletion(pod, self.cache.node_of(pod))]
         self.free_room(decision)
         if not now:
             return [Change(Kind.DELETED, pod)]
@@ -316,23 +316,26 @@ class Poller:
                 decisions = self._decide(unbound) if unbound else []
             except ApiError as error:  # their assumed bindings stay, and they back off
                 why = f"whether a pod is bound is not known: {error}"
-                left = [pod for pod in pods if pod.metadata.uid in self.queue]
-                decisions = [Decision(pod, Outcome.ERROR, reason=why) for pod in left]
+                decisions = [Decision(pod, Outcome.ERROR, reason=why) for pod in self._queued(pods)]
             except Exception as error:
-                decisions = self._failed(pods, error)
+                decisions = self._failed(self._queued(pods), error)
             for decision in decisions:
                 self._decided(decision)
             return decisions
 
+    def _queued(self, pods: list[Pod]) -> list[Pod]:
+        """Those of the pods that are still in the queue."""
+        return [pod for pod in pods if pod.metadata.uid in self.queue]
+
     def _is_unbound(self, pod: Pod) -> bool:
         """Look up a pod that may be bound, before it is tried again. ApiError when that fails."""
-        life = self.lives.of(pod)
-        if life.phase == Phase.DOUBTFUL:
+        life = self.lives.get(pod.metadata.uid)
+        if life and life.phase == Phase.DOUBTFUL:
             for change in self.resolve_doubtful_binding(life):
                 self.cache.apply(change)
                 self.queue.apply(change, time.monotonic())
             self.queue.retry_now(life)
-        return life.phase == Phase.ACTIVE
+        return life is not None and life.phase == Phase.ACTIVE
 
     def _decide(self, pods: list[Pod]) -> list[Decision]:
         """Decide on a pod, or a group. A victim of ours is evicted only if it is bound.
@@ -374,8 +377,7 @@ class Poller:
 
     def _decided(self, decision: Decision) -> None:
         uid = decision.pod.metadata.uid
-        decision.attempt, decision.queued = self.queue.attempt(uid)
-        decision.flushed = self.queue.was_flushed(uid)
+        decision.attempt, decision.queued, decision.flushed = self.queue.attempt(uid)
         self.report.decided(decision)
 
     def try_later(self, decision: Decision) -> None:
@@ -406,13 +408,6 @@ class SkipOnError:
         log.debug("%s could not be processed", what, exc_info=error)
         self._report.warning(f"{what} could not be processed: {type(error).__name__}: {error}")
         return True
-
-
-def _node_of(life: PodLife) -> str:
-    """The node on which room is reserved for a pod."""
-    assert life.decision
-    assert life.decision.node_name
-    return life.decision.node_name
 
 
 def _deletion(pod: Pod, node_name: str) -> Change[Pod]:

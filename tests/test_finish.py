@@ -1,7 +1,9 @@
 """What follows from each result: `finish` in poller.py, on parts that only say what they are asked to do."""
 
 import time
+from contextlib import nullcontext
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -146,3 +148,44 @@ def test_a_pod_whose_rejection_was_not_written_is_tried_again_unless_it_has_room
     assert life.phase.name == phase
     finish(loop.poller, [Completed(rejected, Result.NOT_RECORDED)])
     assert (life.phase.name, life.attempts) == (phase if phase == "HELD" else "BACKOFF", attempts)
+
+
+# --- what a lookup finds ----------------------------------------------------------------------------------
+
+
+class Answers:
+    """In place of the API: says what became of a pod, or raises."""
+
+    def __init__(self, now: Pod | Exception | None) -> None:
+        self._now = now
+
+    def carry_out(self, _write: object) -> Pod | None:
+        if isinstance(self._now, Exception):
+            raise self._now
+        return self._now
+
+
+FOUND = [
+    # what is found, whether the pod is decided on, web's phase, other's phase, whose pods n1 has
+    pytest.param(placed("n1"), [], "OUT", "UNSCHEDULABLE", ["web"], id="bound"),
+    pytest.param(placed("n2"), [], "OUT", "UNSCHEDULABLE", [], id="bound elsewhere"),
+    pytest.param(None, [], "OUT", "ACTIVE", [], id="gone"),
+    pytest.param(WEB, ["scheduled"], "ASSUMED", "ACTIVE", ["web"], id="not bound"),
+    pytest.param(ApiError("away"), ["error"], "DOUBTFUL", "UNSCHEDULABLE", ["web"], id="not known"),
+    pytest.param(KeyError("?"), ["error"], "DOUBTFUL", "UNSCHEDULABLE", ["web"], id="unexpected"),
+]
+
+
+@pytest.mark.parametrize(("now", "outcomes", "web", "other", "on_node"), FOUND)
+def test_a_doubtful_pod_is_looked_up_before_it_is_tried_again(
+    now: Any, outcomes: list[str], web: str, other: str, on_node: list[str]
+) -> None:
+    loop = Loop()
+    loop.decision.outcome = Outcome.ERROR
+    loop.finish(Result.DOUBTFUL)
+    poller: Any = loop.poller
+    poller.api, poller.shutdown = Answers(now), SimpleNamespace(interruptible=nullcontext)
+    decisions = loop.poller.schedule([WEB])
+    assert [each.outcome.value for each in decisions] == outcomes
+    assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
+    assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node

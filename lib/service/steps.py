@@ -361,7 +361,8 @@ class Poller:
         """The decisions for a batch that failed with an unexpected error: only these pods are affected."""
         log.debug("%s could not be decided on", " and ".join(map(str, pods)), exc_info=error)
         for pod in pods:
-            self.cache.forget(pod)
+            if self.lives.phase_of(pod) != Phase.DOUBTFUL:
+                self.cache.forget(pod)
         what = f"deciding failed: {type(error).__name__}: {error}"
         return [Decision(pod, Outcome.ERROR, all_nodes=len(self.cache.nodes), reason=what) for pod in pods]
 

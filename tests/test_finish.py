@@ -1,7 +1,11 @@
-"""What follows from each result: `finish` in poller.py, on parts that only say what they are asked to do."""
+"""What follows from each result, from each lookup and from each change of a pod that has room.
+
+The parts that write and report only say what they are asked to do.
+"""
 
 import time
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +17,7 @@ from objects import node, pod
 from lib.kube.changes import Change, Kind
 from lib.kube.errors import ApiError
 from lib.kube.objects import Pod
+from lib.kube.source import Delta
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, wait
@@ -187,5 +192,58 @@ def test_a_doubtful_pod_is_looked_up_before_it_is_tried_again(
     poller.api, poller.shutdown = Answers(now), SimpleNamespace(interruptible=nullcontext)
     decisions = loop.poller.schedule([WEB])
     assert [each.outcome.value for each in decisions] == outcomes
+    assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
+    assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node
+
+
+# --- what a poll shows ------------------------------------------------------------------------------------
+
+GONE, BOUND = Change(Kind.DELETED, WEB, WEB), Change(Kind.ADDED, placed("n1"))
+ELSEWHERE = Change(Kind.ADDED, placed("n2"))
+ENDS = replace(WEB, metadata=replace(WEB.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC)))
+ENDING, LABELLED = Change(Kind.MODIFIED, ENDS, WEB), Change(Kind.MODIFIED, WEB, WEB)
+
+SHOWN = [
+    # web's phase, what a poll shows, whether it shows everything, what a lookup finds; then web's phase,
+    # other's phase, whose pods n1 has
+    ("HELD", [GONE], False, KeyError(), "OUT", "ACTIVE", []),
+    ("HELD", [ENDING], False, KeyError(), "OUT", "ACTIVE", []),
+    ("HELD", [LABELLED], False, KeyError(), "HELD", "UNSCHEDULABLE", ["web"]),
+    ("HELD", [BOUND], True, KeyError(), "OUT", "ACTIVE", ["web"]),
+    ("DOUBTFUL", [GONE], False, None, "OUT", "ACTIVE", []),
+    ("DOUBTFUL", [GONE], False, placed("n1"), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("DOUBTFUL", [GONE], False, ApiError("away"), "DOUBTFUL", "UNSCHEDULABLE", ["web"]),
+    ("DOUBTFUL", [GONE, BOUND], True, KeyError(), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("DOUBTFUL", [ENDING], False, ENDS, "OUT", "ACTIVE", []),
+    ("DOUBTFUL", [LABELLED], True, KeyError(), "DOUBTFUL", "UNSCHEDULABLE", ["web"]),
+    ("BOUND", [GONE, BOUND], True, KeyError(), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("BOUND", [GONE, ELSEWHERE], True, KeyError(), "OUT", "UNSCHEDULABLE", []),
+    ("BOUND", [GONE], False, KeyError(), "BOUND", "UNSCHEDULABLE", ["web"]),  # it has a node now, maybe
+    ("BOUND", [GONE], True, KeyError(), "OUT", "ACTIVE", []),  # deleted
+    ("BOUND", [LABELLED], False, KeyError(), "BOUND", "UNSCHEDULABLE", ["web"]),  # from before our binding
+    ("BOUND", [LABELLED], True, WEB, "ACTIVE", "ACTIVE", []),
+    ("BOUND", [], True, WEB, "ACTIVE", "ACTIVE", []),
+    ("BOUND", [], True, ApiError("away"), "BOUND", "UNSCHEDULABLE", ["web"]),
+    ("BOUND", [], False, KeyError(), "BOUND", "UNSCHEDULABLE", ["web"]),
+]
+
+
+@pytest.mark.parametrize(("phase", "changes", "complete", "found", "web", "other", "on_node"), SHOWN)
+def test_what_a_poll_shows_of_a_pod_with_room(
+    phase: str, changes: Any, complete: bool, found: Any, web: str, other: str, on_node: list[str]
+) -> None:
+    loop = Loop()
+    loop.decision.outcome = Outcome.ERROR if phase == "DOUBTFUL" else loop.decision.outcome
+    loop.finish({"HELD": Result.WAITING, "DOUBTFUL": Result.DOUBTFUL, "BOUND": Result.BOUND}[phase])
+    poller: Any = loop.poller
+    poller.options = SimpleNamespace(dry_run=False, once=False)
+    poller.source = SimpleNamespace(
+        first_changes=lambda: [], poll=lambda _: Delta(changes, complete=complete)
+    )
+    poller.checks = SimpleNamespace(during_poll=lambda _: nullcontext(), after_poll=lambda _: None)
+    poller.api = Answers(found)
+    for change in loop.poller.changes():
+        loop.cache.apply(change)
+        loop.queue.apply(change, time.monotonic())
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
     assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node

@@ -91,6 +91,14 @@ def test_a_value_that_can_not_catch_up_is_found_anew(end: Callable[[World], None
         end(world)
 
 
+def test_a_value_that_is_up_to_date_is_found_anew_after_the_journal_starts_over() -> None:
+    world = World()
+    world.sum()
+    world.numbers.append(5)
+    world.journal.start_over()
+    assert (world.sum().total, world.journal.since(0)) == (5, None)
+
+
 def test_a_value_that_fails_is_dropped() -> None:
     world = World(kind=Fails)
     world.sum()

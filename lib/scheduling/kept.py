@@ -8,6 +8,7 @@ follow pods as they come and go; and results about all nodes, which hold until a
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lib.kube.objects import Pod
@@ -70,16 +71,16 @@ class Journal(Generic[Entry]):
 
     def begin(self, value: Follower) -> None:
         """A value was found: from now on, it follows the changes."""
-        value.token = self.token
+        value.token = self.start + len(self._changes)
         if self._tried is not None:
             self._tried[value] = None
 
     def catch_up(self, value: Follower) -> bool:
         """Have a value follow the changes since the last time. False if it must be found anew."""
-        if value.token == self.token:
+        read = value.token - self.start
+        if read == len(self._changes):
             return True
-        new = self.since(value.token)
-        if new is None or not value.follow(new):
+        if read < 0 or not value.follow(self._changes[read:]):
             return False
         self.begin(value)
         return True
@@ -142,16 +143,19 @@ class OfAllNodes(Follower, Generic[T]):
 
 
 class OfEachNode(Follower, Generic[T]):
-    """A value of each node, which depends on the node and its pods; in the order of `Cache.node_list`."""
+    """A value of each node, which depends on the node and its pods; in the order of `Cache.node_list`.
 
-    def __init__(self, cache: "Cache", find: Callable[["NodeInfo"], T]) -> None:
-        self._cache, self._find = cache, find
-        self.values = [*map(find, cache.node_list)]
+    find: called with a node and the arguments.
+    """
+
+    def __init__(self, cache: "Cache", find: Callable[..., T], *arguments: str) -> None:
+        self._cache, self._find, self._arguments = cache, find, arguments
+        self.values = [*map(find, cache.node_list, *map(repeat, arguments))]
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """Find the values of the nodes that have changed again."""
         for i in changed_nodes(changes, self._cache):
-            self._put(i, self._find(self._cache.node_list[i]))
+            self._put(i, self._find(self._cache.node_list[i], *self._arguments))
         return True
 
     def _put(self, i: int, value: T) -> None:

@@ -38,9 +38,7 @@ class NodeSlice:
         """For each node `find(node, *arguments)`. The result must depend on the node and its pods only."""
         if self._only is not None:
             return [find(self._only, *arguments)]
-        kept = self._cache.kept.get(
-            (find, arguments), lambda: OfEachNode[T](self._cache, lambda node: find(node, *arguments))
-        )
+        kept = self._cache.kept.get((find, arguments), lambda: OfEachNode[T](self._cache, find, *arguments))
         return self.pick(kept.values)
 
     def pick(self, values: Sequence[T]) -> list[T]:

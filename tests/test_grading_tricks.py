@@ -120,7 +120,7 @@ TRICKS = {
         "import gc\nfrom lib.scheduling.node_info import NodeInfo\n\ndef score(pod, node):\n"
         "    for each in gc.get_objects():\n        if isinstance(each, NodeInfo):\n"
         "            each.allocatable = {'cpu': 10**9}\n            each.pods = []\n    return 0\n",
-        DEFAULTS,
+        "its process ended",
     ),
 }
 """By a hand-in's name: its source, and words of what is said of it or of where its pods are."""

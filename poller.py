@@ -47,36 +47,35 @@ def place(poller: Poller) -> None:
 def finish(poller: Poller, completed: Iterable[Completed]) -> None:
     """Handle each result: lead its pod to the next phase of its life."""
     for each in completed:
-        decision, lives, now = each.decision, poller.lives, time.monotonic()
+        decision, result, lives, now = each.decision, each.result, poller.lives, time.monotonic()
         uid = decision.pod.metadata.uid
-        match each.result:
-            case Result.BOUND:
-                poller.report.bound(decision)
-                poller.writes.scheduled(decision)
-                lives.bound(uid, now)
-            case Result.NOT_WRITTEN:
-                lives.bound(uid, inf)
-            case Result.WAITING:  # its node is reserved; Permit or PreBind runs again at the next tick
-                poller.report.waiting(decision)
-                poller.writes.nominated(decision)
-                lives.hold(uid, decision.message)
-            case Result.UNSCHEDULABLE:
-                poller.try_later(decision)
-            case Result.FAILED:
-                poller.report.not_bound(decision, each.error)
-                poller.free_room(decision)
-                poller.try_later(decision)
-            case Result.DOUBTFUL:  # it may be bound, so its room stays reserved until it is looked up
-                poller.report.not_bound(decision, each.error)
-                lives.doubt(uid, now)
-                poller.try_later(decision)
-            case Result.TAKEN:
-                poller.report.taken(decision, each.why)
-                poller.undo_taken(decision, each.now)
-            case Result.NOT_SENT:  # tried again at the next tick
-                poller.free_room(decision)
-            case Result.NOT_RECORDED:
-                poller.queue.requeue(uid, (), decision.message, now)  # its records may be outdated
+        if result == Result.BOUND:
+            poller.report.bound(decision)
+            poller.writes.scheduled(decision)
+            lives.bound(uid, now)
+        elif result == Result.NOT_WRITTEN:
+            lives.bound(uid, inf)
+        elif result == Result.WAITING:  # its node is reserved; Permit or PreBind runs again at the next tick
+            poller.report.waiting(decision)
+            poller.writes.nominated(decision)
+            lives.hold(uid, decision.message)
+        elif result == Result.UNSCHEDULABLE:
+            poller.try_later(decision)
+        elif result == Result.FAILED:
+            poller.report.not_bound(decision, each.error)
+            poller.free_room(decision)
+            poller.try_later(decision)
+        elif result == Result.DOUBTFUL:  # it may be bound, so its room stays reserved until it is looked up
+            poller.report.not_bound(decision, each.error)
+            lives.doubt(uid, now)
+            poller.try_later(decision)
+        elif result == Result.TAKEN:
+            poller.report.taken(decision, each.why)
+            poller.undo_taken(decision, each.now)
+        elif result == Result.NOT_SENT:  # tried again at the next tick
+            poller.free_room(decision)
+        elif result == Result.NOT_RECORDED:
+            poller.queue.requeue(uid, (), decision.message, now)  # its records may be outdated
 
 
 def loop(poller: Poller) -> None:

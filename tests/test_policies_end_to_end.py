@@ -194,7 +194,9 @@ def test_no_exception_of_a_policy_ends_poller(cluster: Cluster, tmp_path: Path) 
 def test_a_policy_that_fails_while_it_is_loaded_is_a_bad_option(
     servers: Cluster, tmp_path: Path, what: str
 ) -> None:
-    (tmp_path / "broken.py").write_text(f"import asyncio\nraise {what}\n")
+    # In the background, SIGINT is ignored, and so it is by the processes that a test starts there.
+    heard = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    (tmp_path / "broken.py").write_text(f"import asyncio; {heard}\nraise {what}\n")
     done = servers.poller("--plugin", str(tmp_path / "broken.py"), COLUMNS="200")
     if "Keyboard" in what:  # it can't be told from Ctrl+C
         assert done.returncode == 130

@@ -2,9 +2,11 @@
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Mapping
+import signal
+from collections.abc import Callable, Iterator, KeysView, Mapping
 from datetime import datetime
-from types import MethodType
+from enum import Enum
+from types import FunctionType, MethodType
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.read_only import ReadOnly, ReadOnlyDict, ReadOnlyError, ReadOnlyList, original
 from lib.scheduling.views import NodeView, PodView
 
-IMMUTABLE = (str, int, float, bool, type(None), datetime)
+IMMUTABLE = (str, int, float, bool, type(None), datetime, Enum, FunctionType, KeysView)
 
 
 def filled(kind: Any) -> Any:
@@ -187,6 +189,10 @@ def test_a_class_may_ask_a_plugin_of_pollers(plugin: PodTopologySpread | InterPo
 
 def test_ctrl_c_is_no_failure_of_a_plugin() -> None:
     """Outside of the loop SIGINT has Python's own handler."""
-    with pytest.raises(KeyboardInterrupt):
-        raise_if_interrupted(KeyboardInterrupt())
-    raise_if_interrupted(SystemExit())
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in the background
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            raise_if_interrupted(KeyboardInterrupt())
+        raise_if_interrupted(SystemExit())
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -9,19 +9,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from lib.kube.objects import Pod
-
-if TYPE_CHECKING:
-    from lib.scheduling.cache import Cache
-    from lib.scheduling.node_info import NodeInfo
 
 Entry = TypeVar("Entry")
 T = TypeVar("T")
 
-NodeChange = tuple["NodeInfo", Pod | None, int]
-"""A node, a pod, and 1 if the pod came to the node, or -1 if it went. Without a pod: the node was updated."""
+NodeChange = tuple[Any, Pod | None, int]
+"""A NodeInfo, a pod, and 1 if the pod came to the node, or -1 if it went; or no pod: the node was updated."""
 
 
 class Follower:
@@ -142,13 +138,25 @@ class OfAllNodes(Follower, Generic[T]):
         return all(pod is not None for _, pod, _ in changes)
 
 
+class HasNodes(Protocol):
+    """A cache, as far as kept values read it."""
+
+    @property
+    def node_list(self) -> list[Any]:
+        """The nodes in the order in which they are filtered."""
+
+    @property
+    def node_index(self) -> dict[str, int]:
+        """Each node's index in `node_list`, by its name."""
+
+
 class OfEachNode(Follower, Generic[T]):
     """A value of each node, which depends on the node and its pods; in the order of `Cache.node_list`.
 
     find: called with a node and the arguments.
     """
 
-    def __init__(self, cache: "Cache", find: Callable[..., T], *arguments: str) -> None:
+    def __init__(self, cache: "HasNodes", find: Callable[..., T], *arguments: str) -> None:
         self._cache, self._find, self._arguments = cache, find, arguments
         self.values = [*map(find, cache.node_list, *map(repeat, arguments))]
 
@@ -162,7 +170,7 @@ class OfEachNode(Follower, Generic[T]):
         self.values[i] = value
 
 
-def changed_nodes(changes: Sequence[NodeChange], cache: "Cache") -> list[int]:
+def changed_nodes(changes: Sequence[NodeChange], cache: "HasNodes") -> list[int]:
     """The indexes in `Cache.node_list` of the nodes that have changed, each once."""
     index = cache.node_index
     return [index[name] for name in dict.fromkeys([node.name for node, _, _ in changes])]
@@ -171,7 +179,7 @@ def changed_nodes(changes: Sequence[NodeChange], cache: "Cache") -> list[int]:
 class CountOfPods(Follower):
     """A count that follows pods as they come and go."""
 
-    def _begin(self, cache: "Cache") -> None:
+    def _begin(self, cache: "HasNodes") -> None:
         for node in cache.node_list:
             for pod in node.pods:
                 self._count(node, pod, 1)
@@ -183,6 +191,6 @@ class CountOfPods(Follower):
                 self._count(node, pod, sign)
         return True
 
-    def _count(self, node: "NodeInfo", pod: Pod, sign: int) -> None:
+    def _count(self, node: Any, pod: Pod, sign: int) -> None:
         """Count a pod that came to a node (sign 1), or went from it (sign -1)."""
         raise NotImplementedError

@@ -26,12 +26,9 @@ pkg/scheduler/framework/types.go
 from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lib.kube.objects import Pod
-
-if TYPE_CHECKING:
-    from lib.scheduling.decision import Decision
 
 CONFIRM_SECONDS = 60.0
 """A binding that isn't seen for so long is looked up."""
@@ -107,7 +104,7 @@ class PodLife:
     def __init__(self, pod: Pod, timestamp: float = 0.0) -> None:
         self.pod, self.timestamp = pod, timestamp
         self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
-        self.decision: Decision | None = None
+        self.decision: Any = None  # a Decision, which must not be imported here: it imports this file
         self.look_up_at, self.nominated, self.leaving = inf, "", False
         self.attempts = self.rejections = self.errors = 0
         self.rejected_by: Collection[str] = frozenset()

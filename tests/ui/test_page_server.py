@@ -429,7 +429,7 @@ def test_who_hangs_up_leaves_nothing_open(cluster: Cluster) -> None:
         with ExitStack() as stack:
             for _ in range(20):
                 assert stack.enter_context(ask.watching()).begin() == 200
-            assert len(open_files(poller)) >= before + 40  # to the client, and to kubectl proxy
+            assert len(open_files(poller)) >= before + 30  # to the client and to the proxy; others may end
         eventually(lambda: len(open_files(poller)) < before + 10)  # the loop's own requests need some
 
 

@@ -7,14 +7,19 @@ a pod away, and their preferred terms score as the pod's own do.
 Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go, scoring.go
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import Terms, terms_of
 from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.arguments import (
+    Args,
+    not_between,
+)
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
@@ -49,6 +54,17 @@ class _Filtering:
     first: bool
 
 
+class InterPodAffinityArgs(Args):
+    """The weights of assigned pods' affinity."""
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        yield from not_between(f"{path}.hardPodAffinityWeight", self.hard_pod_affinity_weight, 0, 100)
+
+
 @dataclass(frozen=True)
 class InterPodAffinity:
     """Filters and scores by pod affinity and anti-affinity.
@@ -60,6 +76,7 @@ class InterPodAffinity:
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
     name: str = "InterPodAffinity"
+    args: ClassVar = InterPodAffinityArgs
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """New labels of the pod; a pod that terms match came, went or was labelled; a node's new domain."""

@@ -3,9 +3,10 @@
 Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
@@ -19,6 +20,10 @@ from lib.kube.storage import (
     StorageClass,
 )
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.arguments import (
+    Args,
+    UtilizationShapePoint,
+)
 from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable, wait
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
@@ -67,6 +72,24 @@ class VolumesState:
         return self.cache.storage
 
 
+class VolumeBindingArgs(Args):
+    """How long a pod waits for its volumes after a node was picked."""
+
+    bind_timeout_seconds: int = 600
+    shape: tuple[UtilizationShapePoint, ...] = ()
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        if self.bind_timeout_seconds < 0:
+            yield f"{path}.bindTimeoutSeconds: {self.bind_timeout_seconds} is less than 0"
+        if self.shape:
+            yield f"{path}.shape: poller doesn't score storage capacity; leave it out"
+
+    def for_plugin(self) -> dict[str, Any]:
+        """The time limit."""
+        return {"bind_timeout_seconds": self.bind_timeout_seconds}
+
+
 @dataclass(frozen=True)
 class VolumeBinding:
     """Filters out nodes from which bound volumes can't be reached, or where claims can't be bound.
@@ -76,6 +99,7 @@ class VolumeBinding:
 
     bind_timeout_seconds: int = 600
     name: str = "VolumeBinding"
+    args: ClassVar = VolumeBindingArgs
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A change of its claims; a volume, class, node or capacity that came, or changed for the better."""

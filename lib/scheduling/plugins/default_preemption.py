@@ -13,11 +13,7 @@ from typing import Any, ClassVar
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework.arguments import (
-    Args,
-    Handle,
-    not_between,
-)
+from lib.scheduling.framework.arguments import Args, Handle, not_between
 from lib.scheduling.framework.interface import (
     ALIKE,
     Code,

@@ -11,10 +11,7 @@ from typing import Any, ClassVar
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import (
-    Args,
-    Duration,
-)
+from lib.scheduling.framework.arguments import Args, Duration
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,

@@ -7,7 +7,7 @@ Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 
 from collections.abc import Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, ClassVar
 
 from msgspec import field as struct_field
@@ -15,14 +15,27 @@ from msgspec import field as struct_field
 from lib.kube import objects
 from lib.kube.changes import AnyChange
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
-from lib.kube.selectors import matches_node
+from lib.kube.selectors import matches, matches_node, matches_term
+from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Strict, no_label_key, no_label_value, not_among
-from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
+from lib.scheduling.framework.interface import (
+    SKIP,
+    CycleState,
+    DependsOn,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
+    Status,
+    unresolvable,
+)
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.plugins.scores import normalize_to_largest
+from lib.scheduling.text import labels_text, listed, requirement_text
+from lib.scheduling.workloads import belongs_to_node
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
@@ -162,6 +175,39 @@ class NodeAffinity:
         """Reject a node that the added terms, the nodeSelector or the required terms don't match."""
         return self._rejection(pod, node)
 
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """The labels that the node lacks or has with other values."""
+        if status.reasons == ENFORCED.reasons:
+            yield "the scheduler's configuration requires other nodes (addedAffinity)"
+            return
+        for key, value in pod.spec.node_selector.items():
+            if node.labels.get(key) != value:
+                yield f"nodeSelector {key}={value}: {_has_label(node, key)}"
+        required = _required(pod.spec.affinity.node_affinity)
+        if required is None or matches_node(required, node.node):
+            return
+        if not required.node_selector_terms:
+            yield "required node affinity has no terms, and so matches no node"
+        for term in required.node_selector_terms:
+            yield f"node affinity {_term_text(term)}: {_why_no_match(term, node)}"
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Leave out a part of the nodeSelector or of the required affinity."""
+        for key, value in pod.spec.node_selector.items():
+            words = f"without nodeSelector {labels_text({key: value})}"
+            yield Remedy(words, partial(edits.without_selector, key=key))
+        required = _required(pod.spec.affinity.node_affinity)
+        if not required or belongs_to_node(pod):
+            return
+        terms = required.node_selector_terms
+        for i, term in enumerate(terms):
+            if len(term.match_expressions) + len(term.match_fields) < 2:
+                continue
+            for j, expression in enumerate(term.match_expressions):
+                words = f"without {requirement_text(expression)} in its node affinity"
+                yield Remedy(words, partial(edits.without_expression, term=i, expression=j))
+        yield Remedy("without its required node affinity", edits.without_node_affinity)
+
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
@@ -228,3 +274,30 @@ def _named_nodes(term: NodeSelectorTerm) -> set[str] | None:
         if field.key == "metadata.name" and field.operator == "In"
     ]
     return set.intersection(*names) if names else None
+
+
+# --- words ------------------------------------------------------------------------------------------------
+
+
+def _has_label(node: NodeInfo, key: str) -> str:
+    """A node's value of a label."""
+    return f"the node has {key}={node.labels[key]}" if key in node.labels else "the node has no such label"
+
+
+def _term_text(term: NodeSelectorTerm) -> str:
+    """A term of a node selector."""
+    parts = [*term.match_expressions, *term.match_fields]
+    return listed(map(requirement_text, parts)) if parts else "(an empty term)"
+
+
+def _why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
+    """The part of a term that a node doesn't match."""
+    if not term.match_expressions and not term.match_fields:
+        return "an empty term matches no node"
+    assert not matches_term(term, node.node)
+    missing = [
+        _has_label(node, each.key) for each in term.match_expressions if not matches(each, node.labels)
+    ]
+    fields = {"metadata.name": node.name}
+    missing += [f"the node is {node.name}" for each in term.match_fields if not matches(each, fields)]
+    return listed(missing)

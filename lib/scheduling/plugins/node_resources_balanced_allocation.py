@@ -13,11 +13,7 @@ from typing import Any, ClassVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import (
-    CPU_AND_MEMORY,
-    Args,
-    ResourceSpec,
-)
+from lib.scheduling.framework.arguments import CPU_AND_MEMORY, Args, ResourceSpec
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice

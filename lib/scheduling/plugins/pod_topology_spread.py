@@ -10,7 +10,7 @@ Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.g
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import floor, log
 from typing import Any, ClassVar
 
@@ -19,17 +19,18 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.matcher import Matcher, matcher_of
 from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import untolerated
+from lib.scheduling import edits
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import (
-    Args,
-    no_label_key,
-    not_among,
-)
+from lib.scheduling.framework.arguments import Args, no_label_key, not_among
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
     CycleState,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
     Status,
     unresolvable,
     unschedulable,
@@ -274,6 +275,46 @@ class PodTopologySpread:
             said[None] = NO_LABEL
             found = [before or said[value] for before, value in zip(found, values, strict=True)]
         return found
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """How many pods there are here, and where there are the fewest."""
+        for each in state.get(f"{self.name}/filter", ()):
+            key, skew = each.spec.topology_key, each.spec.max_skew
+            domain = node.labels.get(key)
+            if domain is None:
+                yield f"spreading over {key}: the node has no such label"
+                continue
+            here = each.pods.get(domain, 0)
+            if here + each.selects_itself - each.fewest_pods <= skew:
+                continue
+            emptiest = next((name for name, many in each.pods.items() if many == each.fewest_pods), "")
+            least = f"the emptiest{f' ({emptiest})' if emptiest else ''} {each.fewest_pods}"
+            if len(each.pods) < (each.spec.min_domains or 1):
+                least = f"only {len(each.pods)} of minDomains {each.spec.min_domains} are there"
+            yield f"{key}={domain} has {here}, {least}, maxSkew {skew}"
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Allow more skew."""
+        hard = [
+            i
+            for i, each in enumerate(pod.spec.topology_spread_constraints)
+            if each.when_unsatisfiable == "DoNotSchedule"
+        ]
+        counted: Sequence[_Constraint] = state.get(f"{self.name}/filter", ())
+        for which, known in zip(
+            hard, counted if len(counted) == len(hard) else [None] * len(hard), strict=True
+        ):
+            constraint = pod.spec.topology_spread_constraints[which]
+            key, skew = constraint.topology_key, constraint.max_skew
+            if known:
+                fewest = min(known.pods.values(), default=0)
+                needed = fewest + known.selects_itself - known.fewest_pods
+                if needed > skew:
+                    words = f"with maxSkew {needed} in place of {skew} for {key}"
+                    yield Remedy(words, partial(edits.with_constraint, which=which, max_skew=needed))
+            words = f"with whenUnsatisfiable: ScheduleAnyway for {key}"
+            anyway = partial(edits.with_constraint, which=which, when_unsatisfiable="ScheduleAnyway")
+            yield Remedy(words, anyway)
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]

@@ -8,13 +8,13 @@ import pytest
 import trustme
 import yaml
 
+from lib.scheduling.framework.arguments import Duration
 from lib.service.config import (
     ConfigError,
     KubeSchedulerConfiguration,
     LeaderElectionConfiguration,
     load_config,
 )
-from lib.service.config.fields import Duration
 from lib.service.options import run_with_options
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

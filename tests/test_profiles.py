@@ -16,8 +16,8 @@ from lib.kube.objects import Pod, Service
 from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
-from lib.scheduling.plugins.registry import Handle
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
 from lib.service.config import ConfigError, load_config

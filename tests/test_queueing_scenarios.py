@@ -27,8 +27,9 @@ from lib.kube.objects import Node, Pod
 from lib.kube.storage import CSIDriver, CSINode, CSIStorageCapacity, StorageClass, StorageObject
 from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, Handle
+from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, make
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 
@@ -58,7 +59,7 @@ class Situation:
     def profile(self) -> Profile:
         """A profile with the plugins that reject the pods, and with those that each profile has."""
         wanted = {"PrioritySort", "DefaultBinder"}.union(*self.rejected_by.values())
-        plugins = [PLUGINS[name](Handle(), {}) for name in DEFAULT_PLUGINS if name in wanted]
+        plugins = [make(name, Handle(), {}) for name in DEFAULT_PLUGINS if name in wanted]
         return Profile("", tuple(plugins), {})  # the pods name no scheduler
 
 

@@ -18,13 +18,13 @@ from lib.kube.escaping import escaped
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import MAIN_SCHEDULER
 from lib.questions.deciding import Decider
+from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
 from lib.questions.page import Page, print_json
 from lib.questions.snapshot import Snapshot, read_cluster
-from lib.questions.text import QuestionError
 from lib.questions.what_if import WhatIf
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.plugins.registry import Handle
 from lib.service.command_line import CLUSTER, DEFAULT_PROXY, option
 from lib.service.config import ConfigError, default_config, load_config
 from lib.service.option_types import proxy_address

@@ -11,6 +11,7 @@ from lib.kube.objects import Pod
 from lib.questions.asking import Common, now
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.drain import Draining
+from lib.questions.errors import QuestionError
 from lib.questions.events import read_events
 from lib.questions.files import save
 from lib.questions.manifests import read_manifests, workloads_in
@@ -19,7 +20,6 @@ from lib.questions.room import Filling
 from lib.questions.show import show_compare, show_drain, show_room, show_trial
 from lib.questions.show_why import show_why
 from lib.questions.snapshot import look_up_controllers, look_up_pod_groups
-from lib.questions.text import QuestionError
 from lib.questions.trial import Placing, new_pods
 from lib.questions.why import find_pod, why
 

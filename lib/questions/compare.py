@@ -9,7 +9,7 @@ from lib.kube.objects import Pod
 from lib.questions.deciding import PLACED, Decider, queue_order, without_node
 from lib.questions.snapshot import Snapshot
 from lib.questions.usage import usage_of
-from lib.questions.what_if import belongs_to_node
+from lib.scheduling.workloads import belongs_to_node
 
 BALANCED = ("cpu", "memory")
 """The resources for which mean and imbalance are computed."""

@@ -21,8 +21,8 @@ from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.kube.paths import NAMESPACES, NODES, path_of
 from lib.kube.proxy import OwnProxy
 from lib.questions.asking import KUBECTL_NAME, Output, context_namespace
+from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
-from lib.questions.text import QuestionError
 from lib.service.command_line import DEFAULT_PROXY
 
 T = TypeVar("T", bound=Object)

@@ -12,15 +12,11 @@ from random import Random
 import msgspec
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import (
-    Node,
-    Pod,
-    PodDisruptionBudget,
-)
+from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.kube.storage import CSINode
+from lib.questions.errors import QuestionError
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
-from lib.questions.text import QuestionError
 from lib.scheduling.budgets import covers
 from lib.scheduling.decision import Decision, Outcome, Rejection
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Status

@@ -8,10 +8,10 @@ import msgspec
 
 from lib.kube.objects import Node, Pod, Taint
 from lib.questions.deciding import PLACED, Decider, without_node
-from lib.questions.what_if import UNSCHEDULABLE, belongs_to_node
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
-from lib.scheduling.workloads import controller_of
+from lib.scheduling.edits import CORDONED
+from lib.scheduling.workloads import belongs_to_node, controller_of
 
 EXPLAINED = 3
 """For at most so many pods that fit nowhere, the reason is explained in full."""
@@ -134,8 +134,8 @@ class Draining:
 
 def cordoned(node: Node) -> Node:
     """A copy of a node that is cordoned."""
-    taints = [each for each in node.spec.taints if each.key != UNSCHEDULABLE]
-    taints.append(Taint(UNSCHEDULABLE, "", "NoSchedule"))
+    taints = [each for each in node.spec.taints if each.key != CORDONED]
+    taints.append(Taint(CORDONED, "", "NoSchedule"))
     return msgspec.structs.replace(
         node, spec=msgspec.structs.replace(node.spec, unschedulable=True, taints=taints)
     )

@@ -13,9 +13,9 @@ from lib.kube.escaping import json_escaped
 from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Pod, decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.storage import PersistentVolumeClaim
+from lib.questions.errors import QuestionError
 from lib.questions.events import Event
 from lib.questions.snapshot import CONTROLLERS, POD_GROUPS, RESOURCES, Snapshot
-from lib.questions.text import QuestionError
 
 KINDS: dict[str, type[Object]] = {
     **{each.kind.__name__: each.kind for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS)},

@@ -24,9 +24,10 @@ from lib.kube.objects import (
     StatefulSet,
     decode_hook,
 )
+from lib.questions.errors import QuestionError
 from lib.questions.files import KINDS
 from lib.questions.snapshot import Snapshot
-from lib.questions.text import QuestionError, count, listed
+from lib.scheduling.text import count, listed
 
 Json = dict[str, Any]
 

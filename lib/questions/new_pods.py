@@ -11,21 +11,14 @@ from reprlib import repr as short
 
 import msgspec
 
-from lib.kube.objects import (
-    NodeAffinity,
-    NodeSelector,
-    NodeSelectorTerm,
-    ObjectMeta,
-    Pod,
-    Requirement,
-)
+from lib.kube.objects import NodeAffinity, NodeSelector, NodeSelectorTerm, ObjectMeta, Pod, Requirement
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec
+from lib.questions.errors import QuestionError
 from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Json, Workload, as_dict, convert
 from lib.questions.new_claims import add_claims, claim_volumes
 from lib.questions.snapshot import LimitRange, PriorityClass, RuntimeClass, Snapshot
-from lib.questions.text import QuestionError
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING

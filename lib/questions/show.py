@@ -10,8 +10,8 @@ from lib.questions.drain import Drain, Moved
 from lib.questions.page import Page
 from lib.questions.room import Room
 from lib.questions.show_why import show_nowhere
-from lib.questions.text import count, listed, names
 from lib.questions.trial import Placed, Trial
+from lib.scheduling.text import count, listed, names
 
 T = TypeVar("T")
 

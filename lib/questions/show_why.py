@@ -5,9 +5,9 @@ from datetime import datetime
 
 from lib.questions.events import Said, age
 from lib.questions.page import Page
-from lib.questions.text import count, names
 from lib.questions.why import Group, Why
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.text import count, names
 
 LINES = 4
 """The most lines about the nodes of one reason, unless -o wide."""

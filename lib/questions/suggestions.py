@@ -1,23 +1,22 @@
 """Finds the smallest changes with which a pod would fit; each is verified by a new decision."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from itertools import chain, combinations, islice
 
 from lib.kube.objects import Pod
-from lib.questions import edits
 from lib.questions.deciding import Decider
-from lib.questions.fixes import NODES_TRIED, Fix, Fixes, NotPossibleError
-from lib.questions.rejections import pods_text
-from lib.questions.text import count, listed, names, verb
-from lib.questions.what_if import belongs_to_node
-from lib.scheduling.affinity import terms_of
+from lib.questions.explaining import Explaining
+from lib.questions.fixes import NODES_TRIED, Fix, fixed, new_nodes
+from lib.scheduling import edits
 from lib.scheduling.decision import Decision
-from lib.scheduling.framework.interface import Code
+from lib.scheduling.framework.interface import Code, Remedy
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_resources_fit import amount_left
 from lib.scheduling.resources import pod_requests
+from lib.scheduling.text import count, listed, names, pods_text, verb
+from lib.scheduling.workloads import belongs_to_node
 
 NODES_LOOKED_AT = 250_000
 """The most node evaluations for all suggestions together: about 2 s."""
@@ -33,7 +32,7 @@ MOST_LEAVING = 5
 class Suggestion:
     """Fixes, the nodes on which the pod fits with them, and the changed pod."""
 
-    fixes: tuple[Fix, ...]
+    fixes: tuple[Remedy, ...]
     fits_on: tuple[str, ...]
     pod: Pod = field(repr=False)
 
@@ -51,13 +50,13 @@ class Suggestion:
         return f"{self.words}: {count(many, 'node')} fit"
 
 
-def with_fixes(decider: Decider, fixes: Sequence[Fix]) -> AbstractContextManager[None]:
+def with_fixes(decider: Decider, fixes: Sequence[Remedy]) -> AbstractContextManager[None]:
     """A block in which the cluster is as the fixes would make it; the pod is not changed."""
     return decider.temporarily(
         removed=[each for fix in fixes for each in fix.removed],
         nodes=[each for fix in fixes for each in fix.nodes],
-        added=[each for fix in fixes for each in fix.added],
-        csi_nodes=[each for fix in fixes for each in fix.csi_nodes],
+        added=[each for fix in fixes if isinstance(fix, Fix) for each in fix.added],
+        csi_nodes=[each for fix in fixes if isinstance(fix, Fix) for each in fix.csi_nodes],
     )
 
 
@@ -75,10 +74,10 @@ class _Search:
 
     def __init__(self, decision: Decision, decider: Decider) -> None:
         self._decision, self._decider = decision, decider
-        self._pod, self._first = decision.pod, tuple[Fix, ...]()
+        self._pod, self._first = decision.pod, tuple[Remedy, ...]()
         if decider.gated(self._pod):
             gates = ", ".join(gate.name for gate in self._pod.spec.scheduling_gates)
-            self._first = (Fix(f"without the scheduling gate {gates}", edits.without_gates),)
+            self._first = (Remedy(f"without the scheduling gate {gates}", edits.without_gates),)
         nodes = len(decider.cache.nodes) or 1
         self._left = min(max(NODES_LOOKED_AT // nodes, FEWEST_TRIES), MOST_TRIES)
         self._nodes = list(decider.cache.nodes.values())
@@ -87,35 +86,40 @@ class _Search:
         """All fixes that help."""
         if self._first and (freed := self._try(())):
             return [freed]
-        fixes = Fixes(self._decision, self._decider)
-        of_pod = list(fixes.of_pod())
-        smaller = list(fixes.smaller_requests())
+        of_pod: list[Remedy] = []
+        of_nodes: list[Remedy] = []
+        if_left: list[Remedy] = []
+        one_of: dict[Hashable, list[Remedy]] = {}
+        profile = self._decider.profile_of(self._pod)
+        for remedy in Explaining(self._decision, profile, self._decider.cache).remedies():
+            if remedy.one_of is not None:
+                one_of.setdefault(remedy.one_of, []).append(remedy)
+            else:
+                (if_left if remedy.removed else of_nodes if remedy.nodes else of_pod).append(remedy)
         found = [each for fix in of_pod if (each := self._try((fix,)))]
         less: list[Suggestion] = []
-        for lacking in smaller:  # the smallest reduction is tried first
-            helps = next((each for fix in lacking if (each := self._try((fix,)))), None)
+        for some in one_of.values():  # the smallest reduction is tried first
+            helps = next((each for fix in some if (each := self._try((fix,)))), None)
             if helps and not any({*helps.fits_on} <= {*other.fits_on} for other in less):
                 less.append(helps)
         found += less
-        found += [each for fix in fixes.of_nodes() if (each := self._try((fix,)))][:3]
-        found += self._if_left()
+        of_nodes += new_nodes(self._decider.cache)
+        found += list(islice((each for fix in of_nodes if (each := self._try((fix,)))), 3))
+        found += self._if_left(if_left)
         if not found:
-            pairs = combinations([*of_pod, *chain.from_iterable(smaller)], 2)
+            pairs = combinations([*of_pod, *chain.from_iterable(one_of.values())], 2)
             found = list(islice((each for pair in pairs if (each := self._try(pair))), 3))
         if not found and len(of_pod) > 2 and (all_of_it := self._try(tuple(of_pod))):
             found = [all_of_it]
         return found
 
-    def _try(self, fixes: tuple[Fix, ...]) -> Suggestion | None:
+    def _try(self, fixes: tuple[Remedy, ...]) -> Suggestion | None:
         """Decide with some fixes; None if that doesn't help, or the limit is reached."""
         fixes = self._first + fixes
         if self._left <= 0 or not fixes:
             return None
-        pod = self._pod
-        try:
-            for fix in fixes:
-                pod = fix.edit(pod)
-        except NotPossibleError:
+        pod = fixed(self._pod, fixes)
+        if pod is None:
             return None
         self._left -= 1
         with with_fixes(self._decider, fixes):
@@ -126,13 +130,13 @@ class _Search:
 
     # --- other pods -------------------------------------------------------------------------------------
 
-    def _if_left(self) -> list[Suggestion]:
+    def _if_left(self, remedies: Iterable[Remedy]) -> list[Suggestion]:
         """Pods that could be removed, where preemption would not remove them."""
         if self._decision.victims:
             return []
         tried = sorted(filter(self._could_help, self._nodes), key=self._how_far, reverse=True)
         found = [each for node in tried[:NODES_TRIED] if (each := self._if_left_one(node))]
-        found += [each for pods in self._in_the_way() if (each := self._try((self._leaving(pods),)))]
+        found += [each for fix in remedies if (each := self._try((self._leaving(fix.removed),)))]
         if not found:
             return []
         fewest = min(len(each.fixes[-1].removed) for each in found)
@@ -174,29 +178,15 @@ class _Search:
     @property
     def _freed(self) -> Pod:
         """The pod without scheduling gates."""
-        return self._first[0].edit(self._pod) if self._first else self._pod
+        return fixed(self._pod, self._first) or self._pod
 
     def _weight(self, pod: Pod) -> float:
         """How much a pod has of the requested resources."""
         wanted, has = pod_requests(self._pod), pod_requests(pod)
         return max((has.get(name, 0) / each for name, each in wanted.items() if each), default=0)
 
-    def _leaving(self, pods: Sequence[Pod]) -> Fix:
+    def _leaving(self, pods: Sequence[Pod]) -> Remedy:
         lower = all(each.spec.priority < self._pod.spec.priority for each in pods)
-        return Fix(f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", removed=tuple(pods))
-
-    def _in_the_way(self) -> Iterator[list[Pod]]:
-        """Single pods, on any node, that anti-affinity keeps this pod away from."""
-        namespaces = self._decider.cache.namespaces
-        own = terms_of(self._pod).anti_affinity
-        seen = 0
-        for node in self._nodes:
-            rejection = self._decision.rejected.get(node.name)
-            if rejection is None or rejection.plugin != "InterPodAffinity" or seen >= 4 * NODES_TRIED:
-                continue
-            for other in node.pods:
-                far = any(term.selects(other, namespaces) for term in own)
-                unwelcome = any(term.selects(self._pod, namespaces) for term in terms_of(other).anti_affinity)
-                if (far or unwelcome) and not belongs_to_node(other):
-                    seen += 1
-                    yield [other]
+        return Remedy(
+            f"if {pods_text(pods)}{' of lower priority' if lower else ''} left", removed=tuple(pods)
+        )

@@ -7,10 +7,10 @@ from typing import Any
 
 from lib.kube.objects import Pod
 from lib.questions.deciding import PLACED, Decider
+from lib.questions.errors import QuestionError
 from lib.questions.manifests import Workload
 from lib.questions.new_pods import NewPod, PodMaker
 from lib.questions.snapshot import Snapshot
-from lib.questions.text import QuestionError
 from lib.questions.usage import Usage, usage_of
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision

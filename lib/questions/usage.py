@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lib.questions.text import amount
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_resources_fit import use_of
+from lib.scheduling.text import amount
 
 
 @dataclass(frozen=True)

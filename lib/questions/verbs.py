@@ -80,7 +80,7 @@ def _status(command: str, ask: Callable[[], bool]) -> int:
     """Ask, and turn the answer into an exit status; an error is printed in one line."""
     from lib.kube.errors import ApiError
     from lib.questions.asking import complain
-    from lib.questions.text import QuestionError
+    from lib.questions.errors import QuestionError
 
     handler = logging.StreamHandler()
     handler.setFormatter(_Escaping("%(message)s"))

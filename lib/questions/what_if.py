@@ -9,13 +9,12 @@ import msgspec
 
 from lib.kube.objects import HOSTNAME, Node, Pod, Taint
 from lib.kube.storage import CSINode
+from lib.questions.errors import QuestionError
 from lib.questions.snapshot import Snapshot
-from lib.questions.text import QuestionError, count
+from lib.scheduling.text import count
+from lib.scheduling.workloads import belongs_to_node
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
-
-UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-"""The taint that cordoned nodes get."""
 
 
 @dataclass(frozen=True)
@@ -87,11 +86,6 @@ def copies(
     own = [each for each in pods if each.spec.node_name == like.metadata.name and belongs_to_node(each)]
     free = (name for i in range(1, number + len(named) + 1) if (name := _copy_name(like, i)) not in named)
     return [_copy(like, own, csi_node, next(free)) for _ in range(number)]
-
-
-def belongs_to_node(pod: Pod) -> bool:
-    """Whether a pod belongs to its node: a DaemonSet's pod, or a static one."""
-    return any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
 
 
 def _copy_name(like: Node, number: int) -> str:
@@ -170,14 +164,6 @@ def _with_taint(node: Node, what: str, where: str) -> Node:
         taints = [each for each in node.spec.taints if (each.key, each.effect) != (key, effect)]
         taints.append(Taint(key, value, effect))
     return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
-
-
-def uncordoned(node: Node) -> Node:
-    """A copy of a node that isn't cordoned."""
-    taints = [each for each in node.spec.taints if each.key != UNSCHEDULABLE]
-    return msgspec.structs.replace(
-        node, spec=msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
-    )
 
 
 def shapes(nodes: Iterable[Node]) -> list[Node]:

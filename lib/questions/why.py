@@ -7,16 +7,17 @@ from typing import Any
 
 from lib.kube.objects import Pod
 from lib.questions.deciding import PLACED, Decider, queue_order, without_node
+from lib.questions.errors import QuestionError
 from lib.questions.events import Event, Said, last_said
-from lib.questions.fixes import NotPossibleError
-from lib.questions.rejections import Details
+from lib.questions.explaining import Explaining
+from lib.questions.fixes import fixed
 from lib.questions.snapshot import Snapshot
 from lib.questions.suggestions import Suggestion, suggest, with_fixes
-from lib.questions.text import QuestionError, names
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.pod_group_cycle import UNKNOWN_SIZE
 from lib.scheduling.pod_groups import REJECTING, group_of, present_in
 from lib.scheduling.pod_groups import Group as PodGroupName
+from lib.scheduling.text import names
 from lib.scheduling.workloads import controller_of
 
 FOR_ITS_GROUP = (REJECTING, UNKNOWN_SIZE)
@@ -152,8 +153,7 @@ def _why_alone(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
     with decider.temporarily(removed=[pod] if bound_to else []):
         decision = decider.ask(asked)
         gated = decider.gated(asked)
-        details = Details(decision, decider.cache)
-        said_of = {name: details.of(name, each) for name, each in decision.rejected.items()}
+        said_of = Explaining(decision, decider.profile_of(pod), decider.cache).details()
         helpless = decision.outcome == Outcome.UNSCHEDULABLE or bool(gated)
         suggestions = suggest(decision, decider) if helpless and not bound_to else []
     events_known = Event in snapshot.objects
@@ -201,26 +201,20 @@ def _helps_all(suggestion: Suggestion, members: Sequence[Pod], asked: int, decid
     """Whether a group fits with a suggestion for one of its pods, made to all with its controller."""
     controller = controller_of(members[asked])
 
-    def changed(pod: Pod) -> Pod:
-        if pod is not members[asked] and (controller is None or controller_of(pod) != controller):
-            return pod
-        for fix in suggestion.fixes:
-            pod = fix.edit(pod)
-        return pod
-
     if any(pod in members for fix in suggestion.fixes for pod in fix.removed):
         return False
-    try:
-        pods = [changed(pod) for pod in members]
-    except NotPossibleError:
-        return False
+    pods = []
+    for pod in members:
+        alike = pod is members[asked] or (controller is not None and controller_of(pod) == controller)
+        if (changed := fixed(pod, suggestion.fixes) if alike else pod) is None:
+            return False
+        pods.append(changed)
     with with_fixes(decider, suggestion.fixes):
         return all(each.outcome in PLACED or each.nominated for each in decider.ask_together(pods))
 
 
 def why_nowhere(pod: Pod, decision: Decision, decider: Decider) -> Why:
     """Why a decision found no node for a pod, and what would help, as things are now."""
-    details = Details(decision, decider.cache)
-    said_of = {name: details.of(name, each) for name, each in decision.rejected.items()}
+    said_of = Explaining(decision, decider.profile_of(pod), decider.cache).details()
     profile = decider.profile_of(pod).scheduler_name
     return Why(pod, decision, profile, "", decider.gated(pod), said_of, suggest(decision, decider))

@@ -1,17 +1,24 @@
 """Policies: plain functions as plugins."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from reprlib import repr as short
+from typing import Any
 
 from lib.kube.objects import Pod
+from lib.scheduling import edits
+from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     BadAnswerError,
     CycleState,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
     Status,
     unschedulable,
 )
@@ -44,6 +51,8 @@ class FilterFunction(_Function):
 
     name: str
     function: Callable[[PodView, NodeView], bool | str]
+    explaining: Callable[[PodView, NodeView], Lines | None] | None = None
+    remedying: Callable[[PodView, list[NodeView]], Iterable[tuple[str, Mapping[str, Any]]]] | None = None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that the function rejects. BadAnswerError when it returns something else."""
@@ -53,6 +62,27 @@ class FilterFunction(_Function):
         if answer is False or isinstance(answer, str):
             return unschedulable(answer or f"node(s) were rejected by {self.name}")
         raise self._bad(answer, node, "True, False or a reason")
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """What the policy's `explain(pod, node)` says: a line, or several."""
+        return (self.explaining and self.explaining(_view(pod), NodeView(node))) or ()
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """What the policy's `remedies(pod, nodes)` yields: words, and patches of the pod and of nodes.
+
+        nodes: those that the policy rejects.
+        """
+        if not self.remedying:
+            return
+        nodes = [NodeView(node) for node in cache.node_list if self.filter(state, pod, node)]
+        for words, patch in self.remedying(_view(pod), nodes):
+            if more := patch.keys() - {"pod", "nodes"}:
+                raise BadAnswerError(f"{words!r} has {', '.join(sorted(more))}, and not only pod and nodes")
+            of_nodes = patch.get("nodes", {})
+            if unknown := of_nodes.keys() - cache.nodes.keys():
+                raise BadAnswerError(f"{words!r} changes {', '.join(sorted(unknown))}: there is no such node")
+            changed = tuple(edits.patched(cache.nodes[name].node, each) for name, each in of_nodes.items())
+            yield Remedy(words, partial(edits.patched, patch=patch.get("pod", {})), changed)
 
 
 @dataclass(frozen=True)

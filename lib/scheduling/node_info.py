@@ -129,13 +129,15 @@ def used_ports(pod: Pod) -> Iterator[HostPort]:
 @lru_cache(maxsize=1024)
 def clashing_ports(pod: Pod) -> Set[HostPort]:
     """The used ports, as `NodeInfo.ports` has them, that keep a pod away: its own, if addresses overlap."""
-    found: set[HostPort] = set()
-    for address, protocol, number in host_ports(pod):
-        if address == ANY_ADDRESS:
-            found.add((SOME_ADDRESS, protocol, number))
-        else:
-            found |= {(address, protocol, number), (ANY_ADDRESS, protocol, number)}
-    return found
+    return {each for port in host_ports(pod) for each in clashes_of(port)}
+
+
+def clashes_of(port: HostPort) -> set[HostPort]:
+    """The used ports that one port clashes with."""
+    address, protocol, number = port
+    if address == ANY_ADDRESS:
+        return {(SOME_ADDRESS, protocol, number)}
+    return {(address, protocol, number), (ANY_ADDRESS, protocol, number)}
 
 
 def described(node: Node) -> tuple[object, ...]:

@@ -13,13 +13,7 @@ from lib.scheduling.decision import Decision, Outcome, Rejection, counted
 from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import Feasibility, FeasibleNodes
 from lib.scheduling.framework.interface import Code, PostFilterResult, Profile, Status, unschedulable
-from lib.scheduling.framework.runtime import (
-    SCHEDULING_CYCLE,
-    Clock,
-    Framework,
-    Record,
-    raise_if_interrupted,
-)
+from lib.scheduling.framework.runtime import SCHEDULING_CYCLE, Clock, Framework, Record, raise_if_interrupted
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.pod_life import ROOM, Phase
 from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError

@@ -42,3 +42,8 @@ def controller_of(pod: Pod) -> ControllerRef | None:
             namespace = pod.metadata.namespace
             return ControllerRef(namespace, owner.api_version, owner.kind, owner.name, owner.uid)
     return None
+
+
+def belongs_to_node(pod: Pod) -> bool:
+    """Whether a pod belongs to its node: a DaemonSet's pod, or a static one."""
+    return any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)

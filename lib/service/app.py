@@ -18,7 +18,7 @@ from lib.kube.informer import Informer
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import PollingSource
 from lib.scheduling.cache import Cache
-from lib.scheduling.plugins.registry import Handle
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue

@@ -9,7 +9,6 @@ from lib.kube.lease import LeaderElection
 from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.service.config import KubeSchedulerConfiguration
-from lib.service.config.arguments import ARGS
 
 NONE = "(none)"
 
@@ -60,7 +59,7 @@ def _indented(text: str, width: int) -> str:
 def _told(profile: Profile) -> Iterator[str]:
     """The arguments that differ from the defaults, by plugin."""
     for plugin in profile.plugins:
-        if plugin.name in ARGS and is_dataclass(plugin):
+        if hasattr(plugin, "args") and is_dataclass(plugin):
             own, usual = (
                 {name: value for name, value in vars(each).items() if name != "extenders"}
                 for each in (plugin, type(plugin)())

@@ -12,8 +12,8 @@ import typer
 
 from lib.kube.lease import LeaderElection
 from lib.scheduling.backoff import BackoffSettings
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.plugins.registry import Handle
 from lib.service.check_config import show
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
 from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, read_config

@@ -68,15 +68,17 @@ def load_policies(files: Iterable[Path]) -> list[Policy]:
 def load_policy(file: Path) -> Policy:
     """Read one policy.
 
-    The functions `filter(pod, node)` and `score(pod, node)` become plugins with the file's name. Each class
-    with the methods of an extension point becomes a plugin with its own name. WEIGHT multiplies scores; by
-    default it is 1.
+    The functions `filter(pod, node)` and `score(pod, node)` become plugins with the file's name;
+    `explain(pod, node)` and `remedies(pod, nodes)` belong to `filter`. Each class with the methods of an
+    extension point becomes a plugin with its own name. WEIGHT multiplies scores; by default it is 1.
     """
     module = _run(file)
     plugins: list[Plugin] = []
-    for point, as_plugin in (("filter", FilterFunction), ("score", ScoreFunction)):
-        if callable(function := getattr(module, point, None)):
-            plugins.append(as_plugin(file.stem, _of_pod_and_node(function, file)))
+    if filtering := _of_pod_and_node(module, "filter", file):
+        others = (_of_pod_and_node(module, name, file) for name in ("explain", "remedies"))
+        plugins.append(FilterFunction(file.stem, filtering, *others))
+    if scoring := _of_pod_and_node(module, "score", file):
+        plugins.append(ScoreFunction(file.stem, scoring))
     plugins += [_made(kind, file) for kind in vars(module).values() if _is_plugin(kind)]
     if not plugins:
         raise PolicyError(
@@ -88,7 +90,11 @@ def load_policy(file: Path) -> Policy:
     return Policy(module.__file__ or str(file), tuple(plugins), weight)
 
 
-def _of_pod_and_node(function: Callable[..., Any], file: Path) -> Callable[..., Any]:
+def _of_pod_and_node(module: ModuleType, name: str, file: Path) -> Callable[..., Any] | None:
+    """A function of a policy, if it is there. PolicyError when it doesn't take two arguments."""
+    function: Callable[..., Any] | None = getattr(module, name, None)
+    if not callable(function):
+        return None
     try:
         inspect.signature(function).bind("pod", "node")
     except TypeError:

@@ -6,11 +6,12 @@ from enum import StrEnum
 
 from lib.kube.objects import is_object_name
 from lib.kube.source import MAIN_SCHEDULER
+from lib.scheduling.framework.arguments import Handle, not_between
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
-from lib.scheduling.plugins.registry import Handle, default_profile, random_profile
+from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.service.config import KubeSchedulerConfiguration
-from lib.service.config.fields import ConfigError, not_between
+from lib.service.config.fields import ConfigError
 from lib.service.config.profile_builder import ProfileBuilder
 from lib.service.config.profiles import KubeSchedulerProfile
 from lib.service.policies import Policy

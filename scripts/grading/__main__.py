@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from lib.questions.text import QuestionError
+from lib.questions.errors import QuestionError
 from scripts.grading.hand_in import Result, grade_all, hand_ins
 from scripts.grading.outputs import FOR_ONE, OUTPUTS, Output, report
 from scripts.grading.scenario import Scenario, ScenarioError

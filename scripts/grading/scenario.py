@@ -13,8 +13,8 @@ import msgspec
 import yaml
 
 from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
+from lib.questions.errors import QuestionError
 from lib.questions.manifests import read_manifests
-from lib.questions.text import QuestionError
 
 PRICE = "example.com/price"
 """The annotation of a node that says what an hour of it costs."""

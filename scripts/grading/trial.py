@@ -12,7 +12,7 @@ from lib.questions.files import read_files
 from lib.questions.manifests import workloads_in
 from lib.questions.trial import Placing, new_pods
 from lib.questions.trial import Trial as PlacedTrial
-from lib.scheduling.plugins.registry import Handle
+from lib.scheduling.framework.arguments import Handle
 from lib.service.config import default_config
 from lib.service.served_profiles import DEFAULT_NAME, Asked, profiles_for
 from scripts.grading.best import Best, best

@@ -11,10 +11,10 @@ from questions_harness import a_node, a_pod, decider_of, snapshot_of
 
 from lib.kube.objects import Object, Pod
 from lib.kube.storage import StorageClass
+from lib.questions.errors import QuestionError
 from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.new_pods import PodMaker
 from lib.questions.snapshot import LimitRange, PriorityClass, RuntimeClass
-from lib.questions.text import QuestionError
 from lib.questions.trial import Placing, new_pods
 from lib.scheduling.node_info import host_ports
 from lib.scheduling.resources import pod_requests

@@ -5,7 +5,7 @@ from questions_harness import decider_of
 from test_oracle import CASES
 
 from lib.kube.objects import Namespace, Node, Object, Pod
-from lib.questions.rejections import Details
+from lib.questions.explaining import Explaining
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
 
@@ -25,8 +25,8 @@ def test_the_nodes_that_fit_are_those_of_kube_scheduler() -> None:
         assert sorted(fitting) == sorted(case["answer"].get("feasible", ())), case["seed"]
         decision = decider.ask(pod)
         assert set(decision.rejected) == set(decider.cache.nodes) - set(fitting)
-        details = Details(decision, decider.cache)
+        details = Explaining(decision, decider.profile_of(pod), decider.cache).details()
         for name, rejection in decision.rejected.items():  # each has its values, whatever the reason
-            assert details.of(name, rejection), (case["seed"], rejection)
+            assert details[name], (case["seed"], rejection)
             explained += 1
     assert explained > 388

@@ -57,7 +57,7 @@ def fits_on(suggestion: Suggestion, objects: list[Object]) -> set[str]:
     nodes = {**{node.metadata.name: node for node in old_nodes}, **described}
     pods = [each for each in objects if isinstance(each, Pod) and each.metadata.uid not in removed]
     others = [each for each in objects if not isinstance(each, Node | Pod)]
-    added = [pod for fix in fixes for pod in fix.added]
+    added = [pod for fix in fixes for pod in getattr(fix, "added", ())]
     cache = cache_of(snapshot_of(*nodes.values(), *pods, *added, *others))
     decision = Scheduler(default_profile("default-scheduler"), Random(1)).schedule_one(suggestion.pod, cache)
     assert decision.outcome == Outcome.SCHEDULED, (suggestion.sentence, decision.message)
@@ -111,7 +111,7 @@ CASES = {
     "two changes": (
         a_pod("p", nodeSelector={"disktype": "ssd"}),
         [a_node("n1", taints=[{"key": "gpu", "effect": "NoSchedule"}])],
-        ["without nodeSelector disktype=ssd and with a toleration for gpu:NoSchedule: n1 fits"],
+        ["with a toleration for gpu:NoSchedule and without nodeSelector disktype=ssd: n1 fits"],
     ),
     "gates": (
         a_pod("p", schedulingGates=[{"name": "x"}]),

@@ -9,14 +9,14 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/scheduling-framework/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from lib.kube.changes import AnyChange
-from lib.kube.objects import Pod
+from lib.kube.objects import Node, Pod
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
 
 if TYPE_CHECKING:
@@ -207,6 +207,45 @@ class FilterNodesPlugin(Plugin, Protocol):
         """For each node, None or a rejection. Called for a single node, too."""
 
 
+Lines = Iterable[str]
+Rejected = Mapping[str, Status]
+
+
+@runtime_checkable
+class ExplainPlugin(Plugin, Protocol):
+    """Says of its own rejections what its reasons leave out, for people who ask `why`."""
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """With names and values, why it rejected a node with this status: a short line for each thing."""
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change with which a pod may fit. `why` tries it, and shows it if the pod fits.
+
+    words: such as "without host port 80/TCP". edit: returns a changed copy of the pod; None if it can't be
+    changed in this way. nodes: nodes with changes. removed: pods that leave; `why` finds the words.
+    one_of: of the remedies with the same value, the first that helps is shown.
+    """
+
+    words: str = ""
+    edit: Callable[[Pod], Pod | None] = lambda pod: pod
+    nodes: tuple[Node, ...] = ()
+    removed: tuple[Pod, ...] = ()
+    one_of: Hashable = None
+
+
+Remedies = Iterable[Remedy]
+
+
+@runtime_checkable
+class RemedyPlugin(Plugin, Protocol):
+    """Says what may help a pod that fits nowhere, for people who ask `why`."""
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Changes with which the pod may fit. rejected: each node's status, of whichever plugin it is."""
+
+
 @dataclass(frozen=True)
 class PostFilterResult:
     """A node on which the pod will fit, when these pods have left it.
@@ -338,7 +377,8 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 }
 """The kinds of plugins at each extension point, by its name in a configuration.
 
-SignPlugin and QueueingHintPlugin have none: they describe a plugin.
+The others have none: SignPlugin and QueueingHintPlugin describe a plugin, ExplainPlugin and RemedyPlugin are
+for people who ask.
 """
 
 

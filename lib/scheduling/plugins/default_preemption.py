@@ -4,14 +4,16 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go 
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from typing import Any, ClassVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extenders
+from lib.scheduling.framework.arguments import Args, Handle, not_between
 from lib.scheduling.framework.interface import (
     ALIKE,
     Code,
@@ -39,6 +41,22 @@ FIRST_TRIES = 10
 """At most this many nodes, those with the lowest bounds of NodesByHarm, are tried before the others."""
 
 
+class DefaultPreemptionArgs(Args):
+    """Among how many candidate nodes the best is picked."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
+        yield from not_between(f"{path}.minCandidateNodesPercentage", percentage, 0, 100)
+        if absolute < 0:
+            yield f"{path}.minCandidateNodesAbsolute: {absolute} is less than 0"
+        if percentage == absolute == 0:
+            yield f"{path}: minCandidateNodesPercentage and minCandidateNodesAbsolute can't both be 0"
+
+
 @dataclass(frozen=True)
 class DefaultPreemption:
     """Finds the node with the fewest and least important victims, among those that extenders agree to.
@@ -57,7 +75,13 @@ class DefaultPreemption:
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
     name: str = "DefaultPreemption"
+    args: ClassVar = DefaultPreemptionArgs
     _kept: KeptVictims = field(default_factory=KeptVictims, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, handle: Handle, **arguments: Any) -> "DefaultPreemption":
+        """A plugin that asks the extenders."""
+        return cls(handle.extenders, **arguments)
 
     def post_filter(
         self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Status], why_not: WhyNot

@@ -7,18 +7,28 @@ a pod away, and their preferred terms score as the pod's own do.
 Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go, scoring.go
 """
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import islice
+from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.affinity import Terms, terms_of
+from lib.scheduling import edits
+from lib.scheduling.affinity import Term, Terms, terms_of
 from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.arguments import Args, not_between
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
     CycleState,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
     Status,
     unresolvable,
     unschedulable,
@@ -26,10 +36,15 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo, label_of
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.text import labels_text, listed, names, pods_text, requirement_text
+from lib.scheduling.workloads import belongs_to_node
 
 TOO_FAR = unresolvable("node(s) didn't match pod affinity rules")
 TOO_NEAR = unschedulable("node(s) didn't match pod anti-affinity rules")
 UNWELCOME = unschedulable("node(s) didn't satisfy existing pods anti-affinity rules")
+
+MOST_IN_THE_WAY = 12
+"""So many pods are said to be in the way."""
 
 _WeightedTopology = tuple[str, Counts, int]
 """A topology key, counts by its values, and the score for each of the count."""
@@ -49,6 +64,17 @@ class _Filtering:
     first: bool
 
 
+class InterPodAffinityArgs(Args):
+    """The weights of assigned pods' affinity."""
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        yield from not_between(f"{path}.hardPodAffinityWeight", self.hard_pod_affinity_weight, 0, 100)
+
+
 @dataclass(frozen=True)
 class InterPodAffinity:
     """Filters and scores by pod affinity and anti-affinity.
@@ -60,6 +86,7 @@ class InterPodAffinity:
     hard_pod_affinity_weight: int = 1
     ignore_preferred_terms_of_existing_pods: bool = False
     name: str = "InterPodAffinity"
+    args: ClassVar = InterPodAffinityArgs
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """New labels of the pod; a pod that terms match came, went or was labelled; a node's new domain."""
@@ -113,6 +140,52 @@ class InterPodAffinity:
                     found, rejection, [value in counts for value in nodes.values(label_of, key)]
                 )
         return found
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """The pods that are too near, that keep it away, or that it should be near to."""
+        around: _Around = state.get(f"{self.name}/around") or _Around(pod, cache)
+        state[f"{self.name}/around"] = around
+        if status.reasons == TOO_NEAR.reasons:
+            for term, near in around.near_of_anti_affinity:
+                if found := near.get(node.labels.get(term.topology_key)):
+                    yield f"anti-affinity ({term.topology_key}) with {pods_text(found)}"
+        elif status.reasons == UNWELCOME.reasons:
+            for key, unwelcoming in around.unwelcoming.items():
+                if found := unwelcoming.get(node.labels.get(key)):
+                    yield f"the anti-affinity ({key}) of {pods_text(found)} keeps it away"
+        else:
+            for term, near in around.near_of_affinity:
+                value = node.labels.get(term.topology_key)
+                if value is None:
+                    yield f"pod affinity: the node has no label {term.topology_key}"
+                elif value not in near:
+                    where = f"{term.topology_key}={value}"
+                    wanted = listed(
+                        dict.fromkeys(_selector_text(each) for each, _ in around.near_of_affinity)
+                    )
+                    elsewhere = (
+                        f"; there are in {names(sorted(map(str, near)))}" if near else ", nor anywhere"
+                    )
+                    yield f"pod affinity: no pod {wanted} in {where}{elsewhere}"
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Leave out a required term; or remove a pod that is too near."""
+        for which, name in (("pod_affinity", "pod affinity"), ("pod_anti_affinity", "anti-affinity")):
+            affinity = getattr(pod.spec.affinity, which)
+            terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
+            for i, term in enumerate(terms):
+                selected = term.label_selector and labels_text(term.label_selector.match_labels)
+                to = f" to {selected}" if selected else ""
+                words = f"without the required {name}{to} ({term.topology_key})"
+                yield Remedy(words, partial(edits.without_required_term, which=which, term=i))
+        near = [node for node in cache.node_list if rejected.get(node.name) in (TOO_FAR, TOO_NEAR, UNWELCOME)]
+        in_the_way = (
+            each
+            for node in near
+            for each in node.pods
+            if _are_apart(pod, each, cache) and not belongs_to_node(each)
+        )
+        yield from (Remedy(removed=(each,)) for each in islice(in_the_way, MOST_IN_THE_WAY))
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
@@ -185,3 +258,60 @@ def _rejected(
 ) -> list[Status | None]:
     """The rejections found before; this one where it applies and none was found."""
     return [before or (rejection if each else None) for before, each in zip(found, which, strict=True)]
+
+
+# --- for people who ask -----------------------------------------------------------------------------------
+
+
+class _Around:
+    """The pods that terms match, by the values of topology keys."""
+
+    def __init__(self, pod: Pod, cache: Cache) -> None:
+        self._pod, self._cache = pod, cache
+
+    @cached_property
+    def near_of_anti_affinity(self) -> list[tuple[Term, Mapping[str | None, list[Pod]]]]:
+        return [(term, self._selected(term)) for term in terms_of(self._pod).anti_affinity]
+
+    @cached_property
+    def near_of_affinity(self) -> list[tuple[Term, Mapping[str | None, list[Pod]]]]:
+        """Counts by term; a pod counts if all terms match it."""
+        terms = terms_of(self._pod).affinity
+        return [(term, self._selected(term, *terms)) for term in terms]
+
+    def _selected(self, term: Term, *others: Term) -> Mapping[str | None, list[Pod]]:
+        """By the value of its topology key, the pods that a term and the others match."""
+        found: dict[str | None, list[Pod]] = defaultdict(list)
+        for node in self._cache.nodes.values():
+            if term.topology_key in node.labels:
+                for pod in node.pods:
+                    if all(each.selects(pod, self._cache.namespaces) for each in (term, *others)):
+                        found[node.labels[term.topology_key]].append(pod)
+        return dict(found)
+
+    @cached_property
+    def unwelcoming(self) -> Mapping[str, Mapping[str | None, list[Pod]]]:
+        """The pods whose anti-affinity matches this one, by topology key and its value."""
+        found: dict[str, dict[str | None, list[Pod]]] = defaultdict(lambda: defaultdict(list))
+        for node in self._cache.nodes.values():
+            for other, terms in node.pods_with_affinity:
+                for term in terms.anti_affinity:
+                    if term.topology_key in node.labels and term.selects(self._pod, self._cache.namespaces):
+                        found[term.topology_key][node.labels[term.topology_key]].append(other)
+        return {key: dict(each) for key, each in found.items()}
+
+
+def _are_apart(pod: Pod, other: Pod, cache: Cache) -> bool:
+    """Whether the required anti-affinity of one of two pods matches the other."""
+    far = any(term.selects(other, cache.namespaces) for term in terms_of(pod).anti_affinity)
+    return far or any(term.selects(pod, cache.namespaces) for term in terms_of(other).anti_affinity)
+
+
+def _selector_text(term: Term) -> str:
+    """Which pods a pod affinity term matches."""
+    if term.selector is None:
+        return "(no pod is selected)"
+    parts = [labels_text(term.selector.match_labels)] if term.selector.match_labels else []
+    parts += map(requirement_text, term.selector.match_expressions)
+    where = f" of {names(sorted(term.namespaces))}" if term.namespaces else " of the namespaces selected"
+    return f"with {listed(parts)}{where}" if parts else f"at all{where}"

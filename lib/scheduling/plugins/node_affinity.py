@@ -5,25 +5,137 @@ Preferred terms that match add their weights to the node's score.
 Source: pkg/scheduler/framework/plugins/nodeaffinity/node_affinity.go
 """
 
-from collections.abc import Hashable, Sequence, Set
+from collections.abc import Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import ClassVar
+from functools import lru_cache, partial
+from typing import Any, ClassVar
+
+from msgspec import field as struct_field
 
 from lib.kube import objects
 from lib.kube.changes import AnyChange
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
-from lib.kube.selectors import matches_node
+from lib.kube.selectors import matches, matches_node, matches_term
+from lib.scheduling import edits
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
+from lib.scheduling.framework.arguments import Args, Strict, no_label_key, no_label_value, not_among
+from lib.scheduling.framework.interface import (
+    SKIP,
+    CycleState,
+    DependsOn,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
+    Status,
+    unresolvable,
+)
 from lib.scheduling.hints import new_node, old_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.plugins.scores import normalize_to_largest
+from lib.scheduling.text import labels_text, listed, requirement_text
+from lib.scheduling.workloads import belongs_to_node
 
 UNWANTED = unresolvable("node(s) didn't match Pod's node affinity/selector")
 ENFORCED = unresolvable("node(s) didn't match scheduler-enforced node affinity")
 CONFLICT = unresolvable("pod affinity terms conflict")
+
+
+class _Requirement(objects.Requirement, frozen=True, forbid_unknown_fields=True):
+    """One expression of a term in a configuration."""
+
+    key: str = ""
+    operator: str = ""
+
+    def problems(self, path: str) -> Iterator[str]:
+        """What is wrong with one about labels (apimachinery/pkg/labels/selector.go, NewRequirement)."""
+        yield from no_label_key(f"{path}.key", self.key)
+        yield from not_among(
+            f"{path}.operator", self.operator, ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+        )
+        if self.operator in ("In", "NotIn") and not self.values:
+            yield f"{path}.values: {self.operator} needs at least one value"
+        if self.operator in ("Exists", "DoesNotExist") and self.values:
+            yield f"{path}.values: {self.operator} takes no values"
+        if self.operator in ("Gt", "Lt") and not (len(self.values) == 1 and _is_integer(self.values[0])):
+            yield f"{path}.values: {self.operator} needs one whole number"
+        for i, value in enumerate(self.values):
+            yield from no_label_value(f"{path}.values[{i}]", value)
+
+    def problems_of_field(self, path: str) -> Iterator[str]:
+        """What is wrong with one about a node's fields."""
+        yield from not_among(f"{path}.operator", self.operator, ("In", "NotIn"))
+        if len(self.values) != 1:
+            yield f"{path}.values: must be exactly one value"
+
+
+def _is_integer(text: str) -> bool:
+    return text.isascii() and text.isdecimal()
+
+
+class _Term(objects.NodeSelectorTerm, frozen=True, forbid_unknown_fields=True):
+    """All of its expressions must hold."""
+
+    match_expressions: tuple[_Requirement, ...] = ()
+    match_fields: tuple[_Requirement, ...] = ()
+
+    def problems(self, path: str) -> Iterator[str]:
+        """What is wrong with any of them."""
+        for i, each in enumerate(self.match_expressions):
+            yield from each.problems(f"{path}.matchExpressions[{i}]")
+        for i, each in enumerate(self.match_fields):
+            yield from each.problems_of_field(f"{path}.matchFields[{i}]")
+
+
+class _Selector(objects.NodeSelector, frozen=True, forbid_unknown_fields=True):
+    """One of its terms must hold."""
+
+    node_selector_terms: tuple[_Term, ...] = ()
+
+
+class _Preferred(objects.PreferredSchedulingTerm, frozen=True, forbid_unknown_fields=True):
+    """A node that matches gets this score more."""
+
+    weight: int = 0
+    preference: _Term = _Term()
+
+
+class AddedAffinity(Strict):
+    """A core/v1 NodeAffinity."""
+
+    required_during_scheduling_ignored_during_execution: _Selector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[_Preferred, ...] = ()
+
+
+class NodeAffinityArgs(Args):
+    """Node affinity for every pod of the profile, besides the pod's own."""
+
+    added_affinity: AddedAffinity = struct_field(default_factory=AddedAffinity)
+
+    def problems(self, path: str) -> Iterator[str]:
+        """What is wrong with its terms; a preferred term with weight 0 isn't checked."""
+        path = f"{path}.addedAffinity"
+        required = self.added_affinity.required_during_scheduling_ignored_during_execution or _Selector()
+        for i, term in enumerate(required.node_selector_terms):
+            yield from term.problems(
+                f"{path}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[{i}]"
+            )
+        preferred = self.added_affinity.preferred_during_scheduling_ignored_during_execution
+        for i, liked in enumerate(preferred):
+            if liked.weight:
+                yield from liked.preference.problems(
+                    f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
+                )
+
+    def for_plugin(self) -> dict[str, Any]:
+        """The affinity, as the plugin's type."""
+        required = self.added_affinity.required_during_scheduling_ignored_during_execution
+        preferred = self.added_affinity.preferred_during_scheduling_ignored_during_execution
+        if not required and not preferred:
+            return {}
+        liked = [each for each in preferred if each.weight]
+        return {"added_affinity": objects.NodeAffinity(required, [*liked])}
 
 
 @dataclass(frozen=True)
@@ -35,6 +147,7 @@ class NodeAffinity:
 
     added_affinity: objects.NodeAffinity | None = None
     name: str = "NodeAffinity"
+    args: ClassVar = NodeAffinityArgs
     reads: ClassVar = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:
@@ -61,6 +174,39 @@ class NodeAffinity:
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node that the added terms, the nodeSelector or the required terms don't match."""
         return self._rejection(pod, node)
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """The labels that the node lacks or has with other values."""
+        if status.reasons == ENFORCED.reasons:
+            yield "the scheduler's configuration requires other nodes (addedAffinity)"
+            return
+        for key, value in pod.spec.node_selector.items():
+            if node.labels.get(key) != value:
+                yield f"nodeSelector {key}={value}: {_has_label(node, key)}"
+        required = _required(pod.spec.affinity.node_affinity)
+        if required is None or matches_node(required, node.node):
+            return
+        if not required.node_selector_terms:
+            yield "required node affinity has no terms, and so matches no node"
+        for term in required.node_selector_terms:
+            yield f"node affinity {_term_text(term)}: {_why_no_match(term, node)}"
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Leave out a part of the nodeSelector or of the required affinity."""
+        for key, value in pod.spec.node_selector.items():
+            words = f"without nodeSelector {labels_text({key: value})}"
+            yield Remedy(words, partial(edits.without_selector, key=key))
+        required = _required(pod.spec.affinity.node_affinity)
+        if not required or belongs_to_node(pod):
+            return
+        terms = required.node_selector_terms
+        for i, term in enumerate(terms):
+            if len(term.match_expressions) + len(term.match_fields) < 2:
+                continue
+            for j, expression in enumerate(term.match_expressions):
+                words = f"without {requirement_text(expression)} in its node affinity"
+                yield Remedy(words, partial(edits.without_expression, term=i, expression=j))
+        yield Remedy("without its required node affinity", edits.without_node_affinity)
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
@@ -128,3 +274,30 @@ def _named_nodes(term: NodeSelectorTerm) -> set[str] | None:
         if field.key == "metadata.name" and field.operator == "In"
     ]
     return set.intersection(*names) if names else None
+
+
+# --- words ------------------------------------------------------------------------------------------------
+
+
+def _has_label(node: NodeInfo, key: str) -> str:
+    """A node's value of a label."""
+    return f"the node has {key}={node.labels[key]}" if key in node.labels else "the node has no such label"
+
+
+def _term_text(term: NodeSelectorTerm) -> str:
+    """A term of a node selector."""
+    parts = [*term.match_expressions, *term.match_fields]
+    return listed(map(requirement_text, parts)) if parts else "(an empty term)"
+
+
+def _why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
+    """The part of a term that a node doesn't match."""
+    if not term.match_expressions and not term.match_fields:
+        return "an empty term matches no node"
+    assert not matches_term(term, node.node)
+    missing = [
+        _has_label(node, each.key) for each in term.match_expressions if not matches(each, node.labels)
+    ]
+    fields = {"metadata.name": node.name}
+    missing += [f"the node is {node.name}" for each in term.match_fields if not matches(each, fields)]
+    return listed(missing)

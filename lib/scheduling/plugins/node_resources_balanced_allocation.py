@@ -6,18 +6,39 @@ changes, 100 that the pod balances the node, 50 that it unbalances it.
 Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.arguments import CPU_AND_MEMORY, Args, ResourceSpec
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_resources_fit import LACKS, counts, use_of
 from lib.scheduling.resources import pod_requests
+
+
+class NodeResourcesBalancedAllocationArgs(Args):
+    """Which resources should be used evenly."""
+
+    resources: tuple[ResourceSpec, ...] = ()
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        seen = set()
+        for i, each in enumerate(self.resources):
+            if each.name in seen:
+                yield f"{path}.resources[{i}].name: {each.name} is given twice"
+            seen.add(each.name)
+            if each.weight != 1:
+                yield f"{path}.resources[{i}].weight: must be 1"
+
+    def for_plugin(self) -> dict[str, Any]:
+        """Weights by name."""
+        return {"resources": {each.name: each.weight for each in self.resources or CPU_AND_MEMORY}}
 
 
 @dataclass(frozen=True)
@@ -26,6 +47,7 @@ class NodeResourcesBalancedAllocation:
 
     resources: Mapping[str, int] = field(default_factory=lambda: {"cpu": 1, "memory": 1})
     name: str = "NodeResourcesBalancedAllocation"
+    args: ClassVar = NodeResourcesBalancedAllocationArgs
     reads: ClassVar = DependsOn.PODS
 
     def sign_pod(self, pod: Pod) -> Hashable:

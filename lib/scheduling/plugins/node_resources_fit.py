@@ -7,18 +7,37 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_alloca
 most_allocated.go, requested_to_capacity_ratio.go
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
-from typing import ClassVar
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from msgspec import field as struct_field
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
+from lib.scheduling import edits
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.arguments import (
+    CPU_AND_MEMORY,
+    Args,
+    Handle,
+    ResourceSpec,
+    Strict,
+    UtilizationShapePoint,
+    no_label_key,
+    not_among,
+    not_between,
+)
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     CycleState,
     DependsOn,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
     Status,
     unresolvable,
     unschedulable,
@@ -28,6 +47,7 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
+from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
@@ -46,6 +66,9 @@ PER_RESOURCE = 5
 
 LACKS = -1
 """The score for a resource that a node lacks."""
+
+FREEST_TRIED = 3
+"""Smaller requests are tried for so many of the nodes that lack the same resources."""
 
 BY_SHAPE = "RequestedToCapacityRatio"
 
@@ -85,6 +108,80 @@ def _on_line(at: int, points: Shape) -> int:
     return points[-1][1]
 
 
+class RequestedToCapacityRatioParam(Strict):
+    """Points of a line."""
+
+    shape: tuple[UtilizationShapePoint, ...] = ()
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        if not self.shape:
+            yield f"{path}.shape: needs at least one point"
+        for i, (before, point) in enumerate(pairwise(self.shape), start=1):
+            if before.utilization >= point.utilization:
+                yield f"{path}.shape[{i}].utilization: must be more than that of the point before"
+        for i, point in enumerate(self.shape):
+            yield from not_between(f"{path}.shape[{i}].utilization", point.utilization, 0, 100)
+            yield from not_between(f"{path}.shape[{i}].score", point.score, 0, 10)
+
+
+class ScoringStrategy(Strict):
+    """How a node's resources are scored."""
+
+    type: str = ""
+    resources: tuple[ResourceSpec, ...] = ()
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        types = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+        yield from not_among(f"{path}.type", self.type, types)
+        for i, each in enumerate(self.resources):
+            yield from not_between(f"{path}.resources[{i}].weight", each.weight, 1, 100)
+        ratio, place = self.requested_to_capacity_ratio, f"{path}.requestedToCapacityRatio"
+        if self.type == "RequestedToCapacityRatio":
+            yield from ratio.problems(place) if ratio else [f"{place}: is missing"]
+        elif ratio:
+            yield f"{place}: belongs to the type RequestedToCapacityRatio only"
+
+
+class NodeResourcesFitArgs(Args):
+    """Which resources are ignored, and how resources are scored."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy = struct_field(
+        default_factory=lambda: ScoringStrategy(type="LeastAllocated")
+    )
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        for i, name in enumerate(self.ignored_resources):
+            yield from no_label_key(f"{path}.ignoredResources[{i}]", name)
+        for i, name in enumerate(self.ignored_resource_groups):
+            place = f"{path}.ignoredResourceGroups[{i}]"
+            yield from (
+                [f"{place}: {name!r} must not have a slash"] if "/" in name else no_label_key(place, name)
+            )
+        yield from self.scoring_strategy.problems(f"{path}.scoringStrategy")
+
+    def for_plugin(self) -> dict[str, Any]:
+        """Weights by name; the weights of a resource that is given twice add up."""
+        strategy = self.scoring_strategy
+        weights: dict[str, int] = {}
+        for each in strategy.resources or CPU_AND_MEMORY:
+            weights[each.name] = weights.get(each.name, 0) + each.weight
+        shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
+        line = {"shape": tuple((point.utilization, point.score) for point in shape)} if shape else {}
+        return {
+            "strategy": strategy.type,
+            "resources": weights,
+            "ignored_resources": frozenset(self.ignored_resources),
+            "ignored_resource_groups": frozenset(self.ignored_resource_groups),
+            **line,
+        }
+
+
 @dataclass(frozen=True)
 class NodeResourcesFit:
     """Filters out nodes without room for the pod's requests or for one more pod; scores the others.
@@ -100,11 +197,19 @@ class NodeResourcesFit:
     ignored_resources: frozenset[str] = frozenset()
     ignored_resource_groups: frozenset[str] = frozenset()
     name: str = "NodeResourcesFit"
+    args: ClassVar = NodeResourcesFitArgs
     reads: ClassVar = DependsOn.PODS
 
     def __post_init__(self) -> None:
         if self.strategy not in ("LeastAllocated", "MostAllocated", BY_SHAPE):
             raise ValueError(f"NodeResourcesFit has no strategy {self.strategy!r}")
+
+    @classmethod
+    def of(
+        cls, handle: Handle, ignored_resources: frozenset[str] = frozenset(), **more: Any
+    ) -> "NodeResourcesFit":
+        """A plugin that also ignores the resources that extenders manage."""
+        return cls(ignored_resources=ignored_resources | handle.extenders.ignored_resources, **more)
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """The pod's requests, and the amounts that it is scored with."""
@@ -148,13 +253,62 @@ class NodeResourcesFit:
             Comparisons().add(PER_RESOURCE * len(wanted) * len(nodes))
             return [_rejection(node, wanted) for node in nodes]
         lacking = [room <= 0 for room in nodes.values(pods_left)]
-        for name, amount in wanted.items():
+        for name, needed in wanted.items():
             left = nodes.values(amount_left, name)
-            lacking = [lacks or room < amount for lacks, room in zip(lacking, left, strict=True)]
+            lacking = [lacks or room < needed for lacks, room in zip(lacking, left, strict=True)]
         if True not in lacking:
             return [None] * len(nodes)
         asked = zip(nodes, lacking, strict=True)
         return [_rejection(node, wanted) if lacks else None for node, lacks in asked]
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """How much is missing, and who has the most of it."""
+        if TOO_MANY_PODS in status.reasons:
+            yield f"has {len(node.pods)} of {capacity(node, 'pods')} pods"
+        for name, wanted in pod_requests(pod).items():
+            if INSUFFICIENT.format(name) not in status.reasons:
+                continue
+            total, left = capacity(node, name), amount_left(node, name)
+            needs = f"needs {name} {amount(name, wanted)}"
+            if not total:
+                yield f"{needs}, the node has none"
+            elif wanted > total:
+                yield f"{needs}, the node has {amount(name, total)} in all"
+            elif wanted <= left:  # what is free is kept for nominated pods
+                others = pods_text(cache.nominator.nominated_before_on(node.name, pod))
+                yield f"{needs}, {amount(name, left)} free is kept for {others}"
+            else:
+                most = max(node.pods, key=lambda each: pod_requests(each).get(name, 0))
+                has = amount(name, pod_requests(most).get(name, 0))
+                free = f"{amount(name, left)} of {amount(name, total)} free"
+                yield f"{needs}, {free}: {most} has {has}"
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Request less: as much as the freest nodes have of what they lack."""
+        requests = pod_requests(pod)
+        best: dict[tuple[bool, frozenset[str]], list[tuple[float, dict[str, int]]]] = {}
+        for node in cache.node_list:
+            lacking = {
+                name: max(amount_left(node, name), 0)
+                for name, wanted in requests.items()
+                if wanted > amount_left(node, name)
+            }
+            if not lacking or pods_left(node) <= 0:
+                continue
+            status = rejected.get(node.name)
+            reasons = status.reasons if status else ()
+            first = any(INSUFFICIENT.format(name) in reasons for name in lacking)
+            share = min(left / requests[name] for name, left in lacking.items())
+            best.setdefault((not first, frozenset(lacking)), []).append((share, lacking))
+        for kind, found in sorted(best.items(), key=lambda each: (each[0][0], len(each[0][1]))):
+            found.sort(key=lambda each: each[0], reverse=True)
+            tried: list[dict[str, int]] = []
+            for _, lacking in found:
+                rounded = {name: _rounded(name, left) for name, left in sorted(lacking.items())}
+                if rounded not in tried and len(tried) < FREEST_TRIED:
+                    tried.append(rounded)
+                    words = listed(_less_text(name, left, requests[name]) for name, left in rounded.items())
+                    yield Remedy(words, partial(edits.requesting, wanted=rounded), one_of=(self.name, kind))
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Sum up the pod's requests for scoring, with defaults for containers that request nothing."""
@@ -202,10 +356,10 @@ def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:
     reasons, never = [], False
     if pods_left(node) <= 0:
         reasons.append(TOO_MANY_PODS)
-    for name, amount in wanted.items():
-        if amount > amount_left(node, name):
+    for name, needed in wanted.items():
+        if needed > amount_left(node, name):
             reasons.append(INSUFFICIENT.format(name))
-            never = never or amount > capacity(node, name)  # even an empty node hasn't that much
+            never = never or needed > capacity(node, name)  # even an empty node hasn't that much
     if not reasons:
         return None
     return unresolvable(*reasons) if never else unschedulable(*reasons)
@@ -229,6 +383,18 @@ def _requests_less(now: Pod, before: Pod, resources: Iterable[str]) -> bool:
 def counts(name: str, wanted: Mapping[str, int]) -> bool:
     """Whether a resource is scored for a pod that requests this amount."""
     return bool(wanted.get(name)) or name in COUNTED_WITHOUT_REQUEST
+
+
+def _less_text(name: str, left: int, wanted: int) -> str:
+    if not left:
+        return f"without {name}"
+    return f"at {name} {exact_amount(name, left)} in place of {exact_amount(name, wanted)}"
+
+
+def _rounded(name: str, left: int) -> int:
+    """An amount that is easy to write: memory in whole Mi, unless that is 0."""
+    mebi = 2**20
+    return left // mebi * mebi if is_bytes(name) and left >= mebi else left
 
 
 # --- values of nodes --------------------------------------------------------------------------------------

@@ -8,13 +8,27 @@ from collections.abc import Hashable
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, Taint
 from lib.kube.selectors import tolerations_of
-from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
+from lib.scheduling import edits
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import (
+    CycleState,
+    DependsOn,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
+    Status,
+    unresolvable,
+)
 from lib.scheduling.hints import before_itself, new_node, old_node
 from lib.scheduling.node_info import NodeInfo
 
 CORDONED = unresolvable("node(s) were unschedulable")
 
-AS_A_TAINT = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+NAMED = 3
+"""At most so many cordoned nodes are named as remedies."""
+
+AS_A_TAINT = Taint(key=edits.CORDONED, effect="NoSchedule")
 """`kubectl cordon` sets spec.unschedulable, which counts as this taint. A DaemonSet's pods tolerate it."""
 
 
@@ -43,6 +57,20 @@ class NodeUnschedulable:
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a cordoned node."""
         return CORDONED if self._keeps_off(pod, node) else None
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """That it is cordoned."""
+        yield "cordoned (spec.unschedulable)"
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Uncordon a node; or all, if they are many."""
+        cordoned = [node.node for node in cache.node_list if node.node.spec.unschedulable]
+        if len(cordoned) > NAMED:
+            words = f"with the {len(cordoned)} cordoned nodes uncordoned"
+            yield Remedy(words, nodes=tuple(map(edits.uncordoned, cordoned)))
+            return
+        for node in cordoned:
+            yield Remedy(f"with {node.metadata.name} uncordoned", nodes=(edits.uncordoned(node),))
 
     def _keeps_off(self, pod: Pod, node: NodeInfo) -> bool:
         if not node.node.spec.unschedulable:

@@ -15,6 +15,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
+    Lines,
     PluginError,
     Status,
     unresolvable,
@@ -96,6 +97,13 @@ class NodeVolumeLimits:
             raise PluginError(f'running "{self.name}" filter plugin: {attached.why_not}')
         more = Counter(driver for driver, volume in brought if (driver, volume) not in attached.by_pods)
         return TOO_MANY if any(attached.room(driver) < count for driver, count in more.items()) else None
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """How many volumes the node's drivers can attach."""
+        csi_node = cache.storage.csi_nodes.get(node.name)
+        for driver in (csi_node.spec.drivers if csi_node else None) or ():
+            if driver.allocatable and driver.allocatable.count is not None:
+                yield f"driver {driver.name} attaches no more than {driver.allocatable.count} volumes here"
 
 
 def _takes_more(before: CSINode, now: CSINode) -> bool:

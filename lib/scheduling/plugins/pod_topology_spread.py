@@ -8,21 +8,29 @@ own gets default ones of that kind, if it belongs to a service or a controller.
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go, scoring.go, plugin.go
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import floor, log
+from typing import Any, ClassVar
 
+from lib.kube import objects
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.matcher import Matcher, matcher_of
 from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import untolerated
+from lib.scheduling import edits
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.arguments import Args, no_label_key, not_among
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
     CycleState,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
     Status,
     unresolvable,
     unschedulable,
@@ -141,6 +149,57 @@ class _Scoring:
     ignored: set[str]
 
 
+class _StrictConstraint(objects.TopologySpreadConstraint, forbid_unknown_fields=True, kw_only=True):
+    """A constraint in a configuration, with the defaults of that."""
+
+    topology_key: str = ""
+    max_skew: int = 0
+    when_unsatisfiable: str = ""
+    label_selector: Any = None
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        if self.max_skew <= 0:
+            yield f"{path}.maxSkew: {self.max_skew} is not more than 0"
+        yield from no_label_key(f"{path}.topologyKey", self.topology_key)
+        actions = ("DoNotSchedule", "ScheduleAnyway")
+        yield from not_among(f"{path}.whenUnsatisfiable", self.when_unsatisfiable, actions)
+        if self.label_selector is not None:
+            yield f"{path}.labelSelector: is taken from the pod's service or controller; leave it out"
+
+
+class PodTopologySpreadArgs(Args):
+    """How pods without constraints of their own are spread."""
+
+    default_constraints: tuple[_StrictConstraint, ...] = ()
+    defaulting_type: str = ""
+
+    def __post_init__(self) -> None:
+        self.defaulting_type = self.defaulting_type or "System"
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        yield from not_among(f"{path}.defaultingType", self.defaulting_type, ("System", "List"))
+        if self.defaulting_type == "System" and self.default_constraints:
+            yield f"{path}.defaultingType: must be List, as there are defaultConstraints"
+        seen = set()
+        for i, each in enumerate(self.default_constraints):
+            place = f"{path}.defaultConstraints[{i}]"
+            yield from each.problems(place)
+            sort = each.topology_key, each.when_unsatisfiable
+            if sort in seen:
+                yield f"{place}: there is one for {' and '.join(sort)} already"
+            seen.add(sort)
+
+    def for_plugin(self) -> dict[str, Any]:
+        """The constraints, as the plugin's type."""
+        return {
+            "default_constraints": SYSTEM_DEFAULTS
+            if self.defaulting_type == "System"
+            else self.default_constraints
+        }
+
+
 @dataclass(frozen=True)
 class PodTopologySpread:
     """Filters out nodes whose domain has too many matching pods, and prefers domains with few.
@@ -151,6 +210,7 @@ class PodTopologySpread:
 
     default_constraints: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     name: str = "PodTopologySpread"
+    args: ClassVar = PodTopologySpreadArgs
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A matching pod that came, went or has new labels; a node that came, went or has new labels or
@@ -215,6 +275,46 @@ class PodTopologySpread:
             said[None] = NO_LABEL
             found = [before or said[value] for before, value in zip(found, values, strict=True)]
         return found
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """How many pods there are here, and where there are the fewest."""
+        for each in state.get(f"{self.name}/filter", ()):
+            key, skew = each.spec.topology_key, each.spec.max_skew
+            domain = node.labels.get(key)
+            if domain is None:
+                yield f"spreading over {key}: the node has no such label"
+                continue
+            here = each.pods.get(domain, 0)
+            if here + each.selects_itself - each.fewest_pods <= skew:
+                continue
+            emptiest = next((name for name, many in each.pods.items() if many == each.fewest_pods), "")
+            least = f"the emptiest{f' ({emptiest})' if emptiest else ''} {each.fewest_pods}"
+            if len(each.pods) < (each.spec.min_domains or 1):
+                least = f"only {len(each.pods)} of minDomains {each.spec.min_domains} are there"
+            yield f"{key}={domain} has {here}, {least}, maxSkew {skew}"
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Allow more skew."""
+        hard = [
+            i
+            for i, each in enumerate(pod.spec.topology_spread_constraints)
+            if each.when_unsatisfiable == "DoNotSchedule"
+        ]
+        counted: Sequence[_Constraint] = state.get(f"{self.name}/filter", ())
+        for which, known in zip(
+            hard, counted if len(counted) == len(hard) else [None] * len(hard), strict=True
+        ):
+            constraint = pod.spec.topology_spread_constraints[which]
+            key, skew = constraint.topology_key, constraint.max_skew
+            if known:
+                fewest = min(known.pods.values(), default=0)
+                needed = fewest + known.selects_itself - known.fewest_pods
+                if needed > skew:
+                    words = f"with maxSkew {needed} in place of {skew} for {key}"
+                    yield Remedy(words, partial(edits.with_constraint, which=which, max_skew=needed))
+            words = f"with whenUnsatisfiable: ScheduleAnyway for {key}"
+            anyway = partial(edits.with_constraint, which=which, when_unsatisfiable="ScheduleAnyway")
+            yield Remedy(words, anyway)
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]

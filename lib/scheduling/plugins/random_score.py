@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from random import Random as Generator
 
 from lib.kube.objects import Pod
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, CycleState, Status, unschedulable
 from lib.scheduling.node_info import NodeInfo
 
@@ -17,6 +18,11 @@ class Random:
     generator: Generator = field(default_factory=Generator)
     name: str = "Random"
 
+    @classmethod
+    def of(cls, handle: Handle) -> "Random":
+        """A plugin with poller's random numbers."""
+        return cls(handle.random)
+
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """A random score; all are equally likely."""
         return self.generator.randint(0, MAX_NODE_SCORE)
@@ -28,6 +34,11 @@ class RandomFilter:
 
     generator: Generator = field(default_factory=Generator)
     name: str = "RandomFilter"
+
+    @classmethod
+    def of(cls, handle: Handle) -> "RandomFilter":
+        """A plugin with poller's random numbers."""
+        return cls(handle.random)
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Toss a coin."""

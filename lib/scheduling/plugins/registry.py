@@ -1,11 +1,11 @@
 """All plugins, how each is made, and the built-in profiles."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from random import Random as Generator
 from typing import Any
 
 from lib.scheduling.extender import Extenders
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
@@ -30,80 +30,43 @@ from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.plugins.volume_restrictions import VolumeRestrictions
 from lib.scheduling.plugins.volume_zone import VolumeZone
 
-DEFAULT_PLUGINS: Mapping[str, int] = {
-    "SchedulingGates": 0,
-    "PrioritySort": 0,
-    "NodeUnschedulable": 0,
-    "NodeName": 0,
-    "TaintToleration": 3,
-    "NodeAffinity": 2,
-    "NodePorts": 0,
-    "NodeResourcesFit": 1,
-    "VolumeRestrictions": 0,
-    "NodeVolumeLimits": 0,
-    "VolumeBinding": 1,
-    "VolumeZone": 0,
-    "PodTopologySpread": 2,
-    "InterPodAffinity": 2,
-    "DynamicResources": 0,
-    "DefaultPreemption": 0,
-    "NodeResourcesBalancedAllocation": 1,
-    "ImageLocality": 1,
-    "NodeDeclaredFeatures": 0,
-    "DefaultBinder": 0,
+_DEFAULT: Mapping[type, int] = {
+    SchedulingGates: 0,
+    PrioritySort: 0,
+    NodeUnschedulable: 0,
+    NodeName: 0,
+    TaintToleration: 3,
+    NodeAffinity: 2,
+    NodePorts: 0,
+    NodeResourcesFit: 1,
+    VolumeRestrictions: 0,
+    NodeVolumeLimits: 0,
+    VolumeBinding: 1,
+    VolumeZone: 0,
+    PodTopologySpread: 2,
+    InterPodAffinity: 2,
+    DynamicResources: 0,
+    DefaultPreemption: 0,
+    NodeResourcesBalancedAllocation: 1,
+    ImageLocality: 1,
+    NodeDeclaredFeatures: 0,
+    DefaultBinder: 0,
 }
 """kube-scheduler's, in its order, with their weights (pkg/scheduler/apis/config/v1/default_plugins.go)."""
 
+_OWN = (NodeNumber, Random, RandomFilter)
+"""poller's own, which a configuration or a policy can enable."""
+
+DEFAULT_PLUGINS = {kind.__name__: weight for kind, weight in _DEFAULT.items()}
+PLUGINS: Mapping[str, type] = {kind.__name__: kind for kind in (*_DEFAULT, *_OWN)}
 WEIGHTS = {name: weight for name, weight in DEFAULT_PLUGINS.items() if weight}
 
 
-@dataclass(frozen=True)
-class Handle:
-    """What plugins get from poller, besides their own arguments."""
-
-    random: Generator = field(default_factory=Generator)
-    extenders: Extenders = field(default_factory=Extenders)
-
-
-Maker = Callable[[Handle, Mapping[str, Any]], Plugin]
-"""Makes a plugin from its constructor's arguments, by name."""
-
-
-def _by_itself(kind: Callable[..., Plugin]) -> Maker:
-    return lambda _, arguments: kind(**arguments)
-
-
-def _fit(handle: Handle, arguments: Mapping[str, Any]) -> Plugin:
-    ignored = arguments.get("ignored_resources", frozenset()) | handle.extenders.ignored_resources
-    return NodeResourcesFit(**{**arguments, "ignored_resources": ignored})
-
-
-PLUGINS: Mapping[str, Maker] = {
-    "SchedulingGates": _by_itself(SchedulingGates),
-    "PrioritySort": _by_itself(PrioritySort),
-    "NodeUnschedulable": _by_itself(NodeUnschedulable),
-    "NodeName": _by_itself(NodeName),
-    "TaintToleration": _by_itself(TaintToleration),
-    "NodeAffinity": _by_itself(NodeAffinity),
-    "NodePorts": _by_itself(NodePorts),
-    "NodeResourcesFit": _fit,
-    "VolumeRestrictions": _by_itself(VolumeRestrictions),
-    "NodeVolumeLimits": _by_itself(NodeVolumeLimits),
-    "VolumeBinding": _by_itself(VolumeBinding),
-    "VolumeZone": _by_itself(VolumeZone),
-    "PodTopologySpread": _by_itself(PodTopologySpread),
-    "InterPodAffinity": _by_itself(InterPodAffinity),
-    "DynamicResources": _by_itself(DynamicResources),
-    "DefaultPreemption": lambda handle, arguments: DefaultPreemption(handle.extenders, **arguments),
-    "NodeResourcesBalancedAllocation": _by_itself(NodeResourcesBalancedAllocation),
-    "ImageLocality": _by_itself(ImageLocality),
-    "NodeDeclaredFeatures": _by_itself(NodeDeclaredFeatures),
-    "DefaultBinder": _by_itself(DefaultBinder),
-    "NodeNumber": _by_itself(NodeNumber),
-    "Random": lambda handle, _: Random(handle.random),
-    "RandomFilter": lambda handle, _: RandomFilter(handle.random),
-}
-"""All plugins by name: kube-scheduler's, then poller's own."""
+def make(name: str, handle: Handle, arguments: Mapping[str, Any]) -> Plugin:
+    """The plugin of this name. arguments: its constructor's, by name."""
+    kind = PLUGINS[name]
+    plugin: Plugin = getattr(kind, "of", lambda _, **each: kind(**each))(handle, **arguments)
+    return plugin
 
 
 def default_profile(
@@ -134,5 +97,5 @@ def random_profile(
 def _default_plugins(handle: Handle, preemption: bool, *more: Plugin) -> tuple[Plugin, ...]:
     """The default plugins, with more before the last one: DefaultBinder, which must be the last."""
     names = [name for name in DEFAULT_PLUGINS if preemption or name != DefaultPreemption.name]
-    *most, binder = [PLUGINS[name](handle, {}) for name in names]
+    *most, binder = [make(name, handle, {}) for name in names]
     return (*most, *more, binder)

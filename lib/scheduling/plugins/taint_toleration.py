@@ -7,21 +7,36 @@ Source: pkg/scheduler/framework/plugins/tainttoleration/taint_toleration.go
 """
 
 from collections.abc import Hashable, Sequence
+from functools import partial
 
 from lib.kube.changes import AnyChange
-from lib.kube.objects import Pod
+from lib.kube.objects import Pod, Taint, Toleration
 from lib.kube.selectors import Tolerations, tolerations_of, untolerated
+from lib.scheduling import edits
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import CycleState, DependsOn, Status, unresolvable
+from lib.scheduling.framework.interface import (
+    CycleState,
+    DependsOn,
+    Lines,
+    Rejected,
+    Remedies,
+    Remedy,
+    Status,
+    unresolvable,
+)
 from lib.scheduling.hints import before_itself, new_node, old_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.scores import normalize_to_largest
+from lib.scheduling.text import taint_text
 
 TAINTED = unresolvable("node(s) had untolerated taint(s)")
 
 REPELLING = ("NoSchedule", "NoExecute")
 ADVISING = "PreferNoSchedule"
+
+CONDITIONS = "node.kubernetes.io/"
+"""The prefix of taints for a node's condition: not ready, cordoned, out of memory."""
 
 
 class TaintToleration:
@@ -45,6 +60,24 @@ class TaintToleration:
         """Reject nodes with an untolerated taint; most nodes have no taints."""
         return [TAINTED if node.taints and _repels(node, pod) else None for node in nodes]
 
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """The taints that are not tolerated."""
+        for taint in _untolerated(node, pod):
+            yield f"taint {taint_text(taint)} is not tolerated"
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """Tolerate a taint, unless it is one of a node's condition."""
+        taints = {
+            (taint.key, taint.value, taint.effect): taint
+            for node in cache.node_list
+            for taint in _untolerated(node, pod)
+            if not taint.key.startswith(CONDITIONS)  # such taints say that something is wrong there
+        }
+        for taint in taints.values():
+            toleration = Toleration(taint.key, "Equal", taint.value, taint.effect)
+            words = f"with a toleration for {taint_text(taint)}"
+            yield Remedy(words, partial(edits.tolerating, toleration=toleration))
+
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Find the pod's tolerations."""
         state[self.name] = tolerations_of(pod)
@@ -66,3 +99,9 @@ class TaintToleration:
 
 def _repels(node: NodeInfo, pod: Pod) -> bool:
     return untolerated(pod, node.taints, REPELLING) is not None
+
+
+def _untolerated(node: NodeInfo, pod: Pod) -> list[Taint]:
+    """All taints that keep a pod off a node."""
+    tolerations = tolerations_of(pod)
+    return [each for each in node.taints if each.effect in REPELLING and not tolerations.tolerate(each)]

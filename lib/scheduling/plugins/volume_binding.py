@@ -3,12 +3,14 @@
 Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any, ClassVar
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
+from lib.kube.selectors import matches_node
 from lib.kube.storage import (
     MIGRATED_PLUGINS,
     CSIDriver,
@@ -19,13 +21,26 @@ from lib.kube.storage import (
     StorageClass,
 )
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, PluginError, Status, unresolvable, wait
+from lib.scheduling.framework.arguments import Args, UtilizationShapePoint
+from lib.scheduling.framework.interface import (
+    SKIP,
+    CycleState,
+    Lines,
+    PluginError,
+    Status,
+    unresolvable,
+    wait,
+)
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
+from lib.scheduling.text import exact_amount
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.binder import (
     AFFINITY,
+    NO_SPACE,
+    NO_SUCH_VOLUMES,
+    NO_VOLUMES,
     BinderError,
     PodClaims,
     PodVolumes,
@@ -35,7 +50,7 @@ from lib.scheduling.volumes.binder import (
     claims_of,
     find_pod_volumes,
 )
-from lib.scheduling.volumes.claims import has_claims, why_not_usable
+from lib.scheduling.volumes.claims import existing_claims, has_claims, why_not_usable
 from lib.scheduling.volumes.in_reach import nodes_in_reach
 from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
@@ -67,6 +82,24 @@ class VolumesState:
         return self.cache.storage
 
 
+class VolumeBindingArgs(Args):
+    """How long a pod waits for its volumes after a node was picked."""
+
+    bind_timeout_seconds: int = 600
+    shape: tuple[UtilizationShapePoint, ...] = ()
+
+    def problems(self, path: str) -> Iterator[str]:
+        """A line for each invalid field: `PATH: why`."""
+        if self.bind_timeout_seconds < 0:
+            yield f"{path}.bindTimeoutSeconds: {self.bind_timeout_seconds} is less than 0"
+        if self.shape:
+            yield f"{path}.shape: poller doesn't score storage capacity; leave it out"
+
+    def for_plugin(self) -> dict[str, Any]:
+        """The time limit."""
+        return {"bind_timeout_seconds": self.bind_timeout_seconds}
+
+
 @dataclass(frozen=True)
 class VolumeBinding:
     """Filters out nodes from which bound volumes can't be reached, or where claims can't be bound.
@@ -76,6 +109,7 @@ class VolumeBinding:
 
     bind_timeout_seconds: int = 600
     name: str = "VolumeBinding"
+    args: ClassVar = VolumeBindingArgs
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A change of its claims; a volume, class, node or capacity that came, or changed for the better."""
@@ -137,6 +171,19 @@ class VolumeBinding:
             return None
         return unresolvable(*found)
 
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """The volume that can't be reached from the node, or the claim that can't get one there."""
+        for claim in existing_claims(pod, cache.storage):
+            volume = cache.storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+            if volume and AFFINITY in status.reasons:
+                required = volume.required_nodes
+                if required and not matches_node(required, node.node):
+                    yield f"volume {volume.metadata.name} of claim {claim} can't be reached from here"
+            elif not claim.spec.volume_name and (NO_VOLUMES in status.reasons or NO_SPACE in status.reasons):
+                yield f"claim {_claim_text(claim)} can't have a volume here"
+            elif claim.spec.volume_name and not volume and NO_SUCH_VOLUMES in status.reasons:
+                yield f"claim {claim} is bound to volume {claim.spec.volume_name}, which isn't there"
+
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
@@ -195,3 +242,8 @@ def _migrated(csi_node: CSINode) -> str:
 def _largest(capacity: CSIStorageCapacity) -> int:
     """The largest volume's size; -1 if it isn't known."""
     return -1 if capacity.largest_volume is None else capacity.largest_volume
+
+
+def _claim_text(claim: PersistentVolumeClaim) -> str:
+    of_class = f"class {claim.storage_class}" if claim.storage_class else "no class"
+    return f"{claim} ({of_class}, {exact_amount('storage', claim.size.value)})"

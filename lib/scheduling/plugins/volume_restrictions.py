@@ -13,6 +13,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
+    Lines,
     PluginError,
     Status,
     unresolvable,
@@ -21,7 +22,8 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import deleted_pod
 from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, has_claims
+from lib.scheduling.text import names
+from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, existing_claims, has_claims
 from lib.scheduling.volumes.disks import clashing_disks, disks_of
 from lib.scheduling.volumes.volume_hints import is_about_claim_of
 
@@ -73,6 +75,22 @@ class VolumeRestrictions:
         if not node.disks.keys().isdisjoint(clashing_disks(pod)):
             return DISK_CONFLICT
         return IN_USE if state[self.name] else None
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """The pods that use a ReadWriteOncePod claim."""
+        if status.reasons != IN_USE.reasons:
+            return
+        for claim in existing_claims(pod, cache.storage):
+            if ONE_POD in claim.spec.access_modes:
+                users = [
+                    str(other)
+                    for each in cache.nodes.values()
+                    for other in each.pods
+                    if other.metadata.namespace == pod.metadata.namespace
+                    and claim.metadata.name in {used.name for used in claim_names(other)}
+                ]
+                if users:
+                    yield f"claim {claim} is for one pod alone, and {names(users)} has it"
 
 
 def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:

@@ -9,9 +9,10 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import REGION, ZONE, Pod
 from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageClass
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, Status, unresolvable
+from lib.scheduling.framework.interface import SKIP, CycleState, Lines, Status, unresolvable
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.volumes.claims import claim_names
+from lib.scheduling.text import names
+from lib.scheduling.volumes.claims import claim_names, existing_claims
 from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, SEVERAL_ZONES
 from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
@@ -70,6 +71,13 @@ class VolumeZone:
                 return CONFLICT
         return None
 
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """The zones of the pod's volumes."""
+        for claim in existing_claims(pod, cache.storage):
+            volume = cache.storage.volumes.get(claim.spec.volume_name) if claim.spec.volume_name else None
+            if volume and (where := _zones(volume)):
+                yield f"volume {volume.metadata.name} of claim {claim} is in {where}"
+
 
 def _topologies(pod: Pod, name: str, cache: Cache) -> list[Topology] | Status:
     """The topologies of a claim's volume, if it has one; or why the pod can't be scheduled."""
@@ -103,3 +111,8 @@ def topologies_of(volume: PersistentVolume) -> list[Topology]:
         if values is not None and all(zones):
             found.append((label, frozenset(zones)))
     return found
+
+
+def _zones(volume: PersistentVolume) -> str:
+    said = volume.metadata.labels.items()
+    return names([f"{key}={value}" for key, value in said if "zone" in key or "region" in key])

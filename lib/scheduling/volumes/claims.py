@@ -5,7 +5,7 @@ pkg/scheduler/framework/plugins/volumebinding/volume_binding.go, podHasPVCs
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -74,3 +74,9 @@ def why_not_usable(pod: Pod, storage: Storage) -> str | None:
         if each.ephemeral and (why := why_not_owner(pod, claim)):
             return why
     return None
+
+
+def existing_claims(pod: Pod, storage: Storage) -> Iterator[PersistentVolumeClaim]:
+    """The claims of a pod that exist."""
+    found = (storage.claim(pod.metadata.namespace, each.name) for each in claim_names(pod))
+    return (each for each in found if each)

@@ -13,7 +13,7 @@ import httpx
 import msgspec
 from msgspec import Meta
 
-from lib.service.config.fields import Duration, Strict
+from lib.scheduling.framework.arguments import Duration, Strict
 
 
 class ExtenderManagedResource(Strict):

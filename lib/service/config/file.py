@@ -12,13 +12,10 @@ from msgspec import field
 
 from lib.kube.lease import LeaderElection
 from lib.scheduling.backoff import BackoffSettings
+from lib.scheduling.framework.arguments import VERSION, Duration, Strict, not_between
 from lib.service.config.extenders import ExtenderConfig, problems_of
 from lib.service.config.fields import (
-    VERSION,
     ConfigError,
-    Duration,
-    Strict,
-    not_between,
     read,
     without_nulls,
     without_repetitions,

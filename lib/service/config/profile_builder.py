@@ -9,10 +9,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
+from lib.scheduling.framework.arguments import Args, Handle
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Plugin, Profile
-from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, Handle
-from lib.service.config.arguments import arguments_for
-from lib.service.config.fields import ConfigError
+from lib.scheduling.plugins.registry import DEFAULT_PLUGINS, PLUGINS, make
+from lib.service.config.fields import ConfigError, read, without_repetitions, wrong_head
 from lib.service.config.profiles import KubeSchedulerProfile, PluginConfig
 from lib.service.policies import Policy
 
@@ -170,7 +170,7 @@ class ProfileBuilder:
         """Create the plugins of a name, once. A policy's functions are several plugins of one name."""
         if name not in self._made:
             arguments = self._arguments.get(name, {})
-            plugins = self._policies.get(name) or [PLUGINS[name](self._handle, arguments)]
+            plugins = self._policies.get(name) or [make(name, self._handle, arguments)]
             self._made[name] = {
                 point: [plugin for plugin in plugins if any(isinstance(plugin, kind) for kind in kinds)]
                 for point, kinds in EXTENSION_POINTS.items()
@@ -196,3 +196,18 @@ class ProfileBuilder:
 
     def _wrong(self, place: str, what: str) -> None:
         self.problems.append(f"{place}: {what}")
+
+
+def arguments_for(plugin: str, raw: dict[str, Any], path: str) -> dict[str, Any]:
+    """The arguments of a plugin's constructor. ConfigError when something is wrong."""
+    kind: type[Args] | None = getattr(PLUGINS.get(plugin), "args", None)
+    if kind is None:
+        if raw:
+            raise ConfigError([f"{path}: {plugin} takes none; leave them out"])
+        return {}
+    if wrong := [*wrong_head(raw, f"{plugin}Args", f"{path}.")]:
+        raise ConfigError(wrong)
+    args, wrong = read(raw, kind, path)
+    if wrong := without_repetitions([*wrong, *args.problems(path)]):
+        raise ConfigError(wrong)
+    return args.for_plugin()

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from lib.service.config.fields import Strict
+from lib.scheduling.framework.arguments import Strict
 
 
 class Plugin(Strict):

@@ -1,12 +1,14 @@
-"""Changes with which a pod asks for less: each function returns a changed copy."""
+"""Changes of pods and nodes: each function returns a changed copy."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from lib.kube.objects import (
     Affinity,
     Container,
+    Node,
     NodeAffinity,
     NodeSelector,
     Pod,
@@ -14,13 +16,45 @@ from lib.kube.objects import (
     PodSpec,
     Toleration,
     TopologySpreadConstraint,
+    decode_hook,
 )
 from lib.kube.quantity import Quantity
 from lib.scheduling.node_info import HostPort, host_ports
+from lib.scheduling.read_only import original
 from lib.scheduling.resources import pod_requests
 
-Edit = Callable[[Pod], Pod]
-"""Returns a changed copy of a pod."""
+CORDONED = "node.kubernetes.io/unschedulable"
+"""The taint that cordoned nodes get."""
+
+T = TypeVar("T")
+
+
+def patched(value: T, patch: Mapping[str, Any]) -> T:
+    """A copy of an API object with other values of some fields, named as in the API; None removes a value.
+
+    ValueError when there is no such field, or it can't have this value.
+    """
+    changed: msgspec.Struct = original(value)
+    fields = {each.encode_name: each for each in msgspec.structs.fields(changed)}
+    for name, new in patch.items():
+        if name not in fields:
+            raise ValueError(f"{type(changed).__name__} has no field {name}")
+        field = fields[name]
+        now = _patched_value(getattr(changed, field.name), new, field)
+        changed = msgspec.structs.replace(changed, **{field.name: now})
+    return cast(T, changed)
+
+
+def _patched_value(old: Any, new: Any, field: msgspec.structs.FieldInfo) -> Any:
+    if isinstance(old, msgspec.Struct) and isinstance(new, Mapping):
+        return patched(old, new)
+    if isinstance(old, dict) and isinstance(new, Mapping):
+        added = {key: each for key, each in new.items() if each is not None}
+        kept = {key: each for key, each in old.items() if key not in new}
+        return kept | msgspec.convert(added, field.type, dec_hook=decode_hook)
+    if new is None and not field.required:
+        return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
+    return msgspec.convert(new, field.type, dec_hook=decode_hook)
 
 
 def _with_spec(pod: Pod, **fields: object) -> Pod:
@@ -138,3 +172,11 @@ def _requesting_less(pod: Pod, name: str, too_much: int) -> Pod:
 def _lessened(requests: Mapping[str, Quantity], name: str, by: int) -> dict[str, Quantity]:
     less = max(requests.get(name, 0) - by, 0)
     return {**requests, name: Quantity(less)} if less else {k: v for k, v in requests.items() if k != name}
+
+
+def uncordoned(node: Node) -> Node:
+    """A copy of a node that isn't cordoned."""
+    taints = [each for each in node.spec.taints if each.key != CORDONED]
+    return msgspec.structs.replace(
+        node, spec=msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
+    )

@@ -2,16 +2,12 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from lib.kube.objects import Taint
+from lib.kube.objects import Pod, Requirement, Taint
 
 BYTES = ("memory", "ephemeral-storage", "hugepages-", "storage")
 """Prefixes of resources that are counted in bytes."""
 
 _UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
-
-
-class QuestionError(Exception):
-    """A question can't be answered. The text says what is wrong, where, and what to do."""
 
 
 def is_bytes(resource: str) -> bool:
@@ -77,3 +73,14 @@ def listed(things: Iterable[str]) -> str:
     """`a, b and c`."""
     *most, last = things
     return f"{', '.join(most)} and {last}" if most else last
+
+
+def requirement_text(requirement: Requirement) -> str:
+    """`zone In [a, b]`."""
+    values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
+    return f"{requirement.key} {requirement.operator}{values}"
+
+
+def pods_text(pods: Iterable[Pod]) -> str:
+    """Pods by their names; if there are many, only some of them."""
+    return names([str(pod) for pod in pods])

@@ -1,0 +1,66 @@
+"""Asks the plugins what their reasons leave out: names and values of rejections, and what may help."""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from reprlib import repr as short
+from typing import TypeVar
+
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Rejection
+from lib.scheduling.framework.interface import BadAnswerError, ExplainPlugin, Profile, Remedy, RemedyPlugin
+from lib.scheduling.framework.runtime import Framework, raise_if_interrupted
+from lib.scheduling.read_only import original
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+class Explaining:
+    """The plugins of a profile, asked about a decision. cache: the cluster at the time of the decision.
+
+    A plugin that fails to answer is named, and changes no answer.
+    """
+
+    def __init__(self, decision: Decision, profile: Profile, cache: Cache) -> None:
+        self._decision, self._cache, self._framework = decision, cache, Framework(profile)
+        self._by_name = {each.name: each for each in profile.with_point(ExplainPlugin)}
+        self._with_remedies = profile.with_point(RemedyPlugin)
+
+    def details(self) -> dict[str, list[str]]:
+        """By rejected node, a line for each detail; none if the reasons say everything."""
+        return {name: self._lines(name, each) for name, each in self._decision.rejected.items()}
+
+    def _lines(self, node_name: str, rejection: Rejection) -> list[str]:
+        plugin = self._framework.running = self._by_name.get(rejection.plugin)
+        if plugin is None:
+            return []
+        state, pod, node = self._decision.state, self._decision.pod, self._cache.nodes[node_name]
+        try:
+            said = plugin.explain(state, pod, self._cache, node, rejection.status)
+            return [_checked(line, str) for line in ([said] if isinstance(said, str) else said)]
+        except BaseException as error:
+            raise_if_interrupted(error)
+            return [self._framework.blame(error)]
+
+    def remedies(self) -> Iterator[Remedy]:
+        """What may help, as all plugins say, whichever of them rejected the nodes."""
+        state, pod = self._decision.state, self._decision.pod
+        rejected = {name: each.status for name, each in self._decision.rejected.items()}
+        for plugin in self._with_remedies:
+            self._framework.running = plugin
+            try:
+                for each in [*plugin.remedies(state, pod, self._cache, rejected)]:
+                    remedy = _checked(each, Remedy)
+                    remedy.edit(pod)  # it may fail, too
+                    yield replace(remedy, removed=tuple(map(original, remedy.removed)))
+            except BaseException as error:
+                raise_if_interrupted(error)
+                log.warning("%s", self._framework.blame(error))
+
+
+def _checked(said: object, kind: type[T]) -> T:
+    if not isinstance(said, kind):
+        raise BadAnswerError(f"{short(said)} is not a {kind.__name__}")
+    return said

@@ -47,7 +47,7 @@ OTHERS = {
     if isinstance(point, type) and point.__name__.endswith("Plugin") and point is not interface.SignPlugin
     for method in vars(point)
     if not method.startswith("_")
-} - {*CALLS, "name", "filter_nodes", "score_nodes", "queueing_hint"}
+} - {*CALLS, "name", "filter_nodes", "score_nodes", "queueing_hint", "explain", "remedies"}
 """Methods of extension points that decide more than which nodes fit, and how good they are."""
 
 

@@ -7,7 +7,6 @@ Each name here is explained where it is defined: the parts of `Poller` in lib/se
 cycle in lib/scheduling/scheduling_cycle.py, what is written in lib/service/writes/writes.py.
 """
 
-import time
 from collections.abc import Iterable
 from math import inf
 
@@ -20,10 +19,12 @@ def tick(poller: Poller) -> None:
     """Apply the changes in the cluster, and place the pods that are to be tried now. Raises ApiError."""
     leads = poller.leads()  # before the poll, so that the poll shows all writes of an earlier leader
     for change in poller.changes():  # kubectl get pods, nodes
-        with poller.skip_on_error(change):
+        try:
             poller.cache.apply(change)
-            if why := poller.queue.apply(change, time.monotonic()):
+            if why := poller.queue.apply(change, poller.now()):
                 poller.report.skipped(change.object, why)
+        except Exception as error:  # of this object alone: the next change follows
+            poller.report.not_processed(change, error)
     if leads:
         place(poller)
 
@@ -41,39 +42,35 @@ def place(poller: Poller) -> None:
                 finish(poller, poller.writes.completed())
         finally:  # also after a signal: handle what was sent, then write conditions, events, evictions
             finish(poller, poller.writes.drain())
-            finish(poller, poller.writes.flush())
 
 
 def finish(poller: Poller, completed: Iterable[Completed]) -> None:
     """Handle each result: lead its pod to the next phase of its life."""
     for each in completed:
-        decision, result, lives, now = each.decision, each.result, poller.lives, time.monotonic()
+        decision, result, lives, now = each.decision, each.result, poller.lives, poller.now()
         uid = decision.pod.metadata.uid
         if result == Result.BOUND:
             poller.report.bound(decision)
-            poller.writes.scheduled(decision)
             lives.bound(uid, now)
         elif result == Result.NOT_WRITTEN:
             lives.bound(uid, inf)
         elif result == Result.WAITING:  # its node is reserved; Permit or PreBind runs again at the next tick
             poller.report.waiting(decision)
-            poller.writes.nominated(decision)
             lives.hold(uid, decision.message)
         elif result == Result.UNSCHEDULABLE:
             poller.try_later(decision)
         elif result == Result.FAILED:
             poller.report.not_bound(decision, each.error)
-            poller.free_room(decision)
-            poller.try_later(decision)
+            poller.try_later(poller.room.free(decision))
         elif result == Result.DOUBTFUL:  # it may be bound, so its room stays reserved until it is looked up
             poller.report.not_bound(decision, each.error)
             lives.doubt(uid, now)
             poller.try_later(decision)
         elif result == Result.TAKEN:
             poller.report.taken(decision, each.why)
-            poller.undo_taken(decision, each.now)
+            poller.room.taken(decision, each.now)
         elif result == Result.NOT_SENT:  # tried again at the next tick
-            poller.free_room(decision)
+            poller.room.free(decision)
         elif result == Result.NOT_RECORDED:
             poller.queue.requeue(uid, (), decision.message, now)  # its records may be outdated
 

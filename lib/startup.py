@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from importlib.util import find_spec
-from typing import NoReturn
+from typing import Any, NoReturn
 
 OLDEST_PYTHON = (3, 11)
 
@@ -48,7 +48,14 @@ def check() -> None:
         )
 
 
+def _quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    """Ctrl-C while poller starts needs no traceback; Python then ends by the signal."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+
+
 check()
+sys.excepthook = _quietly
 gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
 # httpx imports a command line of its own, which poller doesn't use and which takes 50 ms.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.affinity import TermTuple, terms_of
 from lib.scheduling.affinity_counts import existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
+from lib.scheduling.looked_up import LookedUp
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -91,7 +92,7 @@ def anew(cache: Cache, group: TermTuple, *, every: bool) -> dict[str, dict[str, 
     found: dict[str, Counter[str]] = {}
     for each in cache.nodes.values():
         for pod in each.pods:
-            matching = [term for term in group if term.selects(pod, cache.namespaces)]
+            matching = [term for term in group if term.selects(pod, cache.looked_up.namespaces)]
             if every and len(matching) < len(group):
                 continue
             weights = Counter[str]()
@@ -109,7 +110,7 @@ def held_anew(cache: Cache, kind: str, pod: Pod) -> dict[str, dict[str, int]]:
     for each in cache.nodes.values():
         for holder in each.pods:
             for term in getattr(terms_of(holder), kind):
-                if term.selects(pod, cache.namespaces) and term.topology_key in each.labels:
+                if term.selects(pod, cache.looked_up.namespaces) and term.topology_key in each.labels:
                     counts = found.setdefault(term.topology_key, Counter())
                     counts[each.labels[term.topology_key]] += term.weight or 1
     return {key: dict(counts) for key, counts in found.items()}
@@ -136,7 +137,7 @@ def compare(asked: dict[str, Any], happens: Any) -> None:
             gone = placed.pop(about[0] % len(placed))
             cache.apply(Change(Kind.DELETED, on_node(gone, cache.node_of(gone))))
         elif what == "label":
-            cache.namespaces = {name: {"team": team} for name, team in about[0].items()}
+            cache.looked_up = LookedUp({name: {"team": team} for name, team in about[0].items()})
         elif what == "update" and placed:
             before = placed.pop(about[0] % len(placed))
             placed.append(on_node(a_pod(before.metadata.name, about[1]), cache.node_of(before)))

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,10 +18,13 @@ from faults import Effect, Exchange, Fault, Stream, answer, faulty
 from scripts.benchmark.arena import Arena
 from scripts.benchmark.contestants import CONTESTANTS
 from scripts.benchmark.decisions import decide_workload
+from scripts.benchmark.failover import failover, late_writes
 from scripts.benchmark.measures import burst
+from scripts.benchmark.processes import FailedError
 from scripts.benchmark.workloads import NAMES, Workload, chosen
 from scripts.servers.embedded import minicluster
 from scripts.servers.process import ROOT
+from scripts.servers.real import assets
 
 EXPIRED = b'{"type":"ERROR","object":{"kind":"Status","reason":"Expired","code":410}}\n'
 
@@ -150,7 +154,39 @@ def test_a_contestant_that_fails_is_noted_and_the_others_go_on() -> None:
     assert re.search(r"start to first binding .* failed \[1\] │ +\d", done.stdout)
 
 
+@pytest.mark.skipif(not assets(), reason="no kube-apiserver: it has the audit log")
+def test_a_deleted_leader_is_followed_at_once_by_the_other(tmp_path: Path) -> None:
+    (watch,) = [each for each in CONTESTANTS if each.key == "watch"]
+    took, late = failover(watch, tmp_path, 60, ["delete"])
+    assert took.value
+    assert 0 < took.value < 15  # the lease was released: it didn't have to expire
+    assert late.value == 0
+
+
+def audited(time: str, user: str, resource: str, holder: str = "", code: int = 200) -> dict[str, Any]:
+    """A line of the audit log."""
+    return {
+        "user": {"username": user},
+        "objectRef": {"resource": resource},
+        "requestObject": {"spec": {"holderIdentity": holder}},
+        "requestReceivedTimestamp": time,
+        "stageTimestamp": time,
+        "responseStatus": {"code": code},
+    }
+
+
+def test_a_write_of_one_that_led_before_is_found() -> None:
+    led = [audited("01", "first", "leases", "host_1"), audited("02", "first", "pods")]
+    follows = [audited("05", "second", "leases", "host_2"), audited("06", "second", "pods")]
+    in_between = audited("03", "first", "leases", "")  # it was released
+    refused = audited("07", "first", "pods", code=409)
+    assert late_writes([*led, in_between, *follows, refused]) == 0
+    assert late_writes([*led, *follows, audited("07", "first", "pods")]) == 1
+    with pytest.raises(FailedError):
+        late_writes([])
+
+
 def test_an_unknown_part_is_named() -> None:
     done = bench("--only", "bursts")
     assert done.returncode == 2
-    assert "'bursts' is none of burst, throughput, single, start, idle, decide" in done.stderr
+    assert "'bursts' is none of burst, throughput, single, start, idle, failover, decide" in done.stderr

@@ -9,12 +9,8 @@ import trustme
 import yaml
 
 from lib.scheduling.framework.arguments import Duration
-from lib.service.config import (
-    ConfigError,
-    KubeSchedulerConfiguration,
-    LeaderElectionConfiguration,
-    load_config,
-)
+from lib.service.config.fields import ConfigError
+from lib.service.config.file import KubeSchedulerConfiguration, LeaderElectionConfiguration, load_config
 from lib.service.options import run_with_options
 
 HEAD = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

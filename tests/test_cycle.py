@@ -16,6 +16,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.resources import amounts, pod_requests
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.telemetry.rendering import event_note
 
 PROFILE = default_profile("my-scheduler", preemption=False)
 
@@ -131,7 +132,7 @@ def test_the_highest_priority_goes_first_and_among_equals_the_one_that_came_firs
 )
 def test_some_pods_are_passed_over(body: Any, why: str | None) -> None:
     queue = SchedulingQueue({"": PROFILE})
-    assert queue.skip_reason(read(Pod, {"metadata": {}, **body})) == why
+    assert queue.apply(Change(Kind.ADDED, read(Pod, {"metadata": {}, **body})), now=0) == why
 
 
 @pytest.mark.parametrize(
@@ -146,6 +147,6 @@ def test_some_pods_are_passed_over(body: Any, why: str | None) -> None:
 )
 def test_an_events_message_is_cut_as_kube_scheduler_cuts_it(message: str, event: str) -> None:
     """Source: pkg/scheduler/schedule_one.go, truncateMessage."""
-    decision = Decision(pod(), Outcome.ERROR, reason=message)
-    assert decision.event_message == event
+    decision = Decision(pod(), Outcome.ERROR, message)
+    assert event_note(decision) == event
     assert len(event.encode()) <= 1024

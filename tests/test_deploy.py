@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from packaging.requirements import Requirement
 from storage import Volumes, uses
 
 from lib.service.telemetry.report import Report
+from scripts.benchmark.processes import process
 from scripts.servers.kubectl import KUBECTL
 from scripts.servers.process import ROOT, serving
 
@@ -135,12 +137,27 @@ def test_kubectl_is_what_its_checksum_says(
 
 
 def test_the_proxy_is_alive_as_long_as_it_answers(pod_spec: Json, tmp_path: Path) -> None:
+    """Also when the API server doesn't: to restart the proxy wouldn't help."""
     probe = pod_spec["initContainers"][0]["livenessProbe"]["exec"]["command"]
     path = tmp_path / "proxy.sock"
-    command = [sys.executable, "-c", probe[2].replace("/run/poller/proxy.sock", str(path))]
+    command = [each.replace("/run/poller/proxy.sock", str(path)) for each in probe]
     assert subprocess.run(command, capture_output=True, timeout=60).returncode != 0
-    with serving([str(KUBECTL), "proxy", f"--unix-socket={path}", "--server=http://127.0.0.1:9"]):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        process(
+            [
+                str(KUBECTL),
+                "proxy",
+                f"--unix-socket={path}",
+                f"--server=http://127.0.0.1:{silent.getsockname()[1]}",
+            ],
+            tmp_path / "proxy.log",
+        ) as proxy,
+    ):
+        eventually(path.exists)
         assert subprocess.run(command, timeout=60).returncode == 0
+        proxy.pause()
+        assert subprocess.run(command, capture_output=True, timeout=60).returncode != 0
 
 
 def test_a_slow_start_is_no_reason_to_kill_poller(pod_spec: Json) -> None:
@@ -303,6 +320,8 @@ def test_the_lesson_first_without_permissions_then_with_them(
         assert ready() != 200
         cluster.kubectl("apply", "-f", str(DEPLOY / "permissions.yaml"))
         poller.says("default/nginx is bound to n1")
+        assert "polls succeed again, after " in poller.said
+        assert "the API server is back" not in poller.said  # it was never away
         assert ready() == 200
         metrics = listener.get("/metrics").text
         assert 'leader_election_master_status{name="poller"} 1.0' in metrics

@@ -39,7 +39,7 @@ def test_a_log_line_is_one_line_of_what_can_be_read(formatter: logging.Formatter
 
 
 def test_a_table_has_no_escape_codes_of_others(capfd: pytest.CaptureFixture[str]) -> None:
-    decision = Decision(pod("web"), Outcome.UNSCHEDULABLE, all_nodes=1, reason=EVIL)
+    decision = Decision(pod("web"), Outcome.UNSCHEDULABLE, all_nodes=1, message=EVIL)
     explain.as_table(decision, decision.message)
     shown = capfd.readouterr().out
     assert all(line.isprintable() for line in shown.split("\n"))

@@ -17,7 +17,7 @@ from extenders import configuration, extender
 from lib.kube.api import Api
 from lib.kube.objects import ObjectMeta, Pod
 from lib.scheduling.extender import ExtenderError
-from lib.service.config import load_config
+from lib.service.config.file import load_config
 from lib.service.http_extender import connected
 
 ON_ONE_SERVER = True

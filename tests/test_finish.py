@@ -25,6 +25,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.reserved_room import ReservedRoom
 from lib.service.steps import Poller
 from lib.service.writes.results import Completed, Result
 from poller import finish
@@ -37,6 +38,10 @@ class Says:
 
     def __init__(self, said: list[str]) -> None:
         self._said = said
+
+    @property
+    def records(self) -> "Says":
+        return self
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: self._said.append(name)
@@ -63,15 +68,19 @@ class Loop:
         self.cache = Cache([node("n1")], lives=lives)
         self.queue = SchedulingQueue({"my-scheduler": profile}, lives=lives)
         scheduler = Scheduler(profile, Random(1))
+        schedulers = {"my-scheduler": scheduler}
         no: Any = None
         says: Any = Says(self.said)
-        self.poller = Poller(
-            no, no, self.cache, self.queue, {"my-scheduler": scheduler}, says, says, no, no, no, no, no, no
-        )
+        room = ReservedRoom(self.cache, self.queue, schedulers, no, says, says, time.monotonic, dry_run=False)
+        self.poller = Poller(no, no, self.cache, self.queue, schedulers, says, says, no, no, no, no, no, room)
         for each in (WEB, OTHER):
             self.queue.apply(Change(Kind.ADDED, each), now=0)
         self.decision, rejected = (scheduler.schedule_one(each, self.cache) for each in (WEB, OTHER))
         self.queue.requeue(OTHER.metadata.uid, rejected.rejected_by, "no room", now=0)
+
+    def fails(self) -> None:
+        """The decision after a binding that failed."""
+        self.decision = replace(self.decision, outcome=Outcome.ERROR, message="running Bind plugin: no")
 
     def finish(self, result: Result, **more: Any) -> tuple[str, str]:
         """The phases of web and other afterwards."""
@@ -87,13 +96,13 @@ def placed(node_name: str) -> Pod:
 
 
 REFUSED, LOST = ApiError("403"), ApiError("lost")
-LOST.unsettled = True
+LOST.may_be_written = True
 
 RESULTS = [
     # result, its details, what is reported and written, web's phase, other's phase, whose pods n1 has
-    (Result.BOUND, {}, "bound scheduled", "BOUND", "UNSCHEDULABLE", "web"),
+    (Result.BOUND, {}, "bound", "BOUND", "UNSCHEDULABLE", "web"),
     (Result.NOT_WRITTEN, {}, "", "BOUND", "UNSCHEDULABLE", "web"),
-    (Result.WAITING, {}, "waiting nominated", "HELD", "UNSCHEDULABLE", "web"),
+    (Result.WAITING, {}, "waiting", "HELD", "UNSCHEDULABLE", "web"),
     (Result.FAILED, {"error": REFUSED}, "not_bound failed_scheduling", "BACKOFF", "ACTIVE", ""),
     (Result.FAILED, {}, "not_bound failed_scheduling", "BACKOFF", "ACTIVE", ""),
     (Result.DOUBTFUL, {"error": LOST}, "not_bound failed_scheduling", "DOUBTFUL", "UNSCHEDULABLE", "web"),
@@ -115,7 +124,7 @@ def test_each_result_leads_its_pod_to_a_phase(
 ) -> None:
     loop = Loop()
     if result in (Result.FAILED, Result.DOUBTFUL):  # as the writes do
-        loop.decision.outcome, loop.decision.reason = Outcome.ERROR, "running Bind plugin: no"
+        loop.fails()
     assert loop.finish(result, **more) == (web, other)
     assert " ".join(loop.said) == said
     assert " ".join(each.metadata.name for each in loop.cache.nodes["n1"].pods) == on_node
@@ -186,14 +195,43 @@ def test_a_doubtful_pod_is_looked_up_before_it_is_tried_again(
     now: Any, outcomes: list[str], web: str, other: str, on_node: list[str]
 ) -> None:
     loop = Loop()
-    loop.decision.outcome = Outcome.ERROR
+    loop.fails()
     loop.finish(Result.DOUBTFUL)
     poller: Any = loop.poller
-    poller.api, poller.shutdown = Answers(now), SimpleNamespace(interruptible=nullcontext)
+    poller.room.api, poller.shutdown = Answers(now), SimpleNamespace(interruptible=nullcontext)
     decisions = loop.poller.schedule([WEB])
     assert [each.outcome.value for each in decisions] == outcomes
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
     assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node
+
+
+VICTIMS = [
+    # the result of web's binding, what a lookup finds, the outcomes of vip's decisions; then vip's phase,
+    # web's phase, and who is being preempted
+    pytest.param(None, KeyError(), [], "ACTIVE", "ASSUMED", set(), id="its binding is in flight"),
+    pytest.param(Result.DOUBTFUL, placed("n1"), ["unschedulable"], "ACTIVE", "OUT", {"web"}, id="bound"),
+    pytest.param(Result.DOUBTFUL, None, ["scheduled"], "ASSUMED", "OUT", set(), id="gone"),
+    pytest.param(Result.DOUBTFUL, WEB, ["scheduled"], "ASSUMED", "ACTIVE", set(), id="not bound"),
+    pytest.param(Result.DOUBTFUL, ApiError("away"), ["error"], "ACTIVE", "DOUBTFUL", set(), id="not known"),
+]
+
+
+@pytest.mark.parametrize(("result", "found", "outcomes", "vip", "web", "leaving"), VICTIMS)
+def test_a_victim_is_evicted_only_if_it_is_known_to_be_bound(
+    result: Result | None, found: Any, outcomes: list[str], vip: str, web: str, leaving: set[str]
+) -> None:
+    loop = Loop()
+    if result:
+        loop.fails()
+        loop.finish(result)
+    important = pod("vip", {"cpu": "3"}, schedulerName="my-scheduler", priority=5)
+    loop.queue.apply(Change(Kind.ADDED, important), now=0)
+    poller: Any = loop.poller
+    poller.room.api, poller.shutdown = Answers(found), SimpleNamespace(interruptible=nullcontext)
+    decisions = loop.poller.schedule([important])
+    assert [each.outcome.value for each in decisions] == outcomes
+    assert (loop.phase_of(important), loop.phase_of(WEB)) == (vip, web)
+    assert set(loop.cache.lives.leaving) == {f"uid-of-{name}" for name in leaving}
 
 
 # --- what a poll shows ------------------------------------------------------------------------------------
@@ -233,17 +271,36 @@ def test_what_a_poll_shows_of_a_pod_with_room(
     phase: str, changes: Any, complete: bool, found: Any, web: str, other: str, on_node: list[str]
 ) -> None:
     loop = Loop()
-    loop.decision.outcome = Outcome.ERROR if phase == "DOUBTFUL" else loop.decision.outcome
+    if phase == "DOUBTFUL":
+        loop.fails()
     loop.finish({"HELD": Result.WAITING, "DOUBTFUL": Result.DOUBTFUL, "BOUND": Result.BOUND}[phase])
     poller: Any = loop.poller
     poller.options = SimpleNamespace(dry_run=False, once=False)
     poller.source = SimpleNamespace(
-        first_changes=lambda: [], poll=lambda _: Delta(changes, complete=complete)
+        storage=SimpleNamespace(unseen=""),
+        first_changes=lambda: [],
+        poll=lambda _: Delta(changes, complete=complete),
     )
     poller.checks = SimpleNamespace(during_poll=lambda _: nullcontext(), after_poll=lambda _: None)
-    poller.api = Answers(found)
+    poller.room.api = Answers(found)
     for change in loop.poller.changes():
         loop.cache.apply(change)
         loop.queue.apply(change, time.monotonic())
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
     assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node
+
+
+@pytest.mark.parametrize("node_name", ["n1", "n2"])
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_doubtful_binding_that_was_made_has_its_event(node_name: str, is_seen: bool) -> None:
+    loop = Loop()
+    loop.finish(Result.DOUBTFUL)
+    life, poller = loop.cache.lives.of(WEB), loop.poller
+    loop.said.clear()
+    poller.room.api = Answers(placed(node_name))  # type: ignore[assignment]
+    if is_seen:
+        assert not poller.room.is_stale(Change(Kind.ADDED, placed(node_name)), life)
+    else:
+        assert len(poller.room.resolve_doubtful_binding(life)) == 1
+    assert loop.said == (["bound", "scheduled"] if node_name == "n1" else [])  # else another program bound it
+    assert life.decision.message == "Successfully assigned default/web to n1"

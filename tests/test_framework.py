@@ -33,6 +33,7 @@ from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.telemetry.rendering import as_json
 
 SAID = "0/1 nodes are available: 1 {}."
 """What is said of a pod whose picked node Reserve or Permit rejects."""
@@ -101,8 +102,8 @@ def test_each_point_is_asked_in_its_turn() -> None:
     decider = scheduler(Everything(said), DefaultBinder(), weights={"Plugin": 3})
     picture = cluster("n1", "n2", "n3")
     decision = decider.schedule_one(pod(), picture)
-    assert not decider.bind(decision, picture)  # it skipped, so poller is to POST the binding
-    assert decision.outcome == Outcome.SCHEDULED
+    decision = decider.bind(decision, picture)
+    assert decision.outcome == Outcome.SCHEDULED  # it skipped, so poller is to POST the binding
     decider.post_bind(decision)
     assert said == [
         "pre_filter",
@@ -210,9 +211,9 @@ def test_a_late_rejection_undoes_it_too(point: str, answer: Status, message: str
     decision = decider.schedule_one(pod(), picture)
     if point != "permit":
         assert decision.outcome == Outcome.SCHEDULED
-        assert not decider.bind(decision, picture)
+        decision = decider.bind(decision, picture)
     assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, message)
-    assert decision.as_json()["node"] is None
+    assert as_json(decision)["node"] is None
     assert said == ["late+", "late-"]
     assert not any(info.pods for info in picture.nodes.values())
 
@@ -220,7 +221,7 @@ def test_a_late_rejection_undoes_it_too(point: str, answer: Status, message: str
 def test_a_bind_plugin_binds_in_place_of_poller() -> None:
     plugin = type("Binder", (Plugin,), {"bind": lambda self, *arguments: None})([])
     decider, picture = scheduler(plugin), cluster()
-    assert decider.bind(decider.schedule_one(pod(), picture), picture)
+    assert decider.bind(decider.schedule_one(pod(), picture), picture).outcome == Outcome.BOUND
 
 
 @pytest.mark.parametrize(
@@ -247,7 +248,7 @@ def test_a_plugin_that_raises_fails_one_cycle_and_is_named_with_its_line(point: 
     decider, picture = scheduler(plugin, weights={"Broken": 1} if "score" in point else {}), cluster()
     decision = decider.schedule_one(pod("web"), picture)
     if decision.outcome == Outcome.SCHEDULED:
-        decider.bind(decision, picture)
+        decision = decider.bind(decision, picture)
     line = fail.__code__.co_firstlineno + 2
     assert decision.outcome == Outcome.ERROR
     assert decision.message == f"plugin Broken failed at test_framework.py:{line}: KeyError: 'nothing'"
@@ -306,7 +307,7 @@ def test_a_pod_that_waits_holds_its_node_from_tick_to_tick() -> None:
     for now in (103, 104.9):
         assert recheck_permit(picture, schedulers, now) == []
         assert picture.nodes["n5"].pods == [waiting]
-    assert recheck_permit(picture, schedulers, now=105) == [decision]
+    (decision,) = recheck_permit(picture, schedulers, now=105)
     assert decision.outcome == Outcome.SCHEDULED
     assert picture.nodes["n5"].pods == [waiting]
     assert recheck_permit(picture, schedulers, now=106) == []
@@ -327,7 +328,7 @@ def test_a_pod_whose_node_is_gone_is_to_be_placed_again() -> None:
     decider, picture = scheduler(Account(said, "a"), NodeNumber()), cluster("n5")
     decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
     picture.apply(Change(Kind.DELETED, node("n5")))
-    assert recheck_permit(picture, {"my-scheduler": decider}, now=1) == [decision]
+    (decision,) = recheck_permit(picture, {"my-scheduler": decider}, now=1)
     assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "node n5 has gone")
     assert said == ["a+", "a-"]
 
@@ -337,7 +338,7 @@ def test_permit_has_a_time_limit() -> None:
     decider, picture = scheduler(plugin), cluster("n1")
     decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
     assert recheck_permit(picture, {"my-scheduler": decider}, now=29.9) == []
-    assert recheck_permit(picture, {"my-scheduler": decider}, now=30) == [decision]
+    (decision,) = recheck_permit(picture, {"my-scheduler": decider}, now=30)
     assert (decision.outcome, decision.message) == (
         Outcome.UNSCHEDULABLE,
         SAID.format("not permitted by Slow within 30 s"),
@@ -353,7 +354,7 @@ def decide(profile: Profile) -> Decision:
 def test_a_pod_that_every_bind_plugin_leaves_to_another_is_not_bound() -> None:
     decider, picture = scheduler(Everything([])), cluster()
     decision = decider.schedule_one(pod(), picture)
-    assert not decider.bind(decision, picture)
+    decision = decider.bind(decision, picture)
     assert decision.outcome == Outcome.UNSCHEDULABLE
     assert decision.message == "every bind plugin left the pod to another"
     assert not picture.counts()["assumed_pods"]

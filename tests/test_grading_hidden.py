@@ -127,7 +127,7 @@ def test_a_policy_decides_as_it_does_in_poller(
         [ROOT / ".venv/bin/python", *command, *more], cwd=ROOT, capture_output=True, text=True, timeout=120
     )
     graded = run(read, policy, 1, Limits(20, 1024))
-    assert graded.answer == json.loads(asked.stdout) | {"why": []}, graded.problem
+    assert graded.answer == json.loads(asked.stdout) | {"why": [], "unknown": []}, graded.problem
 
 
 # --- hidden clusters --------------------------------------------------------------------------------------

@@ -17,9 +17,10 @@ from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
+from lib.scheduling.groups.pod_group_cycle import batches, schedule_pod_group
+from lib.scheduling.groups.pod_groups import Group
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.pod_group_cycle import schedule_pod_group
-from lib.scheduling.pod_groups import Group, batches
 from lib.scheduling.pod_life import ROOM
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -165,9 +166,9 @@ def test_sizes_that_differ_are_said_so() -> None:
 def test_a_pod_group_says_how_many_are_needed() -> None:
     pods = [member(name, label="scheduling.x-k8s.io/pod-group", size=None) for name in "ab"]
     cluster = room_for(9)
-    cluster.group_sizes["default", "g"] = 3
+    cluster.looked_up = LookedUp(group_sizes={("default", "g"): 3})
     assert [each.message for each in decide(pods, cluster)] == ["waiting for 1 more of 3"] * 2
-    cluster.group_sizes["default", "g"] = 2
+    cluster.looked_up = LookedUp(group_sizes={("default", "g"): 2})
     assert {each.outcome for each in decide(pods, cluster)} == {Outcome.SCHEDULED}
 
 

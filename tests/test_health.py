@@ -91,6 +91,7 @@ def test_a_frozen_server_is_told_of_from_its_last_good_answer(cluster: Cluster, 
                 stack.enter_context(cluster.running_poller("--listen=0", *how, proxy=f"unix://{socket}"))
                 for how in (["--scheduler-name=polls"], ["--scheduler-name=watches", "--watch"])
             ]
+            polls, _ = pollers
             for poller in pollers:
                 poller.says("scheduling the pods of")
                 eventually(lambda poller=poller: readyz(poller) == "ok")
@@ -105,8 +106,25 @@ def test_a_frozen_server_is_told_of_from_its_last_good_answer(cluster: Cluster, 
         for poller in pollers:
             poller.says("the API server is back, after ")
             (away,) = re.findall(r"is back, after (\d+) s", poller.said)
-            assert int(away) + 1 > frozen  # it is rounded
+            # Rounded, and from the first request that failed: one that watches sends none for a while.
+            assert int(away) + 1 + (0 if poller is polls else FRESH) > frozen
             eventually(lambda poller=poller: readyz(poller) == "ok")
+
+
+def test_a_quiet_time_before_does_not_count_as_away(cluster: Cluster, tmp_path: Path) -> None:
+    """One that watches sends no request as long as nothing happens."""
+    quiet, socket = 4.0, tmp_path / "proxy.sock"
+    cluster.add_node("n1")
+    with ExitStack() as stack:
+        with proxy_process(cluster, socket):
+            poller = stack.enter_context(cluster.running_poller("--watch", proxy=f"unix://{socket}"))
+            poller.says("scheduling the pods of")
+            time.sleep(quiet)
+        poller.says("nothing answers at ")
+        stack.enter_context(kubectl_proxy(cluster.server, cluster.kubeconfig, socket))
+        poller.says("the API server is back, after ")
+        (away,) = re.findall(r"is back, after (\d+) s", poller.said)
+        assert int(away) < quiet
 
 
 def test_a_server_that_does_not_answer_readiness_holds_up_no_other_answer(cluster: Cluster) -> None:

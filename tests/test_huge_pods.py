@@ -21,6 +21,7 @@ from lib.kube.storage import PersistentVolumeClaim, StorageClass
 from lib.scheduling.affinity_counts import existing_pods_terms
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Outcome
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.pod_limits import TOO_COMPLEX
 from lib.scheduling.scheduling_cycle import Scheduler
 
@@ -70,7 +71,7 @@ def cluster() -> Cache:
         for i in range(NODES)
     ]
     cache = Cache(nodes, [usual(f"p{i}", nodeName=f"n{i % NODES}") for i in range(PODS)])
-    cache.namespaces = {"default": {}}
+    cache.looked_up = LookedUp({"default": {}})
     return cache
 
 

@@ -8,6 +8,7 @@ from objects import node, pod
 from lib.kube.changes import Change, Kind
 from lib.scheduling.cache import Cache
 from lib.scheduling.kept import Follower, Journal, Kept
+from lib.scheduling.looked_up import LookedUp
 
 
 class Sum(Follower):
@@ -168,10 +169,10 @@ def test_a_node_with_pods_taken_and_added_for_a_try_is_as_before() -> None:
 
 
 def test_namespaces_that_get_other_labels_end_what_is_kept() -> None:
-    cache = Cache([node("n1")], namespaces={"a": {}})
+    cache = Cache([node("n1")], looked_up=LookedUp({"a": {}}))
     found = []
     for labels in ({}, {}, {"team": "x"}):
-        cache.namespaces = {"a": labels}
+        cache.looked_up = LookedUp({"a": labels})
         cache.remember("key", lambda: found.append(labels))  # noqa: B023
     assert found == [{}, {"team": "x"}]
 

@@ -1,5 +1,6 @@
 """Pods alike share the victims found on each node: the same ones as if each pod tried all nodes itself."""
 
+import dataclasses
 from functools import cache
 from random import Random
 from typing import Any
@@ -14,9 +15,9 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Plugin, Profile
-from lib.scheduling.kept_victims import KeptForKind, KeptVictims
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.preemption.kept_victims import KeptForKind, KeptVictims
 from lib.scheduling.scheduling_cycle import Scheduler
 
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -189,11 +190,13 @@ class Side:
         elif what == "gives up" and self.wanted:
             cluster.nominator.delete(self.wanted[which % len(self.wanted)][1])
         elif what == "budgets":
-            cluster.budgets = [budget(app, allowed) for app, allowed in which]
+            budgets = [budget(app, allowed) for app, allowed in which]
+            cluster.looked_up = dataclasses.replace(cluster.looked_up, budgets=budgets)
         elif what == "is cordoned":
             cluster.apply(Change(Kind.MODIFIED, self.node(which % NODES, unschedulable=which % 2 == 0)))
         elif what == "namespaces":
-            cluster.namespaces = {"default": {"team": "x"} if which % 2 else {}}
+            namespaces: dict[str, dict[str, str]] = {"default": {"team": "x"} if which % 2 else {}}
+            cluster.looked_up = dataclasses.replace(cluster.looked_up, namespaces=namespaces)
         return None
 
 

@@ -4,11 +4,13 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from cluster import PATIENCE, Cluster, RunningPoller, eventually
-from faults import ALWAYS, Effect, Fault, FaultyProxy, delay, faulty, refuse
+from faults import ALWAYS, Effect, Fault, FaultyProxy, answer, delay, faulty, refuse
+from poller_process import POLLER, with_constant
 
 ON_ONE_SERVER = True
 
@@ -32,7 +34,7 @@ def lease(cluster: Cluster) -> Iterator[str]:
 
 @contextmanager
 def candidate(
-    cluster: Cluster, lease: str, *more: str, proxy: str = "", afresh: bool = False
+    cluster: Cluster, lease: str, *more: str, proxy: str = "", script: Path = POLLER, afresh: bool = False
 ) -> Iterator[RunningPoller]:
     options = (
         "--leader-elect",
@@ -42,7 +44,7 @@ def candidate(
         f"--leader-elect-resource-name={lease}",
         "--bind-workers=8",  # so that a burst takes a while
     )
-    with cluster.running_poller(*options, *more, proxy=proxy, afresh=afresh) as poller:
+    with cluster.running_poller(*options, *more, proxy=proxy, script=script, afresh=afresh) as poller:
         yield poller
 
 
@@ -174,3 +176,39 @@ def test_the_lease_is_renewed_while_a_tick_takes_long(cluster: Cluster, lease: s
         nodes = next(i for i, path in enumerate(asked) if "/nodes" in path)
         assert sum(lease in path for path in asked[nodes:]) >= 3
         assert "lost" not in first.said
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_becoming_the_leader_ends_the_pause_after_a_failed_poll(
+    cluster: Cluster, lease: str, tmp_path: Path
+) -> None:
+    pause = 2 * LEASE
+    patient = with_constant(tmp_path, "lib.service.steps", "FIRST_PAUSE", pause)
+    how = "--watch", f"--interval={pause}"
+    with (
+        leader(cluster, lease) as (first, _),
+        faulty(cluster.proxy, Fault("GET", "/nodes", answer(404, "{}"))) as between,
+        candidate(cluster, lease, *how, proxy=between.url, script=patient) as second,
+    ):
+        second.says("trying again")
+        first.process.kill()
+        cluster.add_pod("web")
+        second.says(WE_LEAD)
+        second.says("default/web is bound to n1", within=pause - LEASE - RENEW + 1)
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_a_standby_does_not_count_the_pods_that_the_leader_cares_for(cluster: Cluster, lease: str) -> None:
+    cluster.add_pod("gated", schedulingGates=[{"name": "example.com/wait"}])
+    cluster.add_pod("deleted", schedulingGates=[{"name": "example.com/wait"}])
+    with leader(cluster, lease) as (first, _), candidate(cluster, lease) as second:
+        for name in ("gated", "deleted"):
+            second.says(f"not scheduled: default/{name} waiting for scheduling gates")
+        cluster.patch("/api/v1/namespaces/default/pods/gated", {"spec": {"schedulingGates": None}})
+        cluster.api.delete("/api/v1/namespaces/default/pods/deleted")
+        first.says("default/gated is bound to n1")
+        eventually(lambda: cluster.placement() == {"gated": "n1"})
+        cluster.add_pod("last", schedulingGates=[{"name": "example.com/wait"}])
+        second.says("not scheduled: default/last waiting for scheduling gates")
+        second.stop(signal.SIGTERM)
+        assert "pods: 1 not scheduled" in second.last_lines()

@@ -99,6 +99,20 @@ def test_a_lease_is_taken_over_after_its_duration_without_a_renewal(
     assert lease()["spec"]["leaseTransitions"] == 1
 
 
+def test_one_that_stands_by_tries_when_the_lease_expires(election: Election) -> None:
+    first, second = election.candidate(), election.candidate(clock=1e6)
+    first.try_once()
+    second.try_once()
+    assert 1.6 <= second.pause() <= 2
+    election.pass_time(14.5)
+    second.try_once()
+    assert 0.5 <= second.pause() <= 0.9
+    election.pass_time(second.pause())
+    second.try_once()
+    assert second.leads()
+    assert second.pause() == 2
+
+
 def test_the_renew_deadline_counts_from_the_start_of_the_last_renewal(election: Election) -> None:
     def slowly(exchange: Exchange) -> Answer:
         election.pass_time(4)

@@ -15,6 +15,7 @@ from lessons import difference, rewrite
 from scripts.learning.bash import Bash
 from scripts.learning.checks import CHECKS
 from scripts.learning.lab import Lab, NotYetError, eventually
+from scripts.learning.made import check_made
 from scripts.learning.pages import Block, Lesson, lessons
 from scripts.learning.session import environment_for
 from scripts.servers.embedded import minicluster
@@ -31,24 +32,27 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, 
     with minicluster("--kubelet-delay", "0.1") as url:
         kubeconfig.write_text(EMBEDDED_KUBECONFIG.format(url=url))
         with kubectl_proxy(url, kubeconfig, kubeconfig.with_name("proxy.sock")) as proxy:
-            yield environment_for(Lab(proxy, own=True), proxy, str(kubeconfig))
+            lab = Lab(proxy, own=True, folder=kubeconfig.parent)
+            yield environment_for(lab, proxy, str(kubeconfig))
 
 
 @pytest.fixture
-def lab(environment: dict[str, str]) -> Lab:
-    """The cluster, as good as new."""
-    lab = Lab(environment["POLLER_PROXY"], own=True)
+def lab(environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """The cluster, as good as new; and the variables of the lab's shell, which checks use, too."""
+    for name, value in {**environment, "LAB_FOLDER": str(tmp_path / ".lab")}.items():
+        monkeypatch.setenv(name, value)
+    lab = Lab(environment["POLLER_PROXY"], own=True, folder=tmp_path / ".lab")
     lab.reset()
     return lab
 
 
 @pytest.fixture
-def bash(environment: dict[str, str], tmp_path: Path) -> Iterator[Bash]:
+def bash(lab: Lab, tmp_path: Path) -> Iterator[Bash]:
     """A shell in a folder that holds what the project's does, and a `.lab` of its own."""
     for name in ("lib", "poller.py", "scripts"):
         (tmp_path / name).symlink_to(ROOT / name)
-    (tmp_path / ".lab").mkdir()
-    with Bash(environment, tmp_path) as shell:
+    lab.folder.mkdir()
+    with Bash({}, tmp_path) as shell:
         yield shell
 
 
@@ -56,11 +60,17 @@ def bash(environment: dict[str, str], tmp_path: Path) -> Iterator[Bash]:
 def test_a_page_shows_what_its_commands_show(lesson: Lesson, lab: Lab, bash: Bash) -> None:
     seen: list[tuple[Block, str]] = []
     wrong: list[str] = []
+    made: list[str] = []
     for step in lesson.steps:
+        if new := [item for item in step.made if item not in made]:
+            with pytest.raises(NotYetError):
+                check_made(lab, new, os.environ)
+            made += new
         for block in step.blocks:
             seen.append((block, bash.run(block.commands)))
             if found := difference(block, seen[-1][1]):
                 wrong.append(f"{step.title}:\n{block.commands}{found}")
+        check_made(lab, step.made, os.environ)
         if not step.check:
             continue
         check = CHECKS[step.check]
@@ -74,6 +84,22 @@ def test_a_page_shows_what_its_commands_show(lesson: Lesson, lab: Lab, bash: Bas
     if os.environ.get("LESSONS_REWRITE"):
         rewrite(lesson, seen)
     assert not wrong, "\n\n".join(wrong)
+
+
+def test_a_script_that_knows_the_name_of_a_node_is_not_enough(lab: Lab, bash: Bash) -> None:
+    (task,) = (
+        step for lesson in lessons() for step in lesson.steps if step.check == "all_six_are_on_the_third_node"
+    )
+    bash.run("kubectl cordon $NODE1 $NODE2")
+    bash.run(
+        task.solution.replace(
+            "s/get nodes/& --field-selector spec.unschedulable=false/", "s/\\$(get nodes)/node3/"
+        )
+    )
+    with pytest.raises(NotYetError, match="with node3 cordoned and node1 free, it has bound pods to node3"):
+        CHECKS[task.check](lab)
+    cordoned = [name for name, node in lab.nodes().items() if node["spec"].get("unschedulable")]
+    assert cordoned == ["node1", "node2"]  # as before
 
 
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)

@@ -4,7 +4,6 @@ import pytest
 from objects import node, pod, read
 from test_cycle import scheduler
 
-from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 
@@ -33,7 +32,7 @@ def cluster() -> Cache:
     cache = Cache([node("n0", {ZONE: "a"}), *first, *last])
     metadata = {"name": "vip", "namespace": "default", "uid": "vip", "labels": {"app": "web"}}
     nominated = {"metadata": metadata, "spec": {"priority": 1}, "status": {"nominatedNodeName": "n0"}}
-    cache.apply(Change(Kind.ADDED, read(Pod, nominated)))
+    cache.nominator.add(read(Pod, nominated), "n0")
     return cache
 
 

@@ -10,10 +10,11 @@ import pytest
 import typer
 from cluster import Cluster
 from extenders import extender
+from msgspec.structs import replace
 from objects import pod
 
 from lib.kube.api import Api
-from lib.kube.pod_writes import Fate
+from lib.kube.pod_writes import BOUND_BY_ANOTHER
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.extender import ExtenderError
@@ -121,17 +122,16 @@ def test_an_attempt_that_picked_no_node_names_none() -> None:
     decision = Decision(pod(schedulerName="s"), Outcome.UNSCHEDULABLE, began=1, ended=3, attempt=4)
     about = {"pod": "default/web", "scheduler": "s", "attempt": 4, "duration": 2}
     assert of_attempt(decision) == about
-    decision.node_name = "n1"  # a plugin rejected it in the end
-    assert of_attempt(decision) == about
-    decision.outcome = Outcome.WAITING
-    assert of_attempt(decision) == {**about, "node": "n1"}
+    rejected = replace(decision, node_name="n1")  # a plugin rejected it in the end
+    assert of_attempt(rejected) == about
+    assert of_attempt(replace(rejected, outcome=Outcome.WAITING)) == {**about, "node": "n1"}
 
 
 def test_another_that_binds_the_same_pods_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     report = Report(dry_run=False, explain=None)
     for name, scheduler in (("a", "s"), ("b", "s"), ("c", "t")):
         decision = Decision(pod(name, schedulerName=scheduler), Outcome.SCHEDULED, node_name="n1")
-        report.taken(decision, Fate.TAKEN.value)
+        report.taken(decision, BOUND_BY_ANOTHER)
         report.tick_done(SchedulingQueue({"s": default_profile("s")}), Cache())
     said = [message.partition(",")[0] for message in caplog.messages]
     assert said == ["something else binds pods of s", "something else binds pods of t"]

@@ -16,6 +16,7 @@ from objects import read
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 
@@ -30,7 +31,7 @@ def decide(case: dict[str, Any]) -> Decision:
     cluster = Cache(
         [read(Node, each) for each in case["nodes"]],
         [read(Pod, each) for each in case["bound"]],
-        namespaces=case["namespaces"],
+        looked_up=LookedUp(case["namespaces"]),
     )
     return Scheduler(default_profile("my-scheduler"), Random(case["seed"])).schedule_one(
         read(Pod, case["pod"]), cluster

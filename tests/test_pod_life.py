@@ -109,6 +109,16 @@ def test_a_record_is_kept_only_as_long_as_somebody_needs_it() -> None:
     assert lives.get(UID) is None
 
 
+def test_a_record_is_kept_of_a_nominated_pod_until_its_nomination_ends() -> None:
+    cache = Cache([node("n1")])
+    cache.nominator.add(WEB, "n1")
+    led(Phase.ACTIVE, cache.lives)
+    cache.lives.end(WEB)
+    assert cache.nominator.node_of(WEB) == "n1"
+    cache.nominator.delete(WEB)
+    assert (cache.lives.get(UID), cache.lives.nominated) == (None, {})
+
+
 def test_a_record_says_since_when_its_pod_is_in_its_phase() -> None:
     times = iter([1.0, 2.0, 3.0])
     lives = PodLives(lambda: next(times))

@@ -17,7 +17,7 @@ from lib.kube import objects
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
 from lib.kube.lease import Candidate, LeaderElection
-from lib.scheduling.pod_group_cycle import schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.resources import pod_requests
 
 

@@ -34,6 +34,25 @@ def decide(folder: Path, source: str, name: str = "mine") -> Decision:
     return Scheduler(profile, Random(1)).schedule_one(pod("web"), Cache(nodes, running))
 
 
+def test_of_two_forms_of_a_filter_that_of_the_derived_class_counts(tmp_path: Path) -> None:
+    source = """
+class Many:
+    def filter_nodes(self, state, pod, nodes):
+        return [None for node in nodes]
+
+class One(Many):
+    def filter(self, state, pod, node):
+        return unschedulable(f"not {node.name}") if self.name == "One" else None
+
+class ManyAgain(One):
+    def filter_nodes(self, state, pod, nodes):
+        return [None for node in nodes]
+"""
+    decision = decide(tmp_path, f"from lib.scheduling.framework.interface import unschedulable\n{source}")
+    rejected = {name: (each.plugin, *each.status.reasons) for name, each in decision.rejected.items()}
+    assert rejected == {"n1": ("One", "not n1"), "n2": ("One", "not n2")}
+
+
 @pytest.mark.parametrize(
     ("answer", "rejected"),
     [
@@ -147,7 +166,16 @@ class Own:
         ),
         (
             "\ndef filter(pod, node): pass",
-            "filter at mine.py:2 returned None for node n1, not True, False",
+            "filter at mine.py:2 returned None for node n1, not True, False or a reason; is there a way"
+            " through the function without a `return`?",
+        ),
+        (
+            "def score(pod, node): return node.free.cpu",
+            'AttributeError: resources are read as in a dict: ["cpu"], not .cpu',
+        ),
+        (
+            "def score(pod, node): return 1 if node > 3 else 0",
+            "TypeError: '>' not supported between instances of 'node' and 'int'",
         ),
     ],
 )
@@ -157,6 +185,12 @@ def test_an_error_in_a_policy_fails_its_pods_cycle_and_names_the_line(
     decision = decide(tmp_path, source)
     assert decision.outcome == Outcome.ERROR
     assert said in decision.message
+
+
+def test_a_slow_call_is_told_of_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    decide(tmp_path, "import time\ndef score(pod, node):\n    time.sleep(1.1)\n    return 1")
+    (said,) = caplog.messages
+    assert re.match(r"score at mine.py:2 took 1\.\d s for one node; it is called for each pod", said)
 
 
 def test_the_policys_part_of_the_traceback_is_there_for_who_wants_to_see_it(
@@ -245,7 +279,7 @@ class Broken:
 def test_a_plugin_that_fails_in_the_queue_stops_nothing() -> None:
     profile = default_profile("my-scheduler", Broken())
     queue = SchedulingQueue({"": profile})
-    assert queue.skip_reason(pod("web")) == "plugin Broken failed: KeyError: 'nothing'"
+    assert queue.apply(Change(Kind.ADDED, pod("web")), now=0) == "plugin Broken failed: KeyError: 'nothing'"
 
     class Hint:
         name, queueing_hint = "Hint", Broken.queueing_hint

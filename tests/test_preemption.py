@@ -22,12 +22,14 @@ from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.permit import recheck_permit
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
+from lib.scheduling.preemption.nomination import undo_preemption
 from lib.scheduling.scheduling_cycle import Scheduler
 
 HOSTNAME = "kubernetes.io/hostname"
@@ -108,7 +110,7 @@ def picture(
 ) -> Cache:
     places = list(places)
     cluster = Cache([each for each, _ in places], [each for _, pods in places for each in pods])
-    cluster.budgets = list(budgets)
+    cluster.looked_up = LookedUp(budgets=list(budgets))
     for pod, where in nominated:
         cluster.nominator.add(pod, where)
     return cluster
@@ -609,7 +611,7 @@ def test_a_pod_that_permit_holds_is_tried_again_and_not_deleted() -> None:
     pod = new("4")
     decision = scheduler.schedule_one(pod, cluster)
     assert (names(decision.victims), names(decision.preempted_held)) == ({"runs"}, {"held"})
-    assert recheck_permit(cluster, schedulers, now=1) == [kept]
+    (kept,) = recheck_permit(cluster, schedulers, now=1)
     assert (kept.outcome, kept.message) == (Outcome.ERROR, "waiting on permit for pod: preempted")
     assert kept.rejected_by == set()  # it backs off, and waits for no change
     assert not cluster.lives.in_phase(Phase.HELD)
@@ -693,7 +695,7 @@ def test_an_eviction_that_is_given_up_may_be_made_for_another() -> None:
     assert names(first.victims) == {"db-0"}
     second = scheduler.schedule_one(new("1", name="second"), cluster)
     assert names(second.victims) == {"other-0"}
-    scheduler.undo_preemption(first, cluster)
+    undo_preemption(first, cluster)
     third = scheduler.schedule_one(new("1", name="third"), cluster)
     assert names(third.victims) == {"db-1"}
 

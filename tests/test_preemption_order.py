@@ -19,12 +19,13 @@ from lib.scheduling.decision import Decision
 from lib.scheduling.extender import Extender, Extenders
 from lib.scheduling.framework.interface import Code, Profile, Status
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.nodes_by_harm import NodesByHarm
 from lib.scheduling.plugins import default_preemption
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.preemption import Victims, less_important, pick_one, victims_on
+from lib.scheduling.preemption.nodes_by_harm import NodesByHarm
+from lib.scheduling.preemption.nomination import undo_preemption
+from lib.scheduling.preemption.victims import Victims, less_important, pick_one, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
 
 
@@ -171,7 +172,7 @@ def test_bounds_follow_the_pods() -> None:
     def pick() -> str:
         decision = scheduler.schedule_one(new(), cluster)
         nominated = decision.nominated
-        scheduler.undo_preemption(decision, cluster)
+        undo_preemption(decision, cluster)
         assert [*NodesByHarm.of(cluster).below(10)] == [*NodesByHarm(cluster).below(10)]
         return nominated
 

@@ -18,9 +18,11 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
-from lib.service.config import ConfigError, load_config
+from lib.service.config.fields import ConfigError
+from lib.service.config.file import load_config
 from lib.service.options import Options, run_with_options
 from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
@@ -380,7 +382,7 @@ def test_default_constraints_may_rule_nodes_out(tmp_path: Path) -> None:
     new = read(Pod, {"metadata": {**web, "name": "new", "uid": "new"}, "spec": {"containers": [{}]}})
     cluster = Cache([node("a", {"zone": "a"}), node("b", {"zone": "b"})], [running])
     service = {"metadata": {"namespace": "default", "name": "web"}, "spec": {"selector": {"app": "web"}}}
-    cluster.workloads = Workloads([read(Service, service)], {})
+    cluster.looked_up = LookedUp(workloads=Workloads([read(Service, service)], {}))
     assert decide(profile, new, cluster).node_name == "b"
 
 

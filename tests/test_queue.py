@@ -153,10 +153,10 @@ def test_a_pod_that_is_tried_only_because_of_the_time_is_known() -> None:
     pods = queue(waiting("web"))
     pods.requeue(UID, FIT, "", now=10)
     ready(pods, 310)
-    assert pods.attempt(UID)[2]
+    assert pods.lives.of(waiting("web")).flushed
     pods.requeue(UID, FIT, "", now=311)
     pods.apply(added(node("n1")), now=400)
-    assert (ready(pods, 400), pods.attempt(UID)[2]) == (["web"], False)
+    assert (ready(pods, 400), pods.lives.of(waiting("web")).flushed) == (["web"], False)
 
 
 def test_a_pod_is_tried_at_once_when_all_its_victims_have_left() -> None:
@@ -342,20 +342,29 @@ def test_a_pod_that_loses_its_nomination_is_tried_again_unless_it_has_another(
     pods = queue(before)
     pods.requeue(UID, FIT, "", now=0)
     pods.apply(modified(before, now), now=50)
-    assert ready(pods, 50) == []
-    pods.wake_up_to(0, deleted(placed("web")), now=50)
     assert ready(pods, 50) == tried
 
 
-def test_a_pod_that_is_changed_is_tried_as_it_is_now() -> None:
+def test_no_record_is_kept_of_a_pod_that_has_gone() -> None:
+    pods, gone = queue(), waiting("web")
+    gone.status.nominated_node_name = "n1"
+    for change in (added(gone), deleted(gone), deleted(gone)):
+        pods.apply(change, now=0)
+    assert (pods.lives.get(UID), pods.lives.nominated) == (None, {})
+
+
+@pytest.mark.parametrize("nominated", ["", "n1"])
+def test_a_pod_that_is_changed_is_tried_as_it_is_now(nominated: str) -> None:
     web = waiting("web", {"cpu": "100m"})
+    web.status.nominated_node_name = nominated
     pods = queue(web)
     pods.requeue(UID, FIT, "", now=0)
     noted = waiting("web", {"cpu": "100m"})
-    noted.status.phase = "Pending"
+    noted.status.phase, noted.status.nominated_node_name = "Pending", nominated
     pods.apply(modified(web, noted), now=50)  # our own condition on it, say
     assert ready(pods, 50) == []
     smaller = waiting("web", {"cpu": "10m"})
+    smaller.status.nominated_node_name = nominated
     pods.apply(modified(noted, smaller), now=50)
     assert pods.ready(50) == [smaller]
 
@@ -452,7 +461,9 @@ def test_an_unschedulable_pod_that_is_gated_meanwhile_is_not_tried_again_until_t
     assert (ready(pods, 10), pods.gated(), len(pods)) == ([], 1, 0)
     quota.is_open = True
     pods.apply(added(node("n2")), now=11)
-    assert (ready(pods, 11), pods.attempt(UID)) == (["web"], (2, 1, False))
+    assert ready(pods, 11) == ["web"]
+    life = pods.lives.of(waiting("web"))
+    assert (life.attempts, life.queued, life.flushed) == (1, 1, False)
 
 
 def test_a_pod_whose_node_is_held_is_not_tried() -> None:

@@ -747,7 +747,9 @@ class Cluster:
 
     def __init__(self, profile: Profile) -> None:
         self.cache = Cache()
-        self.queue = SchedulingQueue({profile.scheduler_name: profile}, BackoffSettings(0, 0))
+        self.queue = SchedulingQueue(
+            {profile.scheduler_name: profile}, BackoffSettings(0, 0), lives=self.cache.lives
+        )
         self._scheduler = Scheduler(profile, Random(1))
         self._known: dict[object, Thing] = {}
 

@@ -16,14 +16,14 @@ from objects import node, pod, read
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, Taint
 from lib.scheduling.cache import Cache
-from lib.scheduling.class_plugins import shown
 from lib.scheduling.framework.runtime import raise_if_interrupted
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from lib.scheduling.read_only import ReadOnly, ReadOnlyDict, ReadOnlyError, ReadOnlyList, original
-from lib.scheduling.views import NodeView, PodView
+from lib.scheduling.policies.class_plugins import shown
+from lib.scheduling.policies.read_only import ReadOnly, ReadOnlyDict, ReadOnlyError, ReadOnlyList, original
+from lib.scheduling.policies.views import NodeView, PodView
 
 IMMUTABLE = (str, int, float, bool, type(None), datetime, Enum, FunctionType, KeysView)
 
@@ -162,6 +162,25 @@ def test_a_class_gets_objects_of_the_known_kinds() -> None:
     with cluster.without([old]):
         assert cluster.nodes["n1"].pods == []
     assert cluster.nodes["n1"].pods == [old]
+
+
+def test_what_a_class_gets_is_kept_until_the_node_changes() -> None:
+    cache = Cache([node("n0"), node("n1")], [pod("old", nodeName="n1")])
+    nodes = shown(NodeSlice(cache, [0, 1]))
+    n0, n1 = nodes
+    (old,) = n1.pods
+    assert [*nodes][1] is n1
+    assert n1.pods[0] is old
+    list.clear(n1.pods)
+    assert n1.pods == [old]
+    cache.apply(Change(Kind.ADDED, pod("new", nodeName="n1")))
+    assert [each.metadata.name for each in n1.pods] == ["old", "new"]  # also if a policy has kept the node
+    first, second = nodes
+    assert (first is n0, second is n1) == (True, False)
+    cache.apply(Change(Kind.DELETED, pod("new", nodeName="n1")))
+    with cache.without([original(old)]):
+        assert n1.pods == [*nodes][1].pods == []
+    assert n1.pods == [*nodes][1].pods == [old]
 
 
 @pytest.mark.parametrize("plugin", [PodTopologySpread(), InterPodAffinity()], ids=lambda each: each.name)

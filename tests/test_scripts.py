@@ -114,7 +114,8 @@ def test_install_takes_the_file_whose_hash_is_known_or_says_why_not(checkout: Pa
     (checkout / "requirements.txt").write_text("thing\n")
     could_not = "scripts/install: pip could not install requirements.lock ("
     by_any = "scripts/install --no-lock requirements.txt): ERROR: "
-    assert said(right).startswith(f"{could_not}is there a network?): ERROR: ")
+    unreachable = f"{could_not}is there a network?): the package index can't be reached; "
+    assert said(right).startswith(unreachable)
     assert said(lacking, **one_file).startswith(
         f"{could_not}the package index lacks it; to install what it has: {by_any}No matching distribution"
     )
@@ -123,6 +124,12 @@ def test_install_takes_the_file_whose_hash_is_known_or_says_why_not(checkout: Pa
     )
     assert said(unlike, "--no-lock", **one_file) == "installed"
     assert said(unlike) == "installed"  # as it was when any file would do
+
+    shutil.rmtree(packages / "thing-1.dist-info")
+    (checkout / "wheels").mkdir()  # from the folder of an offline bundle, without an index
+    (checkout / "wheels" / wheel).symlink_to(folder / wheel)
+    assert said(lacking).startswith("scripts/install: the folder wheels has no packages for ")
+    assert said(right) == "installed"
     assert said(right, **one_file) == "installed"
 
 

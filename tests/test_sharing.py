@@ -1,5 +1,6 @@
 """Pods alike share the plugins' results for nodes: exactly those that each would have got alone."""
 
+import dataclasses
 from collections.abc import Sequence
 from copy import copy
 from random import Random
@@ -17,10 +18,12 @@ from lib.kube.objects import ContainerImage, Node, Pod, Service
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extender, Extenders
 from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, unschedulable
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.random_score import RandomFilter
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
+from lib.service.telemetry.rendering import as_annotation, as_json
 
 SIGNING = {each.name for each in default_profile("").plugins if isinstance(each, SignPlugin)}
 
@@ -200,7 +203,7 @@ class Side:
         self.described = [dict(each) for each in described]
         web = read(Service, {"metadata": {"namespace": "default"}, "spec": {"selector": {"app": "web"}}})
         nodes = [self.node(i) for i in range(len(described))]
-        self.cluster = Cache(nodes, workloads=Workloads([web]))
+        self.cluster = Cache(nodes, looked_up=LookedUp(workloads=Workloads([web])))
         chance = Random(seed)
         self.schedulers = [
             Scheduler(each, chance, asked) for each, asked in zip(profiles, (None, extenders()), strict=False)
@@ -222,10 +225,10 @@ class Side:
             if decision.node_name:
                 self.placed.append(decision.pod)
             return (
-                decision.as_json(),
+                as_json(decision),
                 decision.rejected,
                 decision.scores,
-                decision.as_annotation(),
+                as_annotation(decision),
                 decision.nominated,
                 [str(victim) for victim in decision.victims],
                 [str(victim) for victim in decision.preempted_held],
@@ -249,7 +252,8 @@ class Side:
         if what == "hold" and self.placed:
             self.cluster.lives.hold(self.placed[which % len(self.placed)].metadata.uid, "not yet")
         if what == "relabel":
-            self.cluster.namespaces = {"default": {"team": "ab"[which % 2]}, "other": {"team": "a"}}
+            namespaces = {"default": {"team": "ab"[which % 2]}, "other": {"team": "a"}}
+            self.cluster.looked_up = dataclasses.replace(self.cluster.looked_up, namespaces=namespaces)
         return None
 
     def forget_what_is_kept(self, i: int) -> None:
@@ -312,7 +316,7 @@ def test_in_short_a_decision_says_the_same_of_the_pick() -> None:
         wanted = {"sort": {}, "cpu": "500m", "port": 0, "app": "web"}
         full, gist = whole.schedule_one(a_pod(i, wanted), one), short.schedule_one(a_pod(i, wanted), other)
         assert gist.node_name == full.node_name
-        assert gist.as_annotation() == full.as_annotation()
+        assert as_annotation(gist) == as_annotation(full)
         assert gist.scores.items() <= full.scores.items()
 
 
@@ -325,9 +329,9 @@ def test_an_annotation_tells_of_each_node_of_a_small_cluster(
     names = [f"n{i:0{length_of_name}}" for i in range(nodes)]
     scheduler, cache = Scheduler(default_profile(""), Random(3)), Cache(map(node, names))
     decision = scheduler.schedule_one(a_pod(0, {"sort": {}, "cpu": "500m", "port": 0, "app": "web"}), cache)
-    said = msgspec.json.decode(decision.as_annotation(in_full=True))
-    assert said.pop("nodes", None) == (decision.as_json()["nodes"] if in_full else None)
-    assert said == msgspec.json.decode(decision.as_annotation())
+    said = msgspec.json.decode(as_annotation(decision, in_full=True))
+    assert said.pop("nodes", None) == (as_json(decision)["nodes"] if in_full else None)
+    assert said == msgspec.json.decode(as_annotation(decision))
 
 
 def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:

@@ -1,6 +1,7 @@
 """poller's warnings at the start: each once, with words that help."""
 
 import gc
+import json
 import re
 import shlex
 import threading
@@ -19,7 +20,9 @@ from lib.service.telemetry.report import Report
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.process import ROOT
 from tests.cluster import Cluster
-from tests.faults import ALWAYS, Fault, faulty, hold, refuse
+from tests.faults import ALWAYS, Effect, Fault, answer, change_json, faulty, hold, refuse
+
+UNREADY = "[+]ping ok\n[+]log ok\n[-]poststarthook/rbac/bootstrap-roles failed: reason withheld\n"
 
 EMBEDDED = pytest.mark.parametrize("servers", ["embedded"], indirect=True)
 REAL = pytest.mark.parametrize("servers", ["real"], indirect=True)
@@ -41,7 +44,8 @@ def test_a_namespace_that_does_not_exist(one_node: Cluster) -> None:
 @EMBEDDED
 @pytest.mark.parametrize("how", [[], ["--watch"]], ids=["polling", "watching"])
 def test_a_scheduler_name_that_is_nearly_ours(one_node: Cluster, how: list[str]) -> None:
-    one_node.add_pod("web", schedulerName="my-shceduler")
+    for name in ("db", "job", "web"):
+        one_node.add_pod(name, schedulerName="my-shceduler")
     one_node.add_pod("other", schedulerName="volcano")
     one_node.add_pod("stock", schedulerName="default-scheduler")
     one_node.add_pod("ours")
@@ -50,7 +54,7 @@ def test_a_scheduler_name_that_is_nearly_ours(one_node: Cluster, how: list[str])
         one_node.add_pod("more")
         poller.says("default/more is bound to n1", within=30)
         said = poller.said
-    misspelled = "default/web waits for a scheduler named my-shceduler; this one is my-scheduler"
+    misspelled = "default/db and 2 more wait for a scheduler named my-shceduler; this one is my-scheduler"
     assert said.count(misspelled) == 1
     assert "volcano" not in said
     assert "default/stock" not in said
@@ -140,6 +144,35 @@ def test_a_review_that_fails_keeps_no_request_with_its_connection(one_node: Clus
             go_on.set()
     finally:
         gc.enable()
+
+
+@EMBEDDED
+def test_an_api_server_that_still_starts_says_nothing_about_rights(one_node: Cluster) -> None:
+    """kube-apiserver refuses everything until it has read the roles; for its first moments, /readyz, too."""
+    status = {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403}
+    refused = answer(403, json.dumps({**status, "message": "it is forbidden: User ..."}))
+    starting = threading.Event()
+    starting.set()
+
+    def at_first(effect: Effect) -> Effect:
+        return lambda exchange: effect(exchange) if starting.is_set() else exchange.forward()
+
+    lacking = change_json(lambda review: {**review, "status": {"allowed": False}})
+    faults = (
+        Fault("GET", "^/readyz", refused),
+        Fault("GET", "^/readyz", at_first(answer(500, UNREADY)), ALWAYS),
+        Fault("GET", "/nodes|/pods", at_first(refused), ALWAYS),
+        Fault("POST", "selfsubjectaccessreviews", at_first(lacking), ALWAYS),
+    )
+    one_node.add_pod("web")
+    with faulty(one_node.proxy, *faults) as between, one_node.running_poller(proxy=between.url) as poller:
+        poller.says("it is forbidden: User ...; the API server is still starting")
+        poller.says("trying again, at least every 30 s")
+        starting.clear()
+        poller.says("default/web is bound to n1")
+        assert "rule that is missing" not in poller.said
+        assert "lacks rights" not in poller.said
+        assert "the API server is back, after" in poller.said
 
 
 @EMBEDDED

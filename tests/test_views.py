@@ -7,7 +7,7 @@ from objects import node, pod
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache, NodeInfo
-from lib.scheduling.views import NodeView, PodView
+from lib.scheduling.policies.views import NodeView, PodView
 
 WEB = {
     "containers": [
@@ -91,3 +91,19 @@ def test_a_field_that_is_not_there_is_answered_with_the_one_that_was_meant(
     with pytest.raises(AttributeError) as raised:
         eval(expression, {"pod": PodView(a_pod()), "node": NodeView(a_node())})
     assert str(raised.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("expression", "said"),
+    [
+        ("node.free > 5", "'>' not supported between instances of 'resources' and 'int'"),
+        ("node.free - pod.requests", "unsupported operand type(s) for -: 'resources' and 'resources'"),
+        ("node['cpu']", "'node' object is not subscriptable"),
+        ("pod + 1", "unsupported operand type(s) for +: 'pod' and 'int'"),
+        ("[*pod.spec]", "Value after * must be an iterable, not object"),
+    ],
+)
+def test_pythons_errors_call_things_as_a_policy_does(expression: str, said: str) -> None:
+    with pytest.raises(TypeError) as raised:
+        eval(expression, {"pod": PodView(a_pod()), "node": NodeView(a_node())})
+    assert str(raised.value) == said

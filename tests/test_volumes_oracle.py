@@ -27,6 +27,7 @@ from lib.kube.storage import (
 )
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.plugins.volume_binding import VolumesState
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -51,7 +52,7 @@ def cluster_of(case: dict[str, Any]) -> Cache:
     cache = Cache(
         [read(Node, each) for each in case["nodes"]],
         [read(Pod, each) for each in case["bound"] if not has_finished(each)],
-        namespaces=case["namespaces"],
+        looked_up=LookedUp(case["namespaces"]),
     )
     cache.storage = Storage(read(kind, each) for key, kind in KINDS.items() for each in case[key])
     return cache

@@ -25,7 +25,7 @@ from poller import tick
 
 ROOT = Path(__file__).resolve().parents[1]
 
-MAX_FUNCTIONS, MAX_FILES = 125, 30
+MAX_FUNCTIONS, MAX_FILES = 68, 25
 
 LEFT_OUT = (
     "lib/kube/api.py",
@@ -60,8 +60,9 @@ class Walk:
         if event != "call" or not _is_ours(frame):
             return
         stack = [each for each in _callers_of(frame) if _is_ours(each)]
-        self._callers |= {_function(each) for each in stack[1:2]}
         code = frame.f_code
+        if not any(each in code.co_qualname.rpartition(".")[2] for each in UNNAMED):  # part of its function
+            self._callers |= {_function(each) for each in stack[1:2]}
         arguments = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         if any(self._is_about(frame.f_locals.get(each)) for each in arguments):
             self._seen |= {_function(each) for each in stack}

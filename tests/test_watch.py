@@ -333,7 +333,7 @@ def test_a_watch_that_may_not_be_names_the_rule(ready: Cluster) -> None:
     ):
         poller.says("WATCH /api/v1/pods: 403 pods is forbidden; the rule that is missing: ")
         assert '{apiGroups: [""], resources: ["pods"], verbs: ["watch"]}' in poller.said
-        poller.says("the API server is back")
+        poller.says("polls succeed again")
         poller.says("default/web is bound to n1")
         assert asked(between, PODS_LISTED) == 1
 

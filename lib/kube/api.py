@@ -6,7 +6,6 @@ A failure raises an ApiError. Its text says what happened, where, and what to do
 import logging
 import socket
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from copy import copy
@@ -29,6 +28,14 @@ from tenacity import (
 from tenacity.nap import sleep_using_event
 
 from lib import __version__
+from lib.kube.attempt import (
+    LONGEST_ANSWER,
+    TIMEOUT,
+    Attempt,
+    RequestObserver,
+    body_of,
+    read_all,
+)
 from lib.kube.decoding import (
     Listing,
     WatchEvent,
@@ -40,23 +47,18 @@ from lib.kube.decoding import (
 from lib.kube.errors import (
     LONGEST_WAIT,
     ApiError,
+    ForbiddenError,
     NotLeadingError,
+    ServerError,
     TooLargeError,
     UnreachableError,
     refusal,
-)
-from lib.kube.in_flight import (
-    LONGEST_ANSWER,
-    TIMEOUT,
-    Attempt,
-    PendingResponse,
-    RequestObserver,
-    body_of,
-    read_all,
     to_api_error,
 )
+from lib.kube.in_flight import PendingResponse
 from lib.kube.objects import Object
 from lib.kube.pager import Decode, ListPager, read_at_once, together
+from lib.kube.system import MACHINE, System
 from lib.kube.transport import KeepAliveTransport, SentRequest, to_host, to_unix_socket
 from lib.kube.write import Request, Result, Write
 
@@ -78,10 +80,22 @@ LONGEST_WATCH = 300
 LONGEST_QUIET_WATCH = LONGEST_WATCH + 15.0
 """Seconds after which a watch counts as dead: the API server should have ended it before."""
 
+READYZ, UNREADY = "/readyz", "[+]ping ok"
+"""Where an API server says whether it is ready, and how that begins if it isn't."""
+
+FIRST_MOMENTS = 0.2
+"""Seconds after which an API server that refused /readyz is asked again."""
+
+STARTED_FOR = 5.0
+"""Seconds in which an API server that was ready isn't asked again whether it is."""
+
 OUTAGE_PAUSE = 60.0
 """After so many seconds without a failure, the next failure begins a new outage."""
 
 JSON = "application/json"
+
+APPLY = "application/apply-patch+yaml"
+"""The media type of a server-side apply; JSON is YAML."""
 
 STRATEGIC = "application/strategic-merge-patch+json"
 """A patch that merges lists by their key: one condition can be set, and the others stay."""
@@ -92,15 +106,34 @@ def always() -> bool:
     return True
 
 
+class _Start:
+    """Finds out whether the API server is still starting. What has started isn't asked each time."""
+
+    def __init__(self, system: System) -> None:
+        self._system, self._asked = system, -inf
+
+    def is_under_way(self, readyz: Callable[[], bytes]) -> bool:
+        """readyz: asks /readyz. It raises an ApiError if the API server isn't ready."""
+        if self._system.monotonic() - self._asked > STARTED_FOR:
+            try:
+                readyz()
+            except ApiError as error:
+                log.debug("whether the API server has started: %s", error)
+                if isinstance(error, ServerError) and UNREADY in str(error):
+                    return True
+            self._asked = self._system.monotonic()
+        return False
+
+
 class _Outages:
     """Finds the first failure of each outage."""
 
-    def __init__(self) -> None:
-        self._last = -inf
+    def __init__(self, system: System) -> None:
+        self._system, self._last = system, -inf
 
     def begin(self) -> bool:
         """Call it at each failure. Returns whether this failure begins an outage."""
-        before, self._last = self._last, time.monotonic()
+        before, self._last = self._last, self._system.monotonic()
         return self._last - before > OUTAGE_PAUSE
 
 
@@ -109,7 +142,7 @@ class Api:
 
     address: `http://host:port` or `unix:///path/to/socket`. stopping: once it is set, waits end and nothing
     is retried. may_write: called before each write is sent; if it returns False, NotLeadingError is raised
-    instead. timeout: for each step of a request.
+    instead. timeout: for each step of a request. system: its time, threads and sockets are used.
     """
 
     def __init__(
@@ -120,8 +153,9 @@ class Api:
         may_write: Callable[[], bool] = always,
         timeout: httpx.Timeout = TIMEOUT,
         request_observer: RequestObserver | None = None,
+        system: System = MACHINE,
     ) -> None:
-        self.address = address
+        self.address, self.system = address, system
         self._may_write = may_write
         self._timeout = timeout
         self._observer = request_observer or RequestObserver()
@@ -130,18 +164,18 @@ class Api:
         # A transport instead of a client: kubectl proxy needs no redirects, no cookies and no proxies from
         # the environment, and these take a third of a request's time.
         if url.scheme == "unix":
-            self._http = KeepAliveTransport(to_unix_socket(url.path))
+            self._http = KeepAliveTransport(to_unix_socket(url.path, system), system)
             # kubectl proxy accepts only some Host headers; "localhost" is one.
             self._server, self._prefix = httpx.URL("http://localhost"), ""
         else:
             secure = url.scheme == "https"
             tls = httpx.create_ssl_context() if secure else None
             port = url.port or (443 if secure else 80)
-            self._http = KeepAliveTransport(to_host(url.hostname or "", port, tls))
+            self._http = KeepAliveTransport(to_host(url.hostname or "", port, tls, system=system), system)
             self._server, self._prefix = httpx.URL(address), url.path.rstrip("/")
         self._headers = (b"Host", self._server.netloc), USER_AGENT, *ACCEPT
         self._stopping = stopping
-        self._retries = _Outages()
+        self._retries, self._start = _Outages(system), _Start(system)
         self._attempts, self._longest_pause, self._longest_answer = 5, LONGEST_WAIT, LONGEST_ANSWER
 
     def __enter__(self) -> "Api":
@@ -150,16 +184,16 @@ class Api:
     def __exit__(self, *_: object) -> None:
         self._http.close()
 
-    def hurried(self) -> "Api":
+    def with_short_timeouts(self) -> "Api":
         """The same connections, for reads that must be quick: they fail after two tries and a few seconds."""
         other = copy(self)
         other._attempts, other._longest_pause, other._longest_answer = 2, 0.5, 3.0
         other._timeout = httpx.Timeout(3.0)
         return other
 
-    def asking(self) -> "Api":
-        """As `hurried`, for a POST that changes nothing, such as an access review."""
-        other = self.hurried()
+    def for_access_reviews(self) -> "Api":
+        """As `with_short_timeouts`, for a POST that changes nothing, such as an access review."""
+        other = self.with_short_timeouts()
         other._may_write = always
         return other
 
@@ -222,7 +256,7 @@ class Api:
         def begin(query: Mapping[str, str]) -> PendingResponse[bytes]:
             return PendingResponse(self._exchange("GET", path, query, None, JSON), bytes)
 
-        return ListPager(f"GET {path}", selectors, begin, self.retrying, decode)
+        return ListPager(f"GET {path}", selectors, begin, self.retrying, decode, self.system)
 
     def watch(self, path: str, kind: type[T], resource_version: str, **selectors: str) -> "Watch[T]":
         """Watch the objects at a path from a resource version on. GoneError when that version is too old."""
@@ -242,7 +276,14 @@ class Api:
             attempt.code = answer.status_code
             if not answer.is_success:
                 with closing(answer):
-                    raise refusal(where, "WATCH", path, answer, read_all(answer, where, self._longest_answer))
+                    raise refusal(
+                        where,
+                        "WATCH",
+                        path,
+                        answer,
+                        read_all(answer, where, self._longest_answer, self.system),
+                        self.is_starting,
+                    )
         log.debug("%s from version %s", where, query["resourceVersion"])
         # The server has answered in time. From now on it sends something only when there is a change.
         answer.request.extensions["timeout"]["read"] = LONGEST_QUIET_WATCH
@@ -300,6 +341,16 @@ class Api:
         body = self._send("PUT", path, content=msgspec.json.encode(new))
         return decode_object(body, answer, f"PUT {path}")
 
+    def dry_run(self, path: str, body: bytes, *, apply: bool = False) -> bytes:
+        """What the API server would store of an object; it stores nothing. StatusError when it refuses.
+
+        apply: the object is there already, and is changed as `kubectl apply --server-side` would.
+        """
+        method, kind = ("PATCH", APPLY) if apply else ("POST", JSON)
+        query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "kubectl"}
+        params = query | ({"force": "true"} if apply else {})
+        return self.retrying()(self._send, method, path, params=params, content=body, kind=kind)
+
     def _send(
         self,
         method: str,
@@ -329,15 +380,31 @@ class Api:
                 sent.close()
                 raise
             with closing(sent.receive()) as answer:
-                body = read_all(answer, attempt.where, self._longest_answer)
+                body = read_all(answer, attempt.where, self._longest_answer, self.system)
             attempt.code = answer.status_code
         log.debug("%s %s, %d bytes", attempt.where, answer.status_code, len(body))
         if not answer.is_success:
-            raise refusal(attempt.where, method, path, answer, body)
+            raise refusal(
+                attempt.where, method, path, answer, body, lambda: path != READYZ and self.is_starting()
+            )
         return body
 
+    def is_starting(self) -> bool:
+        """Whether the API server is still starting, and may know no rights yet. False if it doesn't say."""
+        return self._start.is_under_way(self._readyz)
+
+    def _readyz(self) -> bytes:
+        """Ask whether the API server is ready. For its first moments, it refuses even that."""
+        api = self.with_short_timeouts()
+        try:
+            return api._send("GET", READYZ)
+        except ForbiddenError:
+            self._stopping.wait(FIRST_MOMENTS)
+            return api._send("GET", READYZ)
+
     def _attempt(self, where: str, method: str) -> Attempt:
-        return Attempt(where, method, self._host, self._observer, self._timeout.read or 0)
+        within = self._timeout.read or 0
+        return Attempt(where, method, self._host, self._observer, within, self.system)
 
     def _dispatch(
         self,

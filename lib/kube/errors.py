@@ -1,6 +1,7 @@
 """What can go wrong with a request. Each error's text says what happened, where, and what to do."""
 
 import re
+from collections.abc import Callable
 
 import httpx
 import msgspec
@@ -17,7 +18,7 @@ class ApiError(Exception):
     transient = False
     """Whether the same request may succeed a moment later."""
 
-    unsettled = False
+    may_be_written = False
     """Whether a write may have happened in spite of the error: look it up before it is made again."""
 
     retry_after: float | None = None
@@ -27,6 +28,15 @@ class ApiError(Exception):
 def as_api_error(error: Exception) -> ApiError:
     """The error itself if it is an ApiError; else an ApiError that names the unexpected error of a write."""
     return error if isinstance(error, ApiError) else ApiError(f"{type(error).__name__}: {error}")
+
+
+def to_api_error(error: httpx.HTTPError, where: str, within: float) -> ApiError:
+    """The ApiError for an error of the connection. within: the seconds that the answer might take."""
+    if isinstance(error, httpx.TimeoutException):
+        return LostAnswerError(f"{where}: no answer within {within:.0f} s")
+    if isinstance(error, httpx.DecodingError):
+        return AnswerError(f"{where}: the response can't be decompressed ({error})")
+    return LostAnswerError(f"{where}: the connection broke ({error})")
 
 
 class InvalidNameError(ApiError):
@@ -39,7 +49,7 @@ class InvalidNameError(ApiError):
 class TooLargeError(ApiError):
     """An answer, or a line of a watch, is too large to come from an API server."""
 
-    unsettled = True
+    may_be_written = True
 
 
 class UnreachableError(ApiError):
@@ -56,21 +66,32 @@ class LostAnswerError(ApiError):
     """A request was sent, but no answer came in time."""
 
     transient = True
-    unsettled = True
+    may_be_written = True
 
 
 class AnswerError(ApiError):
     """The answer isn't one of the Kubernetes API: HTML, half an answer, or other fields."""
 
-    unsettled = True
+    may_be_written = True
 
 
 class StatusError(ApiError):
-    """The API server, or the proxy before it, refused. The text quotes it."""
+    """The API server, or the proxy before it, refused. The text quotes it.
+
+    said: the server's words alone.
+    """
+
+    said = ""
 
 
 class ForbiddenError(StatusError):
     """403: the user of kubectl proxy has no right to do that."""
+
+
+class StartingError(StatusError):
+    """403 from an API server that still starts, and doesn't know yet who has which rights."""
+
+    transient = True
 
 
 class NotFoundError(StatusError):
@@ -95,7 +116,7 @@ class ServerError(StatusError):
     """5xx: the API server, or the proxy that can't reach it, failed."""
 
     transient = True
-    unsettled = True
+    may_be_written = True
 
 
 _ERRORS: dict[int, type[StatusError]] = {
@@ -107,8 +128,10 @@ _ERRORS: dict[int, type[StatusError]] = {
 }
 
 
-def refusal(where: str, method: str, path: str, answer: httpx.Response, body: bytes) -> ApiError:
-    """The error for an answer other than 2xx."""
+def refusal(
+    where: str, method: str, path: str, answer: httpx.Response, body: bytes, is_starting: Callable[[], bool]
+) -> ApiError:
+    """The error for an answer other than 2xx. is_starting: asks the API server whether it still starts."""
     code = answer.status_code
     try:
         status = msgspec.json.decode(body, type=Status, dec_hook=decode_hook)
@@ -124,12 +147,25 @@ def refusal(where: str, method: str, path: str, answer: httpx.Response, body: by
     words = f"{code} {status.message}" if status else said
     if not status and code >= 500:
         words += "; the proxy may not reach its API server"
-    if code == 403 and "is being terminated" not in words:  # this 403 isn't about rights
+    if code == 401:
+        words += "; the credentials of kubectl's context are wrong or have expired: log in again"
+    if code == 403 and _about_rights(method, status):
+        if is_starting():
+            return StartingError(f"{where}: {words}; the API server is still starting")
         words += f"; the rule that is missing: {missing_rule(method, path)}"
     error = error_of(code)(f"{where}: {words}")
+    error.said = status.message if status else ""
     if re.fullmatch("[0-9]+", after := answer.headers.get("Retry-After", "")):
         error.retry_after = min(float(after), LONGEST_WAIT)
     return error
+
+
+def _about_rights(method: str, status: Status | None) -> bool:
+    """Whether a 403 is the authorizer's: admission, such as that of a quota, refuses writes by 403, too.
+
+    Source: staging/src/k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go, forbiddenMessage
+    """
+    return method in ("GET", "WATCH") or status is None or " cannot " in status.message
 
 
 def error_of(code: int) -> type[StatusError]:

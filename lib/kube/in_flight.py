@@ -1,72 +1,16 @@
 """Requests in flight: sent, not answered yet, or failed."""
 
-import select
-import time
 from collections.abc import Callable, Generator, Iterator
-from typing import Any, Generic, TypeVar, cast
+from select import POLLIN
+from typing import Any, Generic, TypeVar
 
-import httpx
-
-from lib.kube.errors import AnswerError, ApiError, LostAnswerError, NotLeadingError, TooLargeError
+from lib.kube.errors import ApiError
+from lib.kube.system import System
 from lib.kube.transport import SentRequest
+from lib.kube.write import Request
 
 About = TypeVar("About")
 Read = TypeVar("Read")
-
-TIMEOUT = httpx.Timeout(10, connect=3)
-"""Seconds for each step of a request. The API server's own limit for most is 60."""
-
-LONGEST_ANSWER = 60.0
-"""Seconds until an answer must be complete."""
-
-MAX_BODY = 256 << 20
-"""The most bytes of an uncompressed answer. A page has 1,000 objects of at most 1.5 MiB."""
-
-
-class RequestObserver:
-    """Callbacks for requests, called by several threads. Those here do nothing."""
-
-    def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
-        """A request ended after so many seconds. code: the HTTP status; None if no answer came."""
-
-    def retried(self) -> None:
-        """A request is retried."""
-
-
-class Attempt:
-    """A block that makes one request to a host. It reports the request to `request_observer`.
-
-    Errors of the connection become an ApiError that names the host. within: the seconds that an answer may
-    take. code: the HTTP status of the answer.
-    """
-
-    def __init__(
-        self, where: str, method: str, host: str, request_observer: RequestObserver, within: float
-    ) -> None:
-        self.where = where
-        self.code: int | None = None
-        self._method, self._host = method, host
-        self._observer = request_observer
-        self._within = within
-
-    def __enter__(self) -> "Attempt":
-        self._began = time.monotonic()
-        return self
-
-    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, (NotLeadingError, GeneratorExit)):  # not sent, or the answer isn't needed
-            self._observer.answered(self._method, self._host, self.code, time.monotonic() - self._began)
-        if isinstance(error, httpx.HTTPError):
-            raise to_api_error(error, self.where, self._within) from error
-
-
-def to_api_error(error: httpx.HTTPError, where: str, within: float) -> ApiError:
-    """The ApiError for an error of the connection. within: the seconds that the answer might take."""
-    if isinstance(error, httpx.TimeoutException):
-        return LostAnswerError(f"{where}: no answer within {within:.0f} s")
-    if isinstance(error, httpx.DecodingError):
-        return AnswerError(f"{where}: the response can't be decompressed ({error})")
-    return LostAnswerError(f"{where}: the connection broke ({error})")
 
 
 class PendingResponse(Generic[Read]):
@@ -85,7 +29,7 @@ class PendingResponse(Generic[Read]):
 
     @property
     def due(self) -> float:
-        """When the answer counts as lost, in `time.monotonic`'s seconds."""
+        """When the answer counts as lost, in `System.monotonic`'s seconds."""
         return self._sent.due
 
     def answer(self) -> Read:
@@ -98,67 +42,50 @@ class PendingResponse(Generic[Read]):
 
 
 class InFlight(Generic[About]):
-    """Requests that were sent and wait for their answers, each with what it is about."""
+    """Requests that were sent and wait for their answers, each with what it is about.
 
-    def __init__(self) -> None:
+    begin: sends a request. system: its time and sockets are used.
+    """
+
+    def __init__(self, begin: Callable[[Request], PendingResponse[Any]], system: System) -> None:
+        self._begin, self._system = begin, system
         # By the number of their socket, in the order in which they were sent.
-        self._by_number: dict[int, tuple[PendingResponse[Any], About]] = {}
-        self._readable = select.poll()
+        self._sent: dict[int, tuple[PendingResponse[Any], About]] = {}
+        self._not_sent: list[tuple[About, ApiError]] = []
+        self._readable = system.poll()
 
     def __len__(self) -> int:
-        return len(self._by_number)
+        return len(self._sent) + len(self._not_sent)
 
-    def add(self, pending: PendingResponse[Any], about: About) -> None:
-        """A request was sent."""
-        self._by_number[pending.fileno()] = pending, about
-        self._readable.register(pending.fileno(), select.POLLIN)
+    def send(self, request: Request, about: About) -> None:
+        """Send a request. If that fails, the error is its answer."""
+        try:
+            pending = self._begin(request)
+        except ApiError as error:
+            self._not_sent.append((about, error))
+        else:
+            self._sent[pending.fileno()] = pending, about
+            self._readable.register(pending.fileno(), POLLIN)
 
     def answers(self, until: float) -> Iterator[tuple[About, Any]]:
         """The answers that have come, or the ApiErrors. If there is none, wait until one comes or is overdue.
 
-        until: when to stop waiting, in `time.monotonic`'s seconds.
+        until: when to stop waiting, in `System.monotonic`'s seconds.
         """
-        first = next(iter(self._by_number.values()), None)
-        if not first:
+        if not self._sent or self._not_sent:
+            not_sent, self._not_sent = self._not_sent, []
+            yield from not_sent
             return
-        until = min(until, first[0].due)  # all have the same time limit: the first sent is due first
-        numbers = [number for number, _ in self._readable.poll(max(0.0, until - time.monotonic()) * 1000)]
+        first_due = next(iter(self._sent.values()))[0].due  # all have the same time limit
+        wait = max(0.0, min(until, first_due) - self._system.monotonic())
+        numbers = [number for number, _ in self._readable.poll(wait * 1000)]
         if not numbers:
-            now = time.monotonic()
-            numbers = [number for number, (pending, _) in self._by_number.items() if pending.due <= now]
+            now = self._system.monotonic()
+            numbers = [number for number, (pending, _) in self._sent.items() if pending.due <= now]
         for number in numbers:
             self._readable.unregister(number)
-            pending, about = self._by_number.pop(number)
+            pending, about = self._sent.pop(number)
             try:
                 yield about, pending.answer()
             except ApiError as error:
                 yield about, error
-
-
-def read_all(answer: httpx.Response, where: str, within: float = LONGEST_ANSWER) -> bytes:
-    """The body, if it comes in time: a server could send one byte now and then, for ever.
-
-    within: in seconds. LostAnswerError when the body isn't complete in time, TooLargeError when it has more
-    than MAX_BODY bytes.
-    """
-    until = time.monotonic() + within
-    chunks, size = [], 0
-    for chunk in body_of(answer):
-        chunks.append(chunk)
-        size += len(chunk)
-        if size > MAX_BODY:
-            raise TooLargeError(f"{where}: the answer is larger than {MAX_BODY >> 20} MiB")
-        if time.monotonic() > until:
-            raise LostAnswerError(f"{where}: the answer isn't complete after {within:g} s")
-    return b"".join(chunks)
-
-
-def body_of(answer: httpx.Response) -> Iterator[bytes]:
-    """The body as it comes, piece by piece, uncompressed."""
-    # httpx's decoders would take a fifth of a small request's time, and small answers aren't compressed.
-    packed = [value for name, value in answer.headers.raw if name.lower() == b"content-encoding"]
-    if not packed:
-        return iter(cast(httpx.SyncByteStream, answer.stream))
-    if packed != [b"gzip"]:  # compressed several times, a few bytes could fill the memory
-        raise httpx.DecodingError(f"expected gzip, got {b', '.join(packed)!r}")
-    return answer.iter_bytes()

@@ -3,7 +3,6 @@
 Counterpart: k8s.io/client-go, tools/cache/shared_informer.go
 """
 
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -35,11 +34,11 @@ class Informer(ClusterSource):
         super().__init__(api, scheduler_names, namespaces)
         self._delta = Delta()  # for the next poll to return
         self._listed_once = False
-        self._lines: SimpleQueue[WatchLine] = SimpleQueue()
+        self._lines: SimpleQueue[WatchLine] = api.system.queue()
         self.listers = self._listers = WatchingListers(api, namespaces, self._lines)
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
         self._pods = [self._pod_reflector(PODS)]
-        self._storage = WatchedStorage(api, namespaces, self._lines, self._tell)
+        self.storage = self._storage = WatchedStorage(api, namespaces, self._lines, self._tell)
 
     def _pod_reflector(self, path: str) -> Reflector[Pod]:
         # The store that a pod joins comes before the one that it leaves, as when polling.
@@ -85,7 +84,6 @@ class Informer(ClusterSource):
             self._storage.go_on(patience)
             self._take_lines()
         delta, self._delta = self._delta, Delta()
-        delta.storage_unseen, delta.storage_pending = self._storage.unseen, self._storage.is_pending
         delta.unreadable = [line for each in self._all for line in each.unreadable.values()]
         return delta
 
@@ -93,11 +91,11 @@ class Informer(ClusterSource):
         """Return at the first change, when a watch must be opened, or after so many seconds."""
         if self._storage.is_opening:
             seconds = min(seconds, PATIENCE)
-        until = time.monotonic() + seconds
+        until = self._api.system.monotonic() + seconds
         while not self._delta.changes:
             to_open: list[Reflector[Any]] = [self._nodes, *self._pods, *self._storage.to_open]
             pauses = [each.pause for each in to_open if each.pause is not None]
-            left = min([until - time.monotonic(), *pauses])
+            left = min([until - self._api.system.monotonic(), *pauses])
             if left <= 0:
                 return
             with suppress(Empty):

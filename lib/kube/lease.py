@@ -9,16 +9,13 @@ Source: client-go/tools/leaderelection/leaderelection.go
 
 import logging
 import os
-import signal
 import socket
-import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import partial
 from math import ceil
-from random import random
-from uuid import uuid4
+from threading import Lock, Thread
+from uuid import UUID
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
@@ -29,7 +26,10 @@ from lib.kube.paths import path_of
 log = logging.getLogger(__name__)
 
 JITTER = 1.2
-"""Pollers that stand by wait for the retry period plus a random time of up to so many periods."""
+"""client-go's factor between the retry period and the renew deadline, at least."""
+
+SPREAD = 0.2
+"""A random part of the retry period, so that pollers that stand by don't all ask at the same time."""
 
 CLOCK_CHECK = 1.0
 """The longest single wait, in seconds: a wait doesn't count the time while the machine is suspended."""
@@ -73,26 +73,13 @@ class LeaderElection:
         return f"{self.resource_namespace}/{self.resource_name}"
 
 
-def steady_clock() -> float:
-    """A clock in seconds that only grows; it also runs while the machine is suspended."""
-    # macOS has no CLOCK_BOOTTIME; its CLOCK_MONOTONIC counts that time, too.
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
-
-
-def end_in(seconds: float) -> None:
-    """Let the kernel end this process after so many seconds. Each call replaces the last one; 0 cancels it.
-
-    It uses SIGALRM: a process that continues after a stop gets this signal before it does anything else.
-    """
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
 class Candidate:
     """Takes part in an election. It leads from acquiring the lease until it loses the lease, and never again.
 
     api: a separate one, with short time limits. on_lost: called once, by any thread, when the lease is lost.
-    clock: steady_clock, or a test's. last_resort: end_in, or a test's: a thread may be suspended between its
-    check that it may write and the write itself, and continue when another poller leads.
+    clock: in seconds, `System.steady` if none is given. last_resort: ends the process after so many seconds,
+    `System.end_process_in` if none is given: a thread may be suspended between its check that it may write
+    and the write itself, and continue when another poller leads.
     """
 
     def __init__(
@@ -100,20 +87,22 @@ class Candidate:
         api: Api,
         election: LeaderElection,
         on_lost: Callable[[], None],
-        clock: Callable[[], float] = steady_clock,
-        last_resort: Callable[[float], None] = end_in,
+        clock: Callable[[], float] | None = None,
+        last_resort: Callable[[float], None] | None = None,
     ) -> None:
-        self.identity = f"{socket.gethostname()}_{uuid4()}"
+        self._system = system = api.system
+        self._random = system.random()
+        self.identity = f"{socket.gethostname()}_{UUID(int=self._random.getrandbits(128), version=4)}"
         self._api = api
         self._election = election
         self._on_lost = on_lost
-        self._clock = clock
-        self._last_resort = last_resort
+        self._clock = clock or system.steady
+        self._last_resort = last_resort or system.end_process_in
         self._all = f"/apis/coordination.k8s.io/v1/namespaces/{election.resource_namespace}/leases"
         self._path = f"{self._all}/{election.resource_name}"
-        self._lock = threading.Lock()
-        self._ended = threading.Event()
-        self._trying = threading.Thread(target=self._keep_trying, name="lease", daemon=True)
+        self._lock = Lock()
+        self._ended = system.event()
+        self._trying: Thread | None = None
         self._lost = False
         self._until: float | None = None  # when the renew deadline passes; None before we lead
         self._held: Lease | None = None  # as we wrote it last; None if we don't know
@@ -140,7 +129,7 @@ class Candidate:
                 "poller is process 1, which the kernel doesn't end when the lease expires:"
                 " start it by an init, such as tini"
             )
-        self._trying.start()
+        self._trying = self._system.start_thread(self._keep_trying, "lease")
 
     def stop(self) -> None:
         """Stop renewing. From now on `on_lost` isn't called; the lease may expire."""
@@ -152,8 +141,9 @@ class Candidate:
         """Release the lease if we hold it. Call it after `stop`, when no write is in flight."""
         if not self.leads():
             return
-        self._trying.join(LAST_REQUEST)
-        if self._trying.is_alive():
+        if self._trying:
+            self._trying.join(LAST_REQUEST)
+        if self._trying and self._trying.is_alive():
             log.warning("the lease %s was not released and will expire: no answer", self._election)
             return
         try:
@@ -161,7 +151,7 @@ class Candidate:
             if lease.spec.holder_identity != self.identity:
                 return
             self._until = None
-            now, changes = _micro_time(), lease.spec.lease_transitions
+            now, changes = self._micro_time(), lease.spec.lease_transitions
             free = LeaseSpec("", 1, acquire_time=now, renew_time=now, lease_transitions=changes)
             self._api.replace(self._path, Lease(lease.metadata, free), Lease)
             log.info("released the lease %s", self._election)
@@ -182,8 +172,20 @@ class Candidate:
                 self._tell(error)
             except Exception:  # whatever it is: if this thread ended, poller would stand by for ever
                 log.exception("the lease %s", self._election)
-            period = self._election.retry_period
-            self._ended.wait(period if self._until else period * (1 + random() * JITTER))
+            self._ended.wait(self.pause())
+
+    def pause(self) -> float:
+        """Seconds until the next try. One that stands by also tries when the lease expires.
+
+        client-go waits for up to 2.2 retry periods, also then: another would take over some seconds later.
+        """
+        period = self._election.retry_period
+        if self._until is not None:
+            return period
+        some = self._random.random() * SPREAD * period
+        expires = self._seen_since + (self._seen.lease_duration_seconds or 0) if self._seen else 0.0
+        left = expires - self._clock()
+        return min(period - some, left + some) if left > 0 else period - some
 
     def try_once(self) -> None:
         """Renew the lease if we hold it, or take it if it is free. ApiError when that can't be done."""
@@ -221,7 +223,7 @@ class Candidate:
     def _take(self, lease: Lease | None) -> None:
         """Write our name into the lease that was seen, or create one."""
         self._held = None
-        began, now = self._clock(), _micro_time()
+        began, now = self._clock(), self._micro_time()
         acquired, changes = now, 0
         if lease:
             old, changes = lease.spec, lease.spec.lease_transitions or 0
@@ -252,8 +254,8 @@ class Candidate:
             self._held, self._until = held, until
         if not leads_already:
             log.info("became leader (lease %s, as %s)", self._election, self.identity)
-            threading.Thread(target=self._record, args=(held, "became leader"), daemon=True).start()
-            threading.Thread(target=self._watch_deadline, name="renew deadline", daemon=True).start()
+            self._system.start_thread(partial(self._record, held, "became leader"), "lease event")
+            self._system.start_thread(self._watch_deadline, "renew deadline")
 
     def _record(self, lease: Lease, what: str) -> None:
         """Write an event about the lease, if that can be done (resourcelock/leaselock.go, RecordEvent)."""
@@ -264,12 +266,12 @@ class Candidate:
             uid=str(lease.metadata.get("uid", "")),
             api_version="coordination.k8s.io/v1",
         )
-        now = datetime.now(UTC).replace(microsecond=0)
+        now = self._system.now().replace(microsecond=0)
         said = f"{self.identity} {what}"
         event = event_about(about, "Normal", "LeaderElection", said, now, "poller", said)
         try:
             path = path_of("events", self._election.resource_namespace)
-            self._api.hurried().create(path, event, Event)
+            self._api.with_short_timeouts().create(path, event, Event)
         except ApiError as error:
             log.debug("no event that %s: %s", said, error)
 
@@ -293,6 +295,5 @@ class Candidate:
             what = "renewed" if self._until else "acquired"
             log.warning("the lease %s can't be %s: %s", self._election, what, error)
 
-
-def _micro_time() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    def _micro_time(self) -> str:
+        return self._system.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

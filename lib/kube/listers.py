@@ -48,16 +48,21 @@ class Listers:
     """
 
     def __init__(self, api: Api, served: Sequence[str] = ()) -> None:
-        self._api = api.hurried()
+        self._api = api.with_short_timeouts()
         self._served = served
         self._forbidden: set[str] = set()  # paths that may not be read
-        self.budgets = Lookup("budgets", self._budgets)
-        self.namespaces = Lookup("namespaces", self._namespaces)
-        self.services: Lookup[str, Listing[Service]] = Lookup("services", self._services)
+        system = api.system
+        self.budgets = Lookup("budgets", self._budgets, system=system)
+        self.namespaces = Lookup("namespaces", self._namespaces, system=system)
+        self.services: Lookup[str, Listing[Service]] = Lookup("services", self._services, system=system)
         self.selectors = Lookup(
-            "selectors", self._selector, keep=MAX_SELECTORS, alike=lambda controller: controller[:3]
+            "selectors",
+            self._selector,
+            keep=MAX_SELECTORS,
+            alike=lambda controller: controller[:3],
+            system=system,
         )
-        self.group_sizes = Lookup("groups", self._min_member)
+        self.group_sizes = Lookup("groups", self._min_member, system=system)
 
     def wait(self, until: float) -> None:
         """Take all answers that have come; see `Lookup.wait`."""

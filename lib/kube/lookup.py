@@ -1,13 +1,14 @@
 """Lookups beside the loop: when an answer doesn't come, only what needs it has to wait."""
 
-import threading
-import time
 from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
+from threading import TIMEOUT_MAX
 from typing import Generic, TypeVar
 
 from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
+from lib.kube.system import MACHINE, System
 
 PATIENCE = 0.3
 """Seconds that the loop waits for the answers to lookups that it has just begun: most take milliseconds."""
@@ -52,8 +53,9 @@ class Lookup(Generic[Key, Found]):
         keep: int = 0,
         max_age: float = MAX_AGE,
         alike: Callable[[Key], Hashable] = lambda key: key,
+        system: System = MACHINE,
     ) -> None:
-        self._name, self._look_up = name, look_up
+        self._name, self._look_up, self._system = name, look_up, system
         self._keep, self._max_age, self._alike = keep, max_age, alike
         self._kept: dict[Key, Found] = {}
         self._taken: dict[Key, Found | ApiError] = {}
@@ -70,13 +72,14 @@ class Lookup(Generic[Key, Found]):
     def begin(self, keys: Iterable[Key]) -> None:
         """Look these up, unless the thread is at work, or has answers that were not taken yet."""
         self._is_new = False
-        if self._end and not (self._end.done() and time.monotonic() - self._end.result() > self._max_age):
+        if self._end and not (
+            self._end.done() and self._system.monotonic() - self._end.result() > self._max_age
+        ):
             return
         self._taken, self._end = {}, None
         if wanted := [each for each in keys if each not in self._kept]:
-            self._answers, self._end, self._is_new = {}, Future(), True
-            about = wanted, self._answers, self._end
-            threading.Thread(target=self._run, args=about, name=self._name, daemon=True).start()
+            self._answers, self._end, self._is_new = {}, self._system.future(), True
+            self._system.start_thread(partial(self._run, wanted, self._answers, self._end), self._name)
 
     def wait(self, until: float) -> None:
         """Take the answers that have come. Those to lookups begun in this tick are waited for until then.
@@ -87,7 +90,7 @@ class Lookup(Generic[Key, Found]):
             return
         if self._is_new:
             with suppress(TimeoutError):
-                self._end.result(min(max(0.0, until - time.monotonic()), threading.TIMEOUT_MAX))
+                self._end.result(min(max(0.0, until - self._system.monotonic()), TIMEOUT_MAX))
         has_ended = self._end.done()  # asked first: what comes later is taken later
         self._taken = self._answers.copy()
         if has_ended:
@@ -110,17 +113,17 @@ class Lookup(Generic[Key, Found]):
     def _run(self, keys: list[Key], answers: dict[Key, Found | ApiError], end: Future[float]) -> None:
         """Look up each key. What failed the last time comes last: it may fail slowly, and time is limited."""
         refused: dict[Hashable, ForbiddenError] = {}
-        until = time.monotonic() + MAX_SECONDS
+        until = self._system.monotonic() + MAX_SECONDS
         try:
             for key in sorted(keys, key=self._failed.__contains__):
-                if time.monotonic() > until:
+                if self._system.monotonic() > until:
                     break
                 answers[key] = answer = refused.get(self._alike(key)) or self._answer(key)
                 if isinstance(answer, ForbiddenError):
                     refused[self._alike(key)] = answer
                 if isinstance(answer, UnreachableError):
                     break
-            end.set_result(time.monotonic())
+            end.set_result(self._system.monotonic())
         except BaseException as error:
             end.set_exception(error)
 

@@ -203,8 +203,12 @@ class CSIVolumeSource(Object):
     driver: str = ""
 
 
+class EmptyDirVolumeSource(Object):
+    """A folder of the node that is deleted with the pod."""
+
+
 class Volume(InTreeSources):
-    """A volume: only the sources that scheduling depends on."""
+    """A volume: only the sources that scheduling or a drain depends on."""
 
     name: str = ""
     image: ImageVolumeSource | None = None
@@ -213,6 +217,7 @@ class Volume(InTreeSources):
     iscsi: ISCSIVolumeSource | None = None
     rbd: RBDVolumeSource | None = None
     csi: CSIVolumeSource | None = None
+    empty_dir: EmptyDirVolumeSource | None = None
 
 
 class Toleration(Value, frozen=True):

@@ -3,10 +3,9 @@
 Counterpart: k8s.io/client-go, tools/pager/pager.go
 """
 
-import select
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from select import POLLIN
 from typing import Any, Generic, TypeVar
 
 from tenacity import Retrying
@@ -14,6 +13,7 @@ from tenacity import Retrying
 from lib.kube.decoding import Listing, Page, continue_of
 from lib.kube.errors import AnswerError, ApiError, GoneError, TooLargeError
 from lib.kube.in_flight import PendingResponse
+from lib.kube.system import MACHINE, System
 
 Item = TypeVar("Item")
 
@@ -50,9 +50,11 @@ class ListPager(Generic[Item]):
         begin: Begin,
         retrying: Callable[[], Retrying],
         decode: Decode[Item],
+        system: System = MACHINE,
     ) -> None:
         self.failed: ApiError | None = None
         self.is_complete = False
+        self.system = system
         self.pending: PendingResponse[bytes] | None = None
         self._where, self._selectors = where, selectors
         self._begin, self._retrying, self._decode = begin, retrying, decode
@@ -179,9 +181,10 @@ def _with_answer(pagers: Sequence[ListPager[Any]]) -> Sequence[ListPager[Any]]:
     in_flight = {each.pending.fileno(): each for each in pagers if each.pending}
     if len(in_flight) < len(pagers):
         return [each for each in pagers if not each.pending]
-    readable = select.poll()
+    system = pagers[0].system
+    readable = system.poll()
     for number in in_flight:
-        readable.register(number, select.POLLIN)
+        readable.register(number, POLLIN)
     due = {each: each.pending.due for each in pagers if each.pending}
-    ready = readable.poll(max(0.0, min(due.values()) - time.monotonic()) * 1000)
+    ready = readable.poll(max(0.0, min(due.values()) - system.monotonic()) * 1000)
     return [in_flight[number] for number, _ in ready] or [min(pagers, key=due.__getitem__)]

@@ -17,19 +17,19 @@ from lib.kube.storage import (
     VolumeAttachment,
 )
 
-_STORAGE_API = "/apis/storage.k8s.io/v1"
+STORAGE_API = "/apis/storage.k8s.io/v1"
 
 CLAIMS = "/api/v1/persistentvolumeclaims"
 
-STORAGE: Mapping[str, type[StorageObject]] = {
+STORAGE_PATHS: Mapping[str, type[StorageObject]] = {
     "/api/v1/persistentvolumes": PersistentVolume,
-    f"{_STORAGE_API}/storageclasses": StorageClass,
-    f"{_STORAGE_API}/csinodes": CSINode,
-    f"{_STORAGE_API}/csidrivers": CSIDriver,
-    f"{_STORAGE_API}/csistoragecapacities": CSIStorageCapacity,
-    f"{_STORAGE_API}/volumeattachments": VolumeAttachment,
+    f"{STORAGE_API}/storageclasses": StorageClass,
+    f"{STORAGE_API}/csinodes": CSINode,
+    f"{STORAGE_API}/csidrivers": CSIDriver,
+    f"{STORAGE_API}/csistoragecapacities": CSIStorageCapacity,
+    f"{STORAGE_API}/volumeattachments": VolumeAttachment,
 }
-"""The paths of claims, volumes and what these depend on."""
+"""The paths of volumes and of what volumes and claims depend on, with their kinds."""
 
 PODS, NODES, NAMESPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
 
@@ -61,8 +61,3 @@ def segment(name: str) -> str:
     if len(name) > MAX_NAME or not name.isprintable():
         raise InvalidNameError(name)
     return name
-
-
-def field_value(text: str) -> str:
-    """Escape a value for a field selector. Source: apimachinery, pkg/fields/selector.go, EscapeValue"""
-    return text.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")

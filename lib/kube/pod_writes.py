@@ -8,68 +8,75 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import Enum
 
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.events import pod_event
 from lib.kube.objects import Binding, Event, ObjectMeta, ObjectReference, Pod, Status
 from lib.kube.paths import path_of
-from lib.kube.write import Request, Write, once
+from lib.kube.write import Pause, Request, Write
 
 log = logging.getLogger(__name__)
 
-REPEAT = timedelta(seconds=30)
-"""An event with the same message isn't written more often than this."""
+REPEAT, LONGEST_REST = 30, 10
+"""In seconds: an event with the same message isn't written more often than this; one whose message changes
+with each attempt neither, but after less time, as long as there were fewer attempts."""
 
-LONGEST_REST = 10
-"""An event whose message changes with each attempt isn't written more often than after so many seconds: after
-fewer, as long as there were fewer attempts."""
-
-
-class Fate(Enum):
-    """What became of a pod that was to be bound; the value completes "pod X …"."""
-
-    BOUND = "is bound"
-    TAKEN = "was bound by someone else"
-    GONE = "was deleted, or deleted and recreated"
-    DELETING = "is being deleted"
-    GATED = "has scheduling gates"
+BOUND_BY_ANOTHER = "was bound by someone else"
 
 
-def bind(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Write[tuple[Fate, Pod | None]]:
-    """Assign a pod to a node; returns what became of the pod, and the pod if it was looked up.
+def bind(pod: Pod, node_name: str, annotations: Mapping[str, str]) -> Write[tuple[str, Pod | None]]:
+    """Assign a pod to a node. Returns "" if it is bound there; else what happened to it before.
 
-    ApiError when that could not be found out. annotations: set on the pod in the same write. The binding
-    carries the pod's uid: the API server refuses it for another pod of the same name.
+    That completes "pod X …"; with it comes the pod as it is now, None if it is gone. ApiError when that could
+    not be found out. annotations: set on the pod in the same write. The binding carries the pod's uid: the
+    API server refuses it for another pod of the same name.
     """
+    named = pod.metadata
     metadata = ObjectMeta(
-        name=pod.metadata.name,
-        namespace=pod.metadata.namespace,
-        uid=pod.metadata.uid,
-        annotations=dict(annotations),
+        name=named.name, namespace=named.namespace, uid=named.uid, annotations=dict(annotations)
     )
-    target = ObjectReference(kind="Node", name=node_name, api_version="v1")
-    body = Binding(metadata=metadata, target=target)
+    body = Binding(metadata=metadata, target=ObjectReference(kind="Node", name=node_name, api_version="v1"))
+    path = path_of("pods", named.namespace, named.name)
+    create = Request("POST", f"{path}/binding", Status, body, repeatable=False)
+    lost, refused = False, None  # lost: whether an earlier try may have bound the pod
+    while True:
+        try:
+            if lost or refused:
+                found = yield from _found(pod, node_name if lost else "")
+                if found:
+                    return found
+                if refused:  # it still waits, and is refused for another reason: the server's words
+                    raise refused
+            yield create
+            return "", None
+        except ApiError as error:
+            may_pass = error.transient or error.may_be_written
+            lost = error.may_be_written = lost or error.may_be_written
+            if isinstance(error, ConflictError | NotFoundError) and error is not refused:
+                refused = error
+            elif may_pass:
+                yield Pause(error)
+            else:
+                raise
 
-    def found(may_be_ours: bool) -> Write[tuple[Fate, Pod | None] | None]:
+
+def _found(pod: Pod, node_name: str) -> Write[tuple[str, Pod | None] | None]:
+    """What became of a pod that was to be bound; None if it still waits.
+
+    node_name: where an earlier try may have bound it.
+    """
+    try:
         now = yield from look_up(pod)
-        if not now:
-            return Fate.GONE, None
-        if now.spec.node_name:
-            ours = may_be_ours and now.spec.node_name == node_name
-            return Fate.BOUND if ours else Fate.TAKEN, now
-        if now.metadata.deletion_timestamp:
-            return Fate.DELETING, now
-        return (Fate.GATED, now) if now.spec.scheduling_gates else None
-
-    def refused(error: ApiError, lost: bool) -> Write[tuple[Fate, Pod | None]]:
-        fate = yield from found(may_be_ours=lost)
-        if fate is None:  # it still waits, and is refused for another reason: the server's words
-            raise error
-        return fate
-
-    create = Request("POST", f"{_path(pod)}/binding", Status, body)
-    return once(create, lambda: found(may_be_ours=True), refused, lambda _: (Fate.BOUND, None))
+    except ApiError as error:
+        error.may_be_written = False  # a lookup that fails makes no binding ours
+        raise
+    if not now:
+        return "was deleted, or deleted and recreated", None
+    if now.spec.node_name:
+        return "" if now.spec.node_name == node_name else BOUND_BY_ANOTHER, now
+    if now.metadata.deletion_timestamp:
+        return "is being deleted", now
+    return ("has scheduling gates", now) if now.spec.scheduling_gates else None
 
 
 def look_up(pod: Pod) -> Write[Pod | None]:
@@ -81,9 +88,9 @@ def look_up(pod: Pod) -> Write[Pod | None]:
     return now if now.metadata.uid == pod.metadata.uid else None
 
 
-def record_scheduled(pod: Pod, message: str, now: datetime) -> Write[Event]:
-    """Write the event that `kubectl describe pod` shows for a bound pod."""
-    return _create_event(pod_event(pod, "Normal", "Scheduled", message, now))
+def record_scheduled(pod: Pod, message: str, now: datetime) -> Write[bool]:
+    """Write the event that `kubectl describe pod` shows for a bound pod. Returns whether it is new."""
+    return _create(pod_event(pod, "Normal", "Scheduled", message, now))
 
 
 def mark_unscheduled(
@@ -141,11 +148,13 @@ def record_preempted(
 ) -> Write[None]:
     """Write the event of a pod that gives way to a more important one. how: words that end the message."""
     words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}{how}"
-    yield from _create_event(pod_event(victim, "Normal", "Preempted", words, now, preemptor))
+    yield from _create(pod_event(victim, "Normal", "Preempted", words, now, preemptor))
 
 
 def nominate(pod: Pod, node_name: str) -> Write[None]:
-    """Write a pod's nominated node; "" removes it."""
+    """Write a pod's nominated node, unless the pod has it already; "" removes it."""
+    if node_name and pod.status.nominated_node_name == node_name:
+        return
     try:
         yield _patch_status(pod, {"nominatedNodeName": node_name})
     except (NotFoundError, ConflictError) as error:
@@ -153,67 +162,43 @@ def nominate(pod: Pod, node_name: str) -> Write[None]:
 
 
 @dataclass
-class _Written:
-    """The FailedScheduling event of a pod, as it was written last."""
-
-    name: str
-    message: str
-    count: int
-    at: datetime
-
-
 class FailedSchedulingEvent:
-    """The event of a pod that fits nowhere. A pod has one, which counts the attempts."""
+    """A pod's event as it was written last, which counts the attempts. at: when; None if there is none."""
 
-    def __init__(self) -> None:
-        self._written: _Written | None = None
+    message: str = ""
+    count: int = 0
+    at: datetime | None = None
 
     def record(self, pod: Pod, message: str, now: datetime) -> Write[None]:
-        """Write the event when its message changes, otherwise every 30 s.
-
-        The event of an earlier run has the same name, and is counted on.
-        """
-        if written := self._written:
-            written.count += 1
-            rest = timedelta(seconds=min(written.count - 2, LONGEST_REST))
-            if abs(now - written.at) < (REPEAT if written.message == message else rest):
-                return
-            patch = {"count": written.count, "message": message, "lastTimestamp": now}
-            try:
-                yield Request("PATCH", _event_path(pod, written.name), Event, patch)
-            except NotFoundError:  # events expire, after an hour as a rule
-                self._written = None
-            else:
-                written.message, written.at = message, now
-                return
+        """Write the event when its message changes, otherwise every 30 s. Earlier runs are counted on."""
         event = pod_event(pod, "Warning", "FailedScheduling", message, now)
-        count = 1
-        try:
-            yield from _create_event(event)
-        except ConflictError:  # an earlier run wrote it
-            path = _event_path(pod, event.metadata.name)
-            before: Event = yield Request("PATCH", path, Event, {"message": message, "lastTimestamp": now})
-            count = before.count + 1
-            yield Request("PATCH", path, Event, {"count": count})
-        self._written = _Written(event.metadata.name, message, count, now)
+        path = path_of("events", pod.metadata.namespace, event.metadata.name)
+        patch = {"message": message, "lastTimestamp": now}
+        if self.at:
+            self.count += 1
+            rest = REPEAT if self.message == message else min(self.count - 2, LONGEST_REST)
+            if abs(now - self.at) < timedelta(seconds=rest):
+                return
+            try:
+                yield Request("PATCH", path, Event, {"count": self.count, **patch})
+            except NotFoundError:  # events expire, after an hour as a rule
+                self.at = None
+        if not self.at:
+            self.count = 1
+            if not (yield from _create(event)):
+                before: Event = yield Request("PATCH", path, Event, patch)
+                self.count = before.count + 1
+                yield Request("PATCH", path, Event, {"count": self.count})
+        self.message, self.at = message, now
 
 
-def _create_event(event: Event) -> Write[Event]:
-    """Create an event, or find that an earlier try did. ConflictError when another write did."""
-
-    def refused(error: ApiError, lost: bool) -> Write[Event]:
-        is_ours = lost or event.reason != "FailedScheduling"  # each attempt counts on that one
-        if is_ours and isinstance(error, ConflictError):
-            return event
-        raise error
-        yield  # a generator, as all writes
-
-    def not_looked_up() -> Write[Event | None]:  # a second one is refused, by its name
-        return None
-        yield
-
-    create = Request("POST", path_of("events", event.metadata.namespace), Event, event)
-    return once(create, not_looked_up, refused, lambda _: event)
+def _create(event: Event) -> Write[bool]:
+    """Create an event; returns whether it is new. If not, an earlier run wrote it."""
+    try:
+        yield Request("POST", path_of("events", event.metadata.namespace), Event, event)
+    except ConflictError as error:
+        return error.may_be_written  # then an earlier try wrote it
+    return True
 
 
 def _patch_status(pod: Pod, status: Mapping[str, object], version: str = "") -> Request:
@@ -223,7 +208,3 @@ def _patch_status(pod: Pod, status: Mapping[str, object], version: str = "") -> 
 
 def _path(pod: Pod) -> str:
     return path_of("pods", pod.metadata.namespace, pod.metadata.name)
-
-
-def _event_path(pod: Pod, name: str) -> str:
-    return path_of("events", pod.metadata.namespace, name)

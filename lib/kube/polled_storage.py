@@ -1,7 +1,6 @@
 """Lists claims, volumes and what they depend on."""
 
 import logging
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from lib.kube.changes import AnyStorageChange
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError, LostAnswerError, UnreachableError
 from lib.kube.lookup import ALL, Lookup, PendingError
-from lib.kube.paths import CLAIMS, STORAGE, paths_of
+from lib.kube.paths import CLAIMS, STORAGE_PATHS, paths_of
 from lib.kube.storage import PersistentVolumeClaim
 from lib.kube.store import Store
 
@@ -43,11 +42,11 @@ class PolledStorage:
     def __init__(self, api: Api, namespaces: Sequence[str]) -> None:
         self.unseen = ""
         self.is_pending = False
-        self._api = api.hurried()
+        self._api = api.with_short_timeouts()
         self._namespaces = namespaces
-        self._lookup = Lookup("storage", self._list)
+        self._lookup = Lookup("storage", self._list, system=api.system)
         self._claim_paths = [CLAIMS]
-        self._stores = {path: Store[Any]() for path in [CLAIMS, *STORAGE]}
+        self._stores = {path: Store[Any]() for path in [CLAIMS, *STORAGE_PATHS]}
 
     def list(self, patience: float) -> Mapping[str, Listing[Any]]:
         """All of it, by path; empty if a part can't be read, or wasn't within so many seconds.
@@ -55,7 +54,7 @@ class PolledStorage:
         UnreachableError when nothing answers.
         """
         self._lookup.begin([ALL])
-        self._lookup.wait(time.monotonic() + patience)
+        self._lookup.wait(self._api.system.monotonic() + patience)
         found = self._lookup.of(ALL)
         self.is_pending = isinstance(found, PendingError)
         if self.is_pending:
@@ -66,7 +65,7 @@ class PolledStorage:
 
     def _list(self, _: str) -> _Found:
         found = _Found({}, [])
-        for path, kind in [(CLAIMS, None), *STORAGE.items()]:
+        for path, kind in [(CLAIMS, None), *STORAGE_PATHS.items()]:
             try:
                 found.listings[path] = self._api.list(path, kind) if kind else self._claims()
             except UnreachableError:

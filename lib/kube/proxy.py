@@ -1,15 +1,17 @@
 """Starts a `kubectl proxy` on a private unix socket."""
 
 import logging
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
 from lib.kube.errors import ApiError
+from lib.kube.system import MACHINE
 
 log = logging.getLogger(__name__)
 
@@ -29,17 +31,23 @@ class ProxyError(ApiError):
 class OwnProxy:
     """A `kubectl proxy` for the current kubectl context. As a context manager it ends the proxy.
 
+    kubectl_options: such as --context=NAME.
+
     It listens on a unix socket in a folder that only this user can enter: whoever reaches a kubectl proxy has
     its user's rights, and a port can be reached by each user, and by web pages in a browser. ProxyError when
     there is no kubectl, or when it doesn't start.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *kubectl_options: str) -> None:
         beside_us = str(Path(sys.executable).parent)
         kubectl = shutil.which("kubectl") or shutil.which("kubectl", path=beside_us)
         if not kubectl:
             raise ProxyError("--start-proxy needs kubectl, which is not on the PATH")
-        self._kubectl = kubectl
+        self._kubectl, self._options = kubectl, kubectl_options
+        if missing := _missing_kubeconfig(kubectl_options):
+            raise ProxyError(
+                f"there is no kubeconfig: {missing} isn't there; set KUBECONFIG, or log in first"
+            )
 
     def __enter__(self) -> "OwnProxy":
         with ExitStack() as stack:
@@ -71,7 +79,7 @@ class OwnProxy:
         self._socket.unlink(missing_ok=True)
         with self._log.open("w") as output:
             return subprocess.Popen(
-                ["/bin/sh", "-c", WITH_US, self._kubectl, f"--unix-socket={self._socket}"],
+                ["/bin/sh", "-c", WITH_US, self._kubectl, f"--unix-socket={self._socket}", *self._options],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -79,11 +87,11 @@ class OwnProxy:
             )
 
     def _wait_until_it_serves(self) -> None:
-        deadline = time.monotonic() + START
+        deadline = MACHINE.monotonic() + START
         while not self._socket.exists():
-            if self._process.poll() is not None or time.monotonic() > deadline:
+            if self._process.poll() is not None or MACHINE.monotonic() > deadline:
                 raise ProxyError(f"kubectl proxy did not start: {self._last_words()}")
-            time.sleep(0.02)
+            MACHINE.sleep(0.02)
         log.debug("kubectl proxy serves on %s", self.address)
 
     def _end(self) -> None:
@@ -98,3 +106,12 @@ class OwnProxy:
     def _last_words(self) -> str:
         lines = self._log.read_text(errors="replace").splitlines()
         return lines[-1] if lines else f"exit status {self._process.poll()}"
+
+
+def _missing_kubeconfig(kubectl_options: Sequence[str]) -> str:
+    """The files that kubectl would read, if none is there; "" if one is, or in a pod, which needs none."""
+    named = [each.partition("=")[2] for each in kubectl_options if each.startswith("--kubeconfig=")]
+    files = named or [each for each in os.environ.get("KUBECONFIG", "").split(os.pathsep) if each]
+    files = files or [str(Path("~/.kube/config").expanduser())]
+    in_pod = "KUBERNETES_SERVICE_HOST" in os.environ and not named
+    return "" if in_pod or any(Path(each).exists() for each in files) else " and ".join(files)

@@ -4,9 +4,8 @@ Counterpart: k8s.io/client-go, tools/cache/reflector.go
 """
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, Generic
 
@@ -60,11 +59,11 @@ class Reflector(Generic[Changed]):
     @property
     def pause(self) -> float | None:
         """The seconds until a watch must be opened; None while one is open."""
-        return None if self._watch else max(0.0, self._not_before - time.monotonic())
+        return None if self._watch else max(0.0, self._not_before - self._api.system.monotonic())
 
     def retry_in(self, seconds: float) -> None:
         """Open the next watch after so many seconds."""
-        self._not_before = time.monotonic() + seconds
+        self._not_before = self._api.system.monotonic() + seconds
 
     def pager(self) -> ListPager[Changed] | None:
         """The list that must come before the next watch, to be read with others; None if there is none."""
@@ -124,9 +123,8 @@ class Reflector(Generic[Changed]):
             self._version = ""
             raise
         self._watch = watch
-        self._not_before = time.monotonic() + SHORTEST_WATCH
-        name = f"WATCH {self.path}"
-        threading.Thread(target=self._listen, args=(watch,), name=name, daemon=True).start()
+        self._not_before = self._api.system.monotonic() + SHORTEST_WATCH
+        self._api.system.start_thread(partial(self._listen, watch), f"WATCH {self.path}")
 
     def _listen(self, watch: Watch[Changed]) -> None:
         """The thread's function: it uses only the watch and the queue.

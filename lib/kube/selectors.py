@@ -16,19 +16,11 @@ from lib.kube.objects import (
 )
 
 
-def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration matches a taint (k8s.io/api/core/v1/toleration.go, ToleratesTaint)."""
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    if toleration.operator in ("", "Equal"):
-        return toleration.value == taint.value
-    return toleration.operator == "Exists"
-
-
 class Tolerations:
-    """Tolerations, compiled: to look a taint up takes as long for many as for one."""
+    """Tolerations, compiled: to look a taint up takes as long for many as for one.
+
+    Source: k8s.io/api/core/v1/toleration.go, ToleratesTaint
+    """
 
     def __init__(self, tolerations: Iterable[Toleration]) -> None:
         self._known = {
@@ -38,7 +30,7 @@ class Tolerations:
         }
 
     def tolerate(self, taint: Taint) -> bool:
-        """Whether one of them matches a taint, as `tolerates` has it."""
+        """Whether one of them matches a taint; an empty key, or effect, matches all."""
         known = self._known
         for key in (taint.key, "") if known else ():
             for effect in (taint.effect, ""):

@@ -1,11 +1,10 @@
 """Reads the cluster, as changes since the last poll."""
 
 import logging
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
@@ -35,26 +34,36 @@ class Delta:
 
     changes: apply them in this order. unreadable: a line for each object that can't be decoded; the first
     `unplaceable` of them are unassigned pods. complete: whether everything was read, not only the unassigned
-    pods. storage_unseen: why volumes can't be listed; "" if they can. storage_pending: whether the API server
-    hasn't told yet what pods with volumes need.
+    pods.
     """
 
     changes: list[AnyChange] = field(default_factory=list)
     unreadable: list[str] = field(default_factory=list)
     unplaceable: int = 0
     complete: bool = False
-    storage_unseen: str = ""
-    storage_pending: bool = False
+
+
+class SeesStorage(Protocol):
+    """What is known of claims, volumes and what they depend on."""
+
+    @property
+    def unseen(self) -> str:
+        """Why they can't be read; "" if they can."""
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the API server hasn't told yet what pods with volumes need."""
 
 
 class ClusterSource(ABC):
     """Polls for changes of nodes, assigned pods, and the unassigned pods of some schedulers.
 
-    listers: look up what else decisions need. namespaces: pods of these are served; empty for all. Besides
-    the right to read nodes, rights in these are enough.
+    listers: look up what else decisions need. storage: how far claims and volumes are known. namespaces: pods
+    of these are served; empty for all. Besides the right to read nodes, rights in these are enough.
     """
 
     listers: Listers
+    storage: SeesStorage
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         self._api = api
@@ -114,7 +123,7 @@ class PollingSource(ClusterSource):
         self.listers = Listers(api, namespaces)
         self._unassigned, self._nodes = Store[Pod](oldest_first=True), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
-        self._storage = PolledStorage(api, namespaces)
+        self.storage = self._storage = PolledStorage(api, namespaces)
         self._complete_at: str | None = None  # the resource version at which all lists were read
         self._listed_once = False
         self._begun: _Lists | None = None  # by `first_changes`, for the next poll
@@ -139,17 +148,16 @@ class PollingSource(ClusterSource):
         if not lists.nodes:
             changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]
             unreadable, unplaceable = [*unassigned.malformed.values()], len(unassigned.malformed)
-            return Delta(changes, unreadable, unplaceable, storage_unseen=self._storage.unseen)
+            return Delta(changes, unreadable, unplaceable)
         read_at_once([lists.nodes, *lists.assigned_pods])
         nodes = lists.nodes.answer()
         assigned = self._together(lists.assigned_pods)
         needs = any(map(needs_storage, unassigned.items))
         storage = self._storage.list(patience) if needs else {}
-        is_pending = needs and self._storage.is_pending
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
         listings: list[Listing[Any]] = [unassigned, nodes, assigned, *storage.values()]
         unreadable = [line for each in listings for line in each.malformed.values()]
-        delta = Delta([], unreadable, len(unassigned.malformed), True, self._storage.unseen, is_pending)
+        delta = Delta([], unreadable, len(unassigned.malformed), complete=True)
         delta.changes += self._nodes.replace(nodes.items)
         # A running pod uses its node's resources even if it can't be decoded any more.
         delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
@@ -159,30 +167,31 @@ class PollingSource(ClusterSource):
         delta.changes += self._unassigned.replace(waiting)
         # Lists that are read at once may differ in time: the next poll finds what came between.
         versions = {nodes.resource_version, assigned.resource_version}
-        known = len(versions) == 1 and not is_pending
+        known = len(versions) == 1 and not (needs and self._storage.is_pending)
         self._complete_at = nodes.resource_version if known and nodes.resource_version else None
         return delta
 
     def wait(self, seconds: float) -> None:
         """Sleep: without a watch, nothing tells sooner."""
-        time.sleep(seconds)
+        self._api.system.sleep(seconds)
 
     def _begin(self) -> _Lists:
-        unassigned = self._unassigned_pods()
+        """List the unassigned pods that name one of the schedulers; the others only if they are needed."""
+        paths, selector = paths_of("pods", self._namespaces), f"spec.nodeName={self._of_our_schedulers}"
+        unassigned = self._api.list_each(paths, Pod, fieldSelector=selector)
+        unassigned.items = [pod for pod in unassigned.items if self._is_ours(pod)]
         if not unassigned.items or unassigned.resource_version == self._complete_at:
             return _Lists(unassigned)
         return _Lists(unassigned, self._api.pager(NODES, Node), self._assigned_pods())
 
-    def _unassigned_pods(self) -> Listing[Pod]:
-        """The pods that name one of the schedulers and have no node yet; the server filters."""
-        names, selector = self._scheduler_names, "spec.nodeName="
+    @property
+    def _of_our_schedulers(self) -> str:
+        """The part of the selector by which the server leaves out the pods of other schedulers."""
+        names = self._scheduler_names
         if len(names) == 1:
-            selector += f",spec.schedulerName={names[0]}"
-        elif MAIN_SCHEDULER not in names:  # it can't name two, but it can exclude this one
-            selector += f",spec.schedulerName!={MAIN_SCHEDULER}"
-        found = self._api.list_each(paths_of("pods", self._namespaces), Pod, fieldSelector=selector)
-        found.items = [pod for pod in found.items if self._is_ours(pod)]
-        return found
+            return f",spec.schedulerName={names[0]}"
+        # It can't name two, but it can exclude the one that most pods name.
+        return "" if MAIN_SCHEDULER in names else f",spec.schedulerName!={MAIN_SCHEDULER}"
 
     def _assigned_pods(self) -> list[ListPager[Pod]]:
         """The lists of assigned pods: of all namespaces if we may list them, else of the served ones."""

@@ -4,18 +4,20 @@ httpx's own transport takes 0.5 ms of CPU time for a request, most of it in a pa
 is more than a decision on a pod. Here httptools parses, in C.
 """
 
-import select
 import socket
 import ssl
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
+from select import POLLIN
 from typing import Any
 
 import httptools
 import httpx
+
+from lib.kube.system import MACHINE, System
 
 CHUNK = 1 << 16
 """Bytes to read at a time."""
@@ -37,8 +39,8 @@ AddressInfo = tuple[Any, ...]
 class Addresses:
     """Looks up a host's addresses in a thread: otherwise the lookup couldn't have a time limit."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._host, self._port = host, port
+    def __init__(self, host: str, port: int, system: System = MACHINE) -> None:
+        self._host, self._port, self._system = host, port, system
         self._lock = threading.Lock()
         self._lookup: Future[Sequence[AddressInfo]] | None = None
 
@@ -51,10 +53,10 @@ class Addresses:
         with self._lock:
             lookup = self._lookup
             if lookup is None or lookup.done():  # else the last lookup is still running
-                lookup = self._lookup = Future()
-                threading.Thread(target=self._look_up, args=(lookup,), daemon=True).start()
+                lookup = self._lookup = self._system.future()
+                self._system.start_thread(partial(self._look_up, lookup), f"look_up {self._host}")
         try:
-            return lookup.result(max(until - time.monotonic(), SOON))
+            return lookup.result(max(until - self._system.monotonic(), SOON))
         except TimeoutError:
             raise TimeoutError(f"{self._host}: its address was not found in time") from None
 
@@ -68,23 +70,29 @@ class Addresses:
         return socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=flags)
 
 
-def to_host(host: str, port: int, tls: ssl.SSLContext | None = None, server_name: str = "") -> Connect:
+def to_host(
+    host: str,
+    port: int,
+    tls: ssl.SSLContext | None = None,
+    server_name: str = "",
+    system: System = MACHINE,
+) -> Connect:
     """Connects to a TCP port. server_name: the name in the certificate, if it isn't the host's.
 
     The time limit is for all of it: the lookup, the tries of each address, and the TLS handshake.
     """
-    addresses = Addresses(host, port)
+    addresses = Addresses(host, port, system)
 
     def connect(timeout: float | None) -> socket.socket:
-        until = time.monotonic() + (FOREVER if timeout is None else timeout)
+        until = system.monotonic() + (FOREVER if timeout is None else timeout)
         error = OSError(f"{host} has no address")
         for family, kind, protocol, _, address in addresses.find(until):
-            connection = socket.socket(family, kind, protocol)
+            connection = system.socket(family, kind, protocol)
             try:
-                connection.settimeout(max(until - time.monotonic(), SOON))
+                connection.settimeout(max(until - system.monotonic(), SOON))
                 connection.connect(address)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                connection.settimeout(max(until - time.monotonic(), SOON))
+                connection.settimeout(max(until - system.monotonic(), SOON))
                 return tls.wrap_socket(connection, server_hostname=server_name or host) if tls else connection
             except OSError as failed:
                 connection.close()
@@ -97,11 +105,11 @@ def to_host(host: str, port: int, tls: ssl.SSLContext | None = None, server_name
     return connect
 
 
-def to_unix_socket(path: str) -> Connect:
+def to_unix_socket(path: str, system: System = MACHINE) -> Connect:
     """Connects to a unix socket."""
 
     def connect(timeout: float | None) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX)
+        connection = system.socket(socket.AF_UNIX)
         connection.settimeout(timeout)
         try:
             connection.connect(path)
@@ -118,13 +126,13 @@ class KeepAliveTransport(httpx.BaseTransport):
 
     Extensions of a request, all optional. "timeout", as in httpx: the seconds for each step; "read" may still
     be changed while the answer is read. "target", as in httpx: what to request instead of the URL's path.
-    "deadline": the end of all steps, in `time.monotonic`'s seconds. "before_sending": called immediately
+    "deadline": the end of all steps, in `System.monotonic`'s seconds. "before_sending": called immediately
     before the request is sent; if it raises an error, nothing is sent. An answer's extension "socket" is that
     of its connection. Failures raise httpx's errors.
     """
 
-    def __init__(self, connect: Connect) -> None:
-        self._connect = connect
+    def __init__(self, connect: Connect, system: System = MACHINE) -> None:
+        self._connect, self._system = connect, system
         self._idle: list[_Connection] = []
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
@@ -161,7 +169,8 @@ class KeepAliveTransport(httpx.BaseTransport):
 
     def _open(self, request: httpx.Request) -> "_Connection":
         try:
-            return _Connection(self._connect(_left(request, request.extensions["timeout"]["connect"])))
+            within = _left(request, request.extensions["timeout"]["connect"], self._system)
+            return _Connection(self._connect(within), self._system)
         except TimeoutError as error:
             raise httpx.ConnectTimeout(str(error)) from error
         except OSError as error:
@@ -181,7 +190,7 @@ class SentRequest:
 
     @property
     def due(self) -> float:
-        """When the answer must begin, in `time.monotonic`'s seconds."""
+        """When the answer must begin, in `System.monotonic`'s seconds."""
         return self._connection.due
 
     def close(self) -> None:
@@ -212,11 +221,11 @@ class _Connection:
     whose names begin with `on_`.
     """
 
-    def __init__(self, connected: socket.socket) -> None:
-        self.socket = connected
+    def __init__(self, connected: socket.socket, system: System) -> None:
+        self.socket, self._system = connected, system
         self._parser = httptools.HttpResponseParser(self)
-        self._readable = select.poll()
-        self._readable.register(connected, select.POLLIN)
+        self._readable = system.poll()
+        self._readable.register(connected, POLLIN)
 
     def close(self) -> None:
         self.socket.close()
@@ -242,7 +251,7 @@ class _Connection:
             b"\r\n",
         ]
         message = b"\r\n".join(lines) + request.read()
-        self.socket.settimeout(_left(request, self._timeout["write"]))
+        self.socket.settimeout(_left(request, self._timeout["write"], self._system))
         if check := request.extensions.get("before_sending"):
             check()
         try:
@@ -251,7 +260,7 @@ class _Connection:
             raise httpx.WriteTimeout(str(error)) from error
         except OSError as error:
             raise httpx.WriteError(str(error)) from error
-        self.due = time.monotonic() + (self._timeout["read"] or FOREVER)
+        self.due = self._system.monotonic() + (self._timeout["read"] or FOREVER)
 
     def read_head(self) -> None:
         """Read until the body begins."""
@@ -270,8 +279,8 @@ class _Connection:
     def _read(self) -> None:
         """Read what is there; if nothing is, wait for it."""
         # A late caller finds the answer there, or waits no longer than a caller in time would.
-        left = self._timeout["read"] if self._has_head else max(self.due - time.monotonic(), SOON)
-        self.socket.settimeout(_left(self.request, left))
+        left = self._timeout["read"] if self._has_head else max(self.due - self._system.monotonic(), SOON)
+        self.socket.settimeout(_left(self.request, left, self._system))
         try:
             read = self.socket.recv(CHUNK)
         except TimeoutError as error:
@@ -322,12 +331,12 @@ class _Connection:
         self.may_be_kept = self._parser.should_keep_alive()  # it is known only now
 
 
-def _left(request: httpx.Request, seconds: float | None) -> float | None:
+def _left(request: httpx.Request, seconds: float | None, system: System) -> float | None:
     """The seconds for a step of a request: at most what is left until its deadline."""
     deadline: float | None = request.extensions.get("deadline")
     if deadline is None:
         return seconds
-    left = max(deadline - time.monotonic(), SOON)
+    left = max(deadline - system.monotonic(), SOON)
     return left if seconds is None else min(left, seconds)
 
 

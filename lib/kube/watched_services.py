@@ -13,6 +13,7 @@ from lib.kube.objects import Service
 from lib.kube.paths import paths_of
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.store import Store
+from lib.kube.system import System
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ class WatchingListers(Listers):
             for path in paths_of("services", served)
         ]
         by_namespace = dict(zip(served or [""], self.reflectors, strict=True))
-        self.services = WatchedServices(self._services, by_namespace)
+        self.services = WatchedServices(self._services, by_namespace, api.system)
 
 
 class WatchedServices(Lookup[str, Listing[Service]]):
@@ -43,11 +44,14 @@ class WatchedServices(Lookup[str, Listing[Service]]):
     """
 
     def __init__(
-        self, look_up: Callable[[str], Listing[Service]], reflectors: Mapping[str, Reflector[Service]]
+        self,
+        look_up: Callable[[str], Listing[Service]],
+        reflectors: Mapping[str, Reflector[Service]],
+        system: System,
     ) -> None:
-        super().__init__("services", look_up)
+        super().__init__("services", look_up, system=system)
         self._reflectors = reflectors
-        self._opening = Lookup("watches of services", self._open)
+        self._opening = Lookup("watches of services", self._open, system=system)
         self._wanted: list[str] = []
         self._seen: dict[str, Listing[Service]] = {}
         self._why_listed = ""

@@ -1,7 +1,6 @@
 """Watches claims, volumes and what they depend on, as long as an unassigned pod needs them."""
 
 import logging
-import time
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
 from typing import Any
@@ -10,7 +9,7 @@ from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import Lookup, PendingError
-from lib.kube.paths import CLAIMS, STORAGE, paths_of
+from lib.kube.paths import CLAIMS, STORAGE_PATHS, paths_of
 from lib.kube.polled_storage import OTHER_CLAIMS_UNSEEN, unseen
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.storage import PersistentVolumeClaim, needs_storage
@@ -35,14 +34,16 @@ class WatchedStorage:
         self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]", tell: Tell
     ) -> None:
         self.unseen = ""
-        self._api = api.hurried()
+        self._api = api.with_short_timeouts()
         self._namespaces = namespaces
         self._lines, self._tell = lines, tell
-        self._opening = Lookup[Reflector[Any], None]("watches of storage", Reflector.open_beside)
+        self._opening = Lookup[Reflector[Any], None](
+            "watches of storage", Reflector.open_beside, system=api.system
+        )
         self._failed: dict[str, ApiError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods
         self._claims = [self._reflector(CLAIMS, PersistentVolumeClaim)]
-        self._others = [self._reflector(path, kind) for path, kind in STORAGE.items()]
+        self._others = [self._reflector(path, kind) for path, kind in STORAGE_PATHS.items()]
 
     def _reflector(self, path: str, kind: type[Any]) -> Reflector[Any]:
         return Reflector(self._api, path, kind, [(Store[Any](), lambda _: True)], self._lines)
@@ -93,7 +94,7 @@ class WatchedStorage:
                 for each in (*self._claims, *self._others):
                     each.close()
             return
-        until = time.monotonic() + patience
+        until = self._api.system.monotonic() + patience
         self._open(until)
         refused = self._failed.get(CLAIMS)
         if isinstance(refused, ForbiddenError) and self._namespaces and self._claims[0].path == CLAIMS:

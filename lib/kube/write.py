@@ -4,11 +4,11 @@ A write has no socket, no clock and no thread. What drives it (lib/service/write
 requests, many writes at the same time, and throws an ApiError into the generator if a request fails.
 """
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from lib.kube.errors import ApiError, ConflictError, NotFoundError
+from lib.kube.errors import ApiError
 from lib.kube.objects import Object
 
 Result = TypeVar("Result")
@@ -18,14 +18,17 @@ Result = TypeVar("Result")
 class Request:
     """A request. answer: the type of the server's answer; None if it isn't decoded. body: sent as JSON.
 
-    GET, PATCH and DELETE are repeated after an error that may pass: so a PATCH must hold absolute values, and
-    a DELETE the uid. A POST is repeated only by the write, which looks up first what came of it.
+    repeatable: whether it may be sent again after an error that may pass, though it may have been carried
+    out. So a PATCH must hold absolute values, a DELETE the uid, and what a POST creates its name. What isn't
+    repeatable is repeated only by the write, which looks up first what came of it. The last error is
+    `may_be_written` if that of any try was.
     """
 
     method: str
     path: str
     answer: type[Object] | None = None
     body: object = None
+    repeatable: bool = True
 
 
 @dataclass(frozen=True)
@@ -35,49 +38,7 @@ class Pause:
     after: ApiError
 
 
-@dataclass(frozen=True)
-class Together:
-    """Several writes at the same time. The answer is a list of their results, in order."""
-
-    writes: Sequence["Write[Any]"]
-
-
-Step = Request | Pause | Together
+Step = Request | Pause
 
 Write = Generator[Step, Any, Result]
 """Yields its steps, and returns its result, or raises an ApiError."""
-
-
-def once(
-    create: Request,
-    look_up: Callable[[], Write[Result | None]],
-    refused: Callable[[ApiError, bool], Write[Result]],
-    result: Callable[[Any], Result],
-) -> Write[Result]:
-    """POST something, and repeat that as long as it is worth it, but never create it twice.
-
-    look_up: called before each repetition after a lost answer; returns what an earlier try has created, or
-    None. refused: called at a conflict, with whether an earlier try may have succeeded. result: makes the
-    result of the answer.
-    The error raised in the end is `unsettled` if that of any try was.
-    """
-    lost = False
-    try:
-        while True:
-            try:
-                if lost and (found := (yield from look_up())) is not None:
-                    return found
-                try:
-                    return result((yield create))
-                except (ConflictError, NotFoundError) as error:
-                    return (yield from refused(error, lost))
-                except ApiError as error:
-                    lost = lost or error.unsettled
-                    raise
-            except ApiError as error:
-                if not (error.transient or error.unsettled):
-                    raise
-                yield Pause(error)
-    except ApiError as error:
-        error.unsettled = error.unsettled or lost
-        raise

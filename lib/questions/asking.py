@@ -1,11 +1,10 @@
 """The common options of all verbs, and how they read the cluster."""
 
 import subprocess
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -17,16 +16,19 @@ from lib.kube.api import Api
 from lib.kube.escaping import escaped
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import MAIN_SCHEDULER
+from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider
 from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
 from lib.questions.page import Page, print_json
 from lib.questions.snapshot import Snapshot, read_cluster
+from lib.questions.verdict import Verdict
 from lib.questions.what_if import WhatIf
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
 from lib.service.command_line import CLUSTER, DEFAULT_PROXY, option
-from lib.service.config import ConfigError, default_config, load_config
+from lib.service.config.fields import ConfigError
+from lib.service.config.file import default_config, load_config
 from lib.service.option_types import proxy_address
 from lib.service.policies import PolicyError, load_policies
 from lib.service.served_profiles import Asked, profiles_for
@@ -50,8 +52,8 @@ class Answer(Protocol):
     """The answer of any verb."""
 
     @property
-    def yes(self) -> bool:
-        """Whether the exit status is 0; else it is 3."""
+    def verdict(self) -> Verdict:
+        """What it comes to: the exit status."""
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer."""
@@ -64,6 +66,7 @@ class Common:
     command: str
     proxy: str
     start_proxy: bool
+    kubectl_options: tuple[str, ...]
     from_files: tuple[Path, ...]
     scheduler_name: str | None
     config: Path | None
@@ -80,8 +83,10 @@ class Common:
             yield None
             return
         with ExitStack() as stack:
-            address = stack.enter_context(OwnProxy()).address if self.start_proxy else self.proxy
-            yield stack.enter_context(Api(address, threading.Event()))
+            address = self.proxy
+            if self.start_proxy:
+                address = stack.enter_context(OwnProxy(*self.kubectl_options)).address
+            yield stack.enter_context(Api(address, MACHINE.event()))
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
         """Read the cluster; `what_if` changes it afterwards."""
@@ -95,18 +100,18 @@ class Common:
             complain(self.command, note)
         snapshot.notes.clear()
 
-    def show(self, snapshot: Snapshot, answer: Answer, show_on: Callable[[Page], None]) -> bool:
-        """Print the notes, and the answer as JSON or by `show_on`; returns whether the answer is yes."""
+    def show(self, snapshot: Snapshot, answer: Answer, show_on: Callable[[Page], None]) -> Verdict:
+        """Print the notes, and the answer as JSON or by `show_on`; returns what it comes to."""
         self.tell_notes(snapshot)
         if self.output == Output.JSON:
             print_json(answer.as_json())
         else:
             show_on(Page(wide=self.output == Output.WIDE))
-        return answer.yes
+        return answer.verdict
 
     def decider(self, snapshot: Snapshot, config: Path | None = None) -> Decider:
         """The decider for a snapshot, by the options. QuestionError when they contradict each other."""
-        random = Random(self.seed)
+        random = MACHINE.random(self.seed)
         profiles = self.profiles(config or self.config, random)
         return Decider(snapshot, profiles, random, self.scheduler_name)
 
@@ -151,6 +156,14 @@ def common_options(
             envvar="POLLER_START_PROXY",
         ),
     ] = False,
+    context_name: Annotated[
+        str | None,
+        option(CLUSTER, "Ask the cluster of this context of kubectl.", "--context", metavar="NAME"),
+    ] = None,
+    kubeconfig: Annotated[
+        Path | None,
+        option(CLUSTER, "Use this kubeconfig.", "--kubeconfig", metavar="FILE"),
+    ] = None,
     from_file: Annotated[
         list[Path] | None,
         option(
@@ -169,7 +182,7 @@ def common_options(
             "--namespace",
             "-n",
             metavar="NAMESPACE",
-            show_default="default; of kubectl poller that of kubectl's context",
+            show_default="default; that of kubectl's context if its cluster is asked",
         ),
     ] = None,
     scheduler_name: Annotated[
@@ -238,7 +251,12 @@ def common_options(
     ] = None,
 ) -> Common:
     """The options that all verbs have."""
-    by_kubectl = context.find_root().info_name == KUBECTL_NAME
+    named = {"--context": context_name, "--kubeconfig": kubeconfig}
+    kubectl_options = tuple(f"{name}={value}" for name, value in named.items() if value)
+    if kubectl_options and (proxy or from_file):
+        other = "--from" if from_file else "--proxy (POLLER_PROXY)"
+        raise typer.BadParameter(f"{kubectl_options[0]} can't be combined with {other}")
+    by_kubectl = bool(kubectl_options) or context.find_root().info_name == KUBECTL_NAME
     if from_file:  # ignore a proxy from the environment
         for name, other in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
             source = context.get_parameter_source(name)
@@ -252,20 +270,27 @@ def common_options(
         command=context.command_path,
         proxy=proxy or DEFAULT_PROXY,
         start_proxy=start_proxy or (by_kubectl and not proxy),
+        kubectl_options=kubectl_options,
         from_files=tuple(from_file or ()),
         scheduler_name=scheduler_name,
         config=config,
         plugin=tuple(plugin or ()),
-        namespace=namespace or (context_namespace() if by_kubectl and not from_file else "default"),
+        namespace=namespace
+        or _usual_namespace(kubectl_options, asks=by_kubectl or start_proxy, files=from_file),
         seed=seed,
         output=output,
         what_if=WhatIf(add, like, tuple(remove or ()), tuple(label or ()), tuple(taint or ())),
     )
 
 
-def context_namespace() -> str:
-    """The namespace of kubectl's current context."""
-    command = ["kubectl", "config", "view", "--minify", "--output=jsonpath={..namespace}"]
+def _usual_namespace(kubectl_options: Sequence[str], *, asks: bool, files: object) -> str:
+    """The namespace of names without one: that of kubectl's context, if kubectl's cluster is asked."""
+    return context_namespace(kubectl_options) if asks and not files else "default"
+
+
+def context_namespace(kubectl_options: Sequence[str] = ()) -> str:
+    """The namespace of kubectl's current context, or of the one that the options name."""
+    command = ["kubectl", "config", "view", "--minify", "--output=jsonpath={..namespace}", *kubectl_options]
     try:
         said = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
     except (OSError, subprocess.TimeoutExpired):
@@ -280,4 +305,4 @@ def complain(command: str, text: str) -> None:
 
 def now() -> datetime:
     """The time."""
-    return datetime.now(UTC)
+    return MACHINE.now()

@@ -1,6 +1,7 @@
-"""The functions of the verbs: each reads, asks, prints, and returns whether the answer is yes."""
+"""The functions of the verbs: each reads, asks, prints, and returns what the answer comes to."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -8,52 +9,113 @@ import typer
 
 from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
+from lib.kube.selectors import selects
+from lib.questions.admission import ServerSaid, not_asked
 from lib.questions.asking import Common, now
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.drain import Draining
+from lib.questions.dry_run import ask_server
 from lib.questions.errors import QuestionError
 from lib.questions.events import read_events
 from lib.questions.files import save
-from lib.questions.manifests import read_manifests, workloads_in
+from lib.questions.manifest_files import expanded
+from lib.questions.manifests import Workload, custom_resources, read_manifests, workloads_in
 from lib.questions.page import run_through
+from lib.questions.pending import Asking, read_uncreated
+from lib.questions.replay.command import ask_replay
 from lib.questions.room import Filling
-from lib.questions.show import show_compare, show_drain, show_room, show_trial
+from lib.questions.show import show_compare, show_room, show_trial
+from lib.questions.show_drain import show_drain
+from lib.questions.show_pending import show_pending
 from lib.questions.show_why import show_why
-from lib.questions.snapshot import look_up_controllers, look_up_pod_groups
+from lib.questions.snapshot import Snapshot, look_up_controllers, look_up_pod_groups
+from lib.questions.targets import Target, find_pods, parse_selector, target
 from lib.questions.trial import Placing, new_pods
-from lib.questions.why import find_pod, why
+from lib.questions.verdict import Verdict
+from lib.questions.volumes import claims_in
+from lib.questions.what_if import nodes_named
+from lib.questions.why import why
 
 
 def ask_why(
     common: Common,
     pod: Annotated[
-        str, typer.Argument(metavar="POD", help="A pod, with a node or without one: NAME or NAMESPACE/NAME.")
-    ],
-) -> bool:
-    """Why does a pod wait, and what would help? Or why is it where it is?
+        list[str] | None,
+        typer.Argument(
+            metavar="[POD | TYPE/NAME]",
+            help="A pod, with a node or without one: NAME or NAMESPACE/NAME; or all pods of deploy/NAME, "
+            "sts/NAME and such. Without it, all pods that wait.",
+        ),
+    ] = None,
+    all_namespaces: Annotated[
+        bool,
+        typer.Option("--all-namespaces", "-A", show_envvar=False, help="The pods of all namespaces."),
+    ] = False,
+    selector: Annotated[
+        str,
+        typer.Option(
+            "--selector", "-l", metavar="LABELS", show_envvar=False, help="Pods with these labels: app=web."
+        ),
+    ] = "",
+) -> Verdict:
+    """Why do pods wait, and what would help? Or why is a pod where it is?
 
-    Exit 0: it has a node, or would get one. 3: it fits nowhere.
+    Exit 0: it has a node, or would get one. 3: it fits nowhere. 4: it needs devices.
     """
+    meant = target(pod or (), "" if all_namespaces else common.namespace)
+    if meant.kind == "pod":
+        if all_namespaces or selector:
+            raise QuestionError("-A and -l choose among all pods that wait: leave out the name")
+        return _why_one(common, meant)
+    wanted = parse_selector(selector)
     with common.api() as api:
         snapshot = common.read(api)
-        asked = find_pod(snapshot, pod, common.namespace)
+        pods = [each for each in find_pods(snapshot, meant) if selects(wanted, each.metadata.labels)]
+        waiting = [each for each in pods if not each.spec.node_name]
+        if api:
+            look_up_controllers(api, snapshot, waiting)
+        uncreated = read_uncreated(api, snapshot, meant) if api and not selector else []
+    if meant.kind and not pods and not uncreated:
+        raise QuestionError(f"there are no pods of {meant}")
+    common.what_if.apply(snapshot)
+    asking = Asking(pods, uncreated, snapshot, common.decider(snapshot))
+    run_through(asking.steps(), len(asking), "asking about pods")
+    return common.show(snapshot, asking.pending, lambda page: show_pending(asking.pending, page, now()))
+
+
+def _why_one(common: Common, meant: Target) -> Verdict:
+    with common.api() as api:
+        snapshot = common.read(api)
+        (asked,) = find_pods(snapshot, meant)
         if api:
             look_up_controllers(api, snapshot, [asked])
             read_events(api, snapshot, asked)
+            for claim in claims_in(snapshot, asked):
+                read_events(api, snapshot, claim)
     common.what_if.apply(snapshot)
     answer = why(asked, snapshot, common.decider(snapshot))
     return common.show(snapshot, answer, lambda page: show_why(answer, page, now()))
 
 
 Manifests = Annotated[
-    list[Path],
+    list[str] | None,
     typer.Option(
         "--filename",
         "-f",
         metavar="FILE",
         show_envvar=False,
-        help="Manifests of pods, Deployments and such; - is standard input. Can be given several times.",
+        help="Manifests of pods, Deployments and such: a file, a folder or a URL; - is standard input. "
+        "Can be given several times.",
     ),
+]
+
+Kustomizations = Annotated[
+    list[Path] | None,
+    typer.Option("--kustomize", "-k", metavar="FOLDER", show_envvar=False, help="A kustomization."),
+]
+
+Recursive = Annotated[
+    bool, typer.Option("--recursive", "-R", show_envvar=False, help="Also the folders in the folder of -f.")
 ]
 
 Replicas = Annotated[
@@ -67,65 +129,108 @@ Replicas = Annotated[
 ]
 
 
-def ask_try(common: Common, filename: Manifests, replicas: Replicas = None) -> bool:
-    """Where would the pods of these manifests go, and who would have to leave for them?
+@dataclass(frozen=True)
+class _Asked:
+    """The workloads of manifests, the cluster with all other objects of theirs, and what the server said."""
 
-    Exit 0: all would have a node. 3: some wouldn't.
-    """
-    objects = read_manifests(filename, common.namespace)
+    workloads: Sequence[Workload]
+    snapshot: Snapshot
+    said: ServerSaid
+
+
+def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None) -> _Asked:
+    """Read manifests and the cluster, and ask the API server about the manifests."""
+    objects = read_manifests(files, common.namespace)
     with common.api() as api:
         snapshot = common.read(api, manifests=True)
         if api:
             look_up_pod_groups(api, snapshot, [str(objects)])
-    common.what_if.apply(snapshot)
-    workloads = workloads_in(objects, snapshot, replicas)
+        common.what_if.apply(snapshot)
+        workloads = workloads_in(objects, snapshot, replicas)
+        if api:
+            said = ask_server(api, objects, workloads, snapshot)
+        else:
+            said = not_asked(workloads, snapshot, "the cluster is read from a file")
+    said.unknown += custom_resources(objects)
+    return _Asked(workloads, snapshot, said)
+
+
+def ask_try(
+    common: Common,
+    filename: Manifests = None,
+    kustomize: Kustomizations = None,
+    recursive: Recursive = False,
+    replicas: Replicas = None,
+    rollout: Annotated[
+        bool,
+        typer.Option(
+            "--rollout",
+            show_envvar=False,
+            help="Show each step of the rollout of workloads that are there already.",
+        ),
+    ] = False,
+) -> Verdict:
+    """Where would the pods of these manifests go, and who would have to leave for them?
+
+    The API server is asked, too, whether it takes them: a dry run, which stores nothing.
+
+    Exit 0: all would have a node. 3: some wouldn't. 4: it can't be said.
+    """
+    files = expanded(filename or (), kustomize or (), recursive=recursive)
+    asked = _asked_of(common, files, replicas)
+    snapshot = asked.snapshot
     decider = common.decider(snapshot)
-    new = new_pods(workloads, snapshot, decider)
-    placing = Placing(new, decider)
+    new = new_pods(asked.workloads, snapshot, decider, asked.said)
+    placing = Placing(new, decider, asked.said)
     run_through(placing.steps(), len(new), "placing pods")
     trial = placing.trial
-    return common.show(snapshot, trial, lambda page: show_trial(trial, page, len(decider.cache.nodes)))
+    return common.show(
+        snapshot, trial, lambda page: show_trial(trial, page, len(decider.cache.nodes), rollouts=rollout)
+    )
 
 
 def ask_room(
     common: Common,
-    filename: Manifests,
+    filename: Manifests = None,
+    kustomize: Kustomizations = None,
+    recursive: Recursive = False,
     most: Annotated[
         int, typer.Option(min=1, metavar="NUMBER", show_envvar=False, help="Try no more pods than this.")
     ] = 10_000,
-) -> bool:
+) -> Verdict:
     """How many more of these pods fit, one of each in turn, and what stops the next?
 
-    Nobody has to leave for them. Exit 0: at least one more of each. 3: not even one.
+    Nobody has to leave for them. Exit 0: at least one more of each. 3: not even one. 4: it can't be said.
     """
-    objects = read_manifests(filename, common.namespace)
-    with common.api() as api:
-        snapshot = common.read(api, manifests=True)
-        if api:
-            look_up_pod_groups(api, snapshot, [str(objects)])
-    common.what_if.apply(snapshot)
-    workloads = workloads_in(objects, snapshot)
-    filling = Filling(workloads, snapshot, common.decider(snapshot), most)
+    asked = _asked_of(common, expanded(filename or (), kustomize or (), recursive=recursive))
+    decider = common.decider(asked.snapshot)
+    filling = Filling(asked.workloads, asked.snapshot, decider, most, asked.said)
     run_through(filling.steps(), most, "placing pods")
-    return common.show(snapshot, filling.room, lambda page: show_room(filling.room, page))
+    return common.show(asked.snapshot, filling.room, lambda page: show_room(filling.room, page))
 
 
 def ask_drain(
     common: Common,
-    node: Annotated[list[str], typer.Argument(metavar="NODE...", help="The nodes to be drained.")],
-) -> bool:
-    """Where would the pods of these nodes go, and which budgets stand in the way?
+    node: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NODE...", help='The nodes to be drained: NAME, node/NAME, or a pattern: "gpu-*".'
+        ),
+    ],
+) -> Verdict:
+    """What would kubectl drain do: who leaves in which wave, where do they go, and where does it stick?
 
-    Exit 0: all would have a node, and may be evicted. 3: not all.
+    Exit 0: all are evicted, and have other nodes. 3: not all. 4: some need devices.
     """
     with common.api() as api:
         snapshot = common.read(api)
+        nodes = nodes_named(snapshot, node)
         if api:
             look_up_controllers(
-                api, snapshot, [pod for pod in snapshot.of(Pod) if pod.spec.node_name in node]
+                api, snapshot, [pod for pod in snapshot.of(Pod) if pod.spec.node_name in nodes]
             )
     common.what_if.apply(snapshot)
-    draining = Draining(node, common.decider(snapshot))
+    draining = Draining(nodes, common.decider(snapshot))
     run_through(draining.steps(), len(draining), "moving pods")
     return common.show(snapshot, draining.drain, lambda page: show_drain(draining.drain, page))
 
@@ -133,7 +238,7 @@ def ask_drain(
 def ask_save(
     common: Common,
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; - is standard output.")],
-) -> bool:
+) -> Verdict:
     """Write the cluster into one file, for --from: nodes, pods, and what decisions need.
 
     Left out are environment, commands, most annotations, and secrets, which are never read.
@@ -145,7 +250,7 @@ def ask_save(
     common.tell_notes(snapshot)
     if str(file) != "-":
         typer.echo(escaped(f"{file}: {held}"))
-    return True
+    return Verdict.YES
 
 
 def ask_compare(
@@ -161,7 +266,7 @@ def ask_compare(
     pending: Annotated[
         bool, typer.Option("--pending", show_envvar=False, help="Let pods that have a node keep it.")
     ] = False,
-) -> bool:
+) -> Verdict:
     """How would these configurations place all pods: placed, pending, nodes used, imbalance?
 
     All pods are placed anew by each, but for DaemonSets' and static ones.
@@ -182,12 +287,13 @@ def ask_compare(
     return common.show(snapshot, Comparison(results), lambda page: show_compare(results, page))
 
 
-ALL: Mapping[str, Callable[..., bool]] = {
+ALL: Mapping[str, Callable[..., Verdict]] = {
     "why": ask_why,
     "try": ask_try,
     "room": ask_room,
     "drain": ask_drain,
     "save": ask_save,
     "compare": ask_compare,
+    "replay": ask_replay,
 }
 """The functions by the verb's name."""

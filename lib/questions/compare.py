@@ -6,9 +6,11 @@ from statistics import fmean, pstdev
 from typing import Any
 
 from lib.kube.objects import Pod
-from lib.questions.deciding import PLACED, Decider, queue_order, without_node
+from lib.questions.deciding import Decider, queue_order, without_node
 from lib.questions.snapshot import Snapshot
 from lib.questions.usage import usage_of
+from lib.questions.verdict import Verdict, verdict
+from lib.scheduling.decision import PLACED
 from lib.scheduling.workloads import belongs_to_node
 
 BALANCED = ("cpu", "memory")
@@ -20,7 +22,8 @@ class Result:
     """The result of one configuration.
 
     nodes: by pod name, the node of each pod that has one. pending: the other pods, and why. mean, imbalance:
-    by resource, the mean of the nodes' requested shares, and their standard deviation.
+    by resource, the mean of the nodes' requested shares, and their standard deviation. left_out: how many
+    pods belong to their nodes.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Result:
     pending: dict[str, str] = field(default_factory=dict)
     mean: dict[str, float] = field(default_factory=dict)
     imbalance: dict[str, float] = field(default_factory=dict)
+    left_out: int = 0
 
     @property
     def nodes_used(self) -> int:
@@ -39,6 +43,7 @@ class Result:
         return {
             "config": self.name,
             "placed": len(self.nodes),
+            "left_out": self.left_out,
             "pending": self.pending,
             "nodes_used": self.nodes_used,
             "mean": self.mean,
@@ -61,17 +66,17 @@ class Comparison:
     results: Sequence[Result]
 
     @property
-    def yes(self) -> bool:
+    def verdict(self) -> Verdict:
         """Whether all put each pod on the same node."""
         first, *others = self.results
-        return not any(differing(first, each) for each in others)
+        return verdict(not any(differing(first, each) for each in others))
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer."""
         first, *others = self.results
         return {
             "question": "compare",
-            "answer": "yes" if self.yes else "no",
+            "answer": self.verdict.word,
             "configs": [each.as_json() for each in self.results],
             "differing": {each.name: differing(first, each) for each in others},
         }
@@ -85,7 +90,7 @@ class Replacing:
     """
 
     def __init__(self, name: str, snapshot: Snapshot, decider: Decider, *, pending_only: bool) -> None:
-        self.result = Result(name)
+        self.result = Result(name, left_out=sum(map(belongs_to_node, snapshot.of(Pod))))
         self._decider = decider
         movable = [
             pod

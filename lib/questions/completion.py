@@ -5,7 +5,6 @@ Source: https://github.com/spf13/cobra/blob/main/completions.go
 """
 
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -20,19 +19,24 @@ from lib.kube.escaping import escaped
 from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.kube.paths import NAMESPACES, NODES, path_of
 from lib.kube.proxy import OwnProxy
+from lib.kube.system import MACHINE
 from lib.questions.asking import KUBECTL_NAME, Output, context_namespace
 from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
+from lib.questions.what_if import EFFECTS
+from lib.scheduling.text import taint_text
 from lib.service.command_line import DEFAULT_PROXY
 
 T = TypeVar("T", bound=Object)
 
-FILES, NO_FILES, UNFINISHED, FAILED = ":0", ":4", ":6", ":1"
-"""Directives for the shell: offer files, too; no files; no files, and no space after the word; an error."""
+FILES, NO_FILES, UNFINISHED, IN_ORDER, FAILED = ":0", ":4", ":6", ":36", ":1"
+"""Directives for the shell: offer files, too; no files; no files, and no space after the word; no files, in
+this order; an error.
+"""
 
 TAKE_FILES = ("-f", "--filename", "--from", "--config", "--plugin")
 TAKE_NODES = ("--like", "--remove")
-TAKE_LABELS = ("--label",)
+TAKE_LABELS, TAKE_TAINTS = ("--label",), ("--taint",)
 TAKE_NAMESPACES = ("-n", "--namespace")
 TAKE_OUTPUTS = ("-o", "--output")
 
@@ -55,7 +59,9 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
     verbs = _verbs(context)
     verb = next((word for word in before if word in verbs), None)
     if verb is None:
-        return list(verbs), NO_FILES
+        root = context.find_root().command.params
+        own = [name for each in root for name in each.opts if name.startswith("--")]
+        return (own if last.startswith("-") else list(verbs)), NO_FILES
     previous = before[-1] if before else ""
     if previous in TAKE_FILES:
         return [], FILES
@@ -66,13 +72,15 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
         return list(asked.nodes()), NO_FILES
     if previous in TAKE_LABELS:
         return sorted(asked.labels(last)), NO_FILES if "=" in last else UNFINISHED
+    if previous in TAKE_TAINTS:
+        return sorted(asked.taints(last)), UNFINISHED if last.count(":") == 0 else NO_FILES
     if previous in TAKE_NAMESPACES:
         return list(asked.namespaces()), NO_FILES
     if last.startswith("-"):
         return [name for each in verbs[verb].params for name in each.opts if name.startswith("--")], NO_FILES
     match verb:
         case "why":
-            return list(asked.pods(last)), NO_FILES
+            return list(asked.pods(last)), IN_ORDER
         case "drain":
             return list(asked.nodes()), NO_FILES
         case "save":
@@ -105,11 +113,13 @@ class _Asked:
         return context_namespace() if from_cluster else "default"
 
     def pods(self, last: str) -> Iterator[str]:
-        """The pods of the namespace in the word, or in an option."""
+        """The pods of the namespace in the word, or in an option; first those that wait."""
         where, slash, _ = last.rpartition("/")
         namespace = where if slash else self._value(*TAKE_NAMESPACES) or self._namespace()
         prefix = f"{namespace}/" if slash else ""
-        for pod in self._list(Pod, path_of("pods", namespace)):
+        for pod in sorted(
+            self._list(Pod, path_of("pods", namespace)), key=lambda pod: bool(pod.spec.node_name)
+        ):
             if pod.metadata.namespace == namespace:
                 yield f"{prefix}{pod.metadata.name}"
 
@@ -128,6 +138,17 @@ class _Asked:
             return {f"{node}:{found}=" for each in nodes for found in each.metadata.labels}
         return {f"{each.metadata.name}:" for each in nodes}
 
+    def taints(self, last: str) -> set[str]:
+        """NODE:KEY=VALUE:EFFECT: any node; then the taints that there are, and any effect for a new one."""
+        nodes = self._list(Node, NODES)
+        node, colon, taint = last.partition(":")
+        if not colon:
+            return {f"{each.metadata.name}:" for each in nodes}
+        key, effect, _ = taint.partition(":")
+        if effect:
+            return {f"{node}:{key}:{each}" for each in EFFECTS}
+        return {f"{node}:{taint_text(each)}" for info in nodes for each in info.spec.taints}
+
     def namespaces(self) -> Iterator[str]:
         """All namespaces."""
         return (each.metadata.name for each in self._list(Namespace, NAMESPACES))
@@ -138,6 +159,8 @@ class _Asked:
         with ExitStack() as stack:
             proxy = self._value("--proxy")
             if not proxy and (self._by_kubectl or "--start-proxy" in self._words):
-                proxy = stack.enter_context(OwnProxy()).address
-            api = stack.enter_context(Api(proxy or DEFAULT_PROXY, threading.Event()))
+                given = {name: self._value(name) for name in ("--context", "--kubeconfig")}
+                options = [f"{name}={value}" for name, value in given.items() if value]
+                proxy = stack.enter_context(OwnProxy(*options)).address
+            api = stack.enter_context(Api(proxy or DEFAULT_PROXY, MACHINE.event()))
             return api.list(path, kind).items

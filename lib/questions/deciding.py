@@ -6,31 +6,33 @@ Only this file and snapshot_cache.py, of this package, change lib/scheduling's o
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import chain
 from math import inf
 from random import Random
+from typing import Any
 
 import msgspec
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
-from lib.kube.storage import CSINode
+from lib.kube.storage import StorageObject
 from lib.questions.errors import QuestionError
-from lib.questions.snapshot import Snapshot
+from lib.questions.snapshot import PriorityClass, Snapshot
 from lib.questions.snapshot_cache import cache_of
-from lib.scheduling.budgets import covers
-from lib.scheduling.decision import Decision, Outcome, Rejection
-from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Status
+from lib.scheduling.attempt import Attempt
+from lib.scheduling.decision import ASSIGNED, PLACED, Decision, Outcome, counted
+from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Rejection, Status
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
+from lib.scheduling.groups.pod_group_cycle import batches, schedule_pod_group
+from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
-from lib.scheduling.pod_group_cycle import schedule_pod_group
-from lib.scheduling.pod_groups import batches
+from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.pod_life import ROOM, pod_key
-from lib.scheduling.preemption import Victims, less_important, victims_on
+from lib.scheduling.preemption.budgets import covers
+from lib.scheduling.preemption.victims import Victims, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
-
-PLACED = (Outcome.SCHEDULED, Outcome.WAITING)
-"""Outcomes of pods that have a node, also if it is only reserved."""
+from lib.scheduling.volumes.claims import has_claims
 
 
 def without_node(pod: Pod) -> Pod:
@@ -63,6 +65,7 @@ class Decider:
         scheduler_name: str | None = None,
     ) -> None:
         self.cache = cache_of(snapshot)
+        self.priorities = snapshot.of(PriorityClass)
         self._random = random
         self._profiles = {each.scheduler_name: each for each in profiles}
         self._first = profiles[0]
@@ -76,6 +79,7 @@ class Decider:
         self._looping: dict[str, Scheduler] = {}
         self._explaining: dict[str, Scheduler] = {}
         self._checking: dict[str, Scheduler] = {}
+        self._modests: dict[str, Scheduler] = {}
 
     def profile_of(self, pod: Pod) -> Profile:
         """The profile that decides about a pod."""
@@ -117,6 +121,14 @@ class Decider:
             for scheduler, decision in reversed(decisions):
                 if decision.outcome in PLACED:
                     scheduler.unreserve_and_forget(decision, self.cache)
+
+    def count_placed(self, pods: Iterable[Pod]) -> int:
+        """How many pods fit, one after the other, without preemption."""
+        decisions = [self.place_alone(pod) for pod in pods]
+        placed = [each for each in decisions if each.outcome in PLACED]
+        for decision in reversed(placed):
+            self._modest(decision.pod).unreserve_and_forget(decision, self.cache)
+        return len(placed)
 
     def fitting(self, pod: Pod) -> list[str]:
         """The nodes on which a pod fits now, without preemption."""
@@ -185,38 +197,54 @@ class Decider:
         """
         for pod in batch:
             if gated := self.gated(pod):
-                return [
-                    Decision(each, Outcome.UNSCHEDULABLE, all_nodes=len(self.cache.nodes), reason=gated)
-                    for each in batch
-                ]
+                return [self._gated(each, gated) for each in batch]
         schedulers = {pod.spec.scheduler_name: self.scheduler_of(pod) for pod in batch}
         return schedule_pod_group(batch, self.cache, schedulers)
 
     def place_alone(self, pod: Pod) -> Decision:
         """Place a pod if it fits now, without preemption and without waiting for its group."""
         if gated := self.gated(pod):
-            return Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(self.cache.nodes), reason=gated)
-        return self._checker(pod).schedule_one(pod, self.cache)
+            return self._gated(pod, gated)
+        return self._modest(pod).schedule_one(pod, self.cache)
+
+    def fits_by_node(self, pod: Pod) -> bool:
+        """Whether it depends on a node alone that a pod fits, wherever others like it are.
+
+        False if a plugin isn't one of poller's: it may compare nodes.
+        """
+        spec, plugins = pod.spec, self.profile_of(pod).plugins
+        own = all(type(each).__module__.startswith("lib.scheduling.plugins.") for each in plugins)
+        defaults = (each.default_constraints for each in plugins if isinstance(each, PodTopologySpread))
+        constraints = (*spec.topology_spread_constraints, *chain.from_iterable(defaults))
+        spreads = any(each.when_unsatisfiable == "DoNotSchedule" for each in constraints)
+        by_others = spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity
+        alone = group_of(pod) is None and not (spec.volumes and has_claims(pod))
+        return own and alone and not (spreads or by_others or spec.resource_claims or self.gated(pod))
 
     def place_on(self, pod: Pod, node_name: str) -> Decision:
         """Place a pod that names its only node, as a DaemonSet's pods do; evaluates only this node."""
-        all_nodes = len(self.cache.nodes)
-        rejection = self.rejection(pod, node_name)
+        attempt, rejection = Attempt(pod, self.cache), self.rejection(pod, node_name)
         if rejection is None:
             self.cache.assume(pod, node_name)
-            return Decision(pod, Outcome.SCHEDULED, node_name, all_nodes, feasible=1)
-        decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=all_nodes, rejected={node_name: rejection})
+            message = ASSIGNED.format(pod, node_name)
+            return attempt.decide(Outcome.SCHEDULED, message, node_name=node_name, feasible=1)
+        attempt.rejected[node_name] = rejection
+        message = counted(len(self.cache.nodes), rejection.status.reasons)
+        victims: dict[str, Any] = {}
         if self._may_preempt(pod) and less_important(pod, node_name, self.cache):
             left = self.cache.disruptions_left()
             answer = victims_on(pod, node_name, self.cache, lambda node: self._status(pod, node), left)
             if isinstance(answer, Victims):
-                decision.nominated, decision.victims = node_name, answer.pods
                 self.cache.nominator.add(pod, node_name)
-        return decision
+                victims = {"nominated": node_name, "victims": answer.pods}
+        return attempt.decide(Outcome.UNSCHEDULABLE, message, **victims)
+
+    def _gated(self, pod: Pod, why: str) -> Decision:
+        return Attempt(pod, self.cache).decide(Outcome.UNSCHEDULABLE, why)
 
     def _may_preempt(self, pod: Pod) -> bool:
         has_it = any(isinstance(each, DefaultPreemption) for each in self.profile_of(pod).plugins)
-        return has_it and pod.spec.preemption_policy != "Never" and self.cache.budgets is not None
+        return has_it and pod.spec.preemption_policy != "Never" and self.cache.looked_up.budgets is not None
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
         """A scheduler as in the loop: it stops when it has enough feasible nodes."""
@@ -238,14 +266,17 @@ class Decider:
         """A scheduler that evaluates all nodes, without preemption."""
         profile = self.profile_of(pod)
         if profile.scheduler_name not in self._checking:
-            alone = replace(
-                profile,
-                percentage_of_nodes_to_score=100,
-                plugins=_without_preemption(profile.plugins),
-                points={name: _without_preemption(each) for name, each in profile.points.items()},
-            )
+            alone = replace(_peaceful(profile), percentage_of_nodes_to_score=100)
             self._checking[profile.scheduler_name] = Scheduler(alone, Random(0), in_full=False)
         return self._checking[profile.scheduler_name]
+
+    def _modest(self, pod: Pod) -> Scheduler:
+        """A scheduler as in the loop, without preemption."""
+        profile = self.profile_of(pod)
+        name = profile.scheduler_name
+        if name not in self._modests:
+            self._modests[name] = Scheduler(_peaceful(profile), self._random, in_full=False)
+        return self._modests[name]
 
     def evict(self, decision: Decision) -> None:
         """Remove the victims of a decision, and place the pod on their node."""
@@ -253,17 +284,35 @@ class Decider:
         self.cache.nominator.add(decision.pod, "")
         self.cache.assume(decision.pod, decision.nominated)
 
-    def violated(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets that don't allow a pod to be disrupted now."""
-        budgets = self.cache.budgets or ()
-        return [each for each in budgets if covers(each, pod) and each.status.disruptions_allowed < 1]
+    def unprotected(self, victims: Sequence[Pod]) -> dict[str, tuple[str, ...]]:
+        """By victim, the budgets that don't allow its eviction; preemption evicts it nevertheless."""
+        budgets, found = self.cache.looked_up.budgets or (), {}
+        left = [each.status.disruptions_allowed for each in budgets]
+        for pod in victims:
+            names = []
+            for i, budget in enumerate(budgets):
+                if covers(budget, pod):
+                    left[i] -= 1
+                    names += [f"{budget.metadata.namespace}/{budget.metadata.name}"] if left[i] < 0 else []
+            if names:
+                found[str(pod)] = tuple(names)
+        return found
 
     def leave(self, pods: Iterable[Pod]) -> None:
         """Remove pods for good, and charge their disruption budgets."""
         for pod in pods:
             self.remove(pod)
-            if self.cache.budgets:
-                self.cache.budgets = [_charged(each, pod) for each in self.cache.budgets]
+            self._charge(pod, 1)
+
+    def recover(self, pods: Iterable[Pod]) -> None:
+        """Give pods that have left back to their disruption budgets: others run in their place."""
+        for pod in pods:
+            self._charge(pod, -1)
+
+    def _charge(self, pod: Pod, disruptions: int) -> None:
+        if budgets := self.cache.looked_up.budgets:
+            charged = [_charged(each, pod, disruptions) for each in budgets]
+            self.cache.looked_up = replace(self.cache.looked_up, budgets=charged)
 
     # --- changes of the cluster -------------------------------------------------------------------------
 
@@ -292,12 +341,12 @@ class Decider:
         removed: Collection[Pod] = (),
         nodes: Collection[Node] = (),
         added: Collection[Pod] = (),
-        csi_nodes: Collection[CSINode] = (),
+        storage: Collection[StorageObject] = (),
     ) -> Iterator[None]:
         """A block in which the cluster is changed. At its end, all changes are undone.
 
         removed: pods to remove. nodes: nodes to add or replace. added: pods to add to them.
-        csi_nodes: the drivers of nodes to add.
+        storage: drivers, claims and volumes to add.
         """
         before = {each.metadata.name: self.cache.nodes.get(each.metadata.name) for each in nodes}
         places = [(pod, self.cache.node_of(pod)) for pod in removed]
@@ -307,13 +356,13 @@ class Decider:
             self.set_node(node)
         for pod in added:
             self.add(pod)
-        for csi_node in csi_nodes:
-            self.cache.storage.put(csi_node)
+        for each in storage:
+            self.cache.storage.put(each)
         try:
             yield
         finally:
-            for csi_node in csi_nodes:
-                self.cache.storage.delete(csi_node)
+            for each in storage:
+                self.cache.storage.delete(each)
             for pod in added:
                 self.remove(pod)
             for name, info in before.items():
@@ -334,13 +383,22 @@ class Decider:
         return self.cache.nodes[name]
 
 
-def _charged(budget: PodDisruptionBudget, pod: Pod) -> PodDisruptionBudget:
-    """The budget after the disruption of a pod."""
+def _charged(budget: PodDisruptionBudget, pod: Pod, disruptions: int) -> PodDisruptionBudget:
+    """The budget after so many disruptions of a pod, or after its recovery."""
     if not covers(budget, pod):
         return budget
-    allowed = max(budget.status.disruptions_allowed - 1, 0)
+    allowed = max(budget.status.disruptions_allowed - disruptions, 0)
     return msgspec.structs.replace(
         budget, status=msgspec.structs.replace(budget.status, disruptions_allowed=allowed)
+    )
+
+
+def _peaceful(profile: Profile) -> Profile:
+    """The profile without preemption."""
+    return replace(
+        profile,
+        plugins=_without_preemption(profile.plugins),
+        points={name: _without_preemption(each) for name, each in profile.points.items()},
     )
 
 

@@ -1,27 +1,37 @@
-"""`drain`: where the pods of some nodes would go, which fit nowhere, and which budgets prevent eviction."""
+"""`drain`: what `kubectl drain` would do: whom it evicts when, where each pod goes, and where it sticks.
+
+Sources: staging/src/k8s.io/kubectl/pkg/drain/filters.go; pkg/registry/core/pod/storage/eviction.go
+"""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
-from lib.kube.objects import Node, Pod, Taint
-from lib.questions.deciding import PLACED, Decider, without_node
+from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint, Volume
+from lib.questions.deciding import Decider, without_node
+from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
-from lib.scheduling.decision import Decision
+from lib.scheduling.decision import PLACED, Decision
 from lib.scheduling.edits import CORDONED
+from lib.scheduling.preemption.budgets import covers
 from lib.scheduling.workloads import belongs_to_node, controller_of
 
 EXPLAINED = 3
 """For at most so many pods that fit nowhere, the reason is explained in full."""
+
+MANY_BUDGETS = "it has more than one disruption budget, which the eviction subresource does not support"
+"""In the API server's words, why such a pod can't be evicted."""
 
 
 @dataclass(frozen=True)
 class Moved:
     """A pod of a drained node: its new node ("" if none), why, and the victims.
 
-    budgets: those that don't allow its eviction. made_again: whether a controller would create it again.
+    wave: when it is evicted; None if it never is, because of `budgets`, or for the reason `stuck`.
+    unprotected: by victim, the budgets that don't allow its eviction. displaced_by: the pod that it was
+    preempted for, if that is why it moves. made_again: whether a controller would create it again.
     """
 
     pod: Pod
@@ -29,17 +39,26 @@ class Moved:
     to_node: str = ""
     message: str = ""
     victims: tuple[Pod, ...] = ()
+    unprotected: dict[str, tuple[str, ...]] = field(default_factory=dict)
     budgets: tuple[str, ...] = ()
+    stuck: str = ""
     made_again: bool = True
+    wave: int | None = None
+    displaced_by: str = ""
 
 
 @dataclass
 class Drain:
-    """The answer. stay: pods that belong to the node, such as a DaemonSet's."""
+    """The answer. stay: pods that belong to the node, such as a DaemonSet's. waves: how many there are.
+
+    with_local_data: pods with an emptyDir.
+    """
 
     nodes: list[str]
     moved: list[Moved] = field(default_factory=list)
     stay: list[Pod] = field(default_factory=list)
+    with_local_data: list[Pod] = field(default_factory=list)
+    waves: int = 0
     why: list[Why] = field(default_factory=list)
 
     @property
@@ -49,20 +68,41 @@ class Drain:
 
     @property
     def held(self) -> list[Moved]:
-        """The pods whose eviction a budget prevents."""
-        return [each for each in self.moved if each.budgets]
+        """The pods that are never evicted."""
+        return [each for each in self.moved if each.wave is None and not each.displaced_by]
 
     @property
-    def yes(self) -> bool:
-        """Whether all pods fit on other nodes, and no budget prevents their eviction."""
-        return not self.homeless and not self.held
+    def bare(self) -> list[Moved]:
+        """The pods that nothing makes again."""
+        return [each for each in self.moved if not each.made_again]
+
+    @property
+    def options(self) -> dict[str, list[str]]:
+        """The options without which kubectl evicts nobody, each with the pods that need it."""
+        daemons = [str(pod) for pod in self.stay if _owner(pod) == "DaemonSet"]
+        needed = {
+            "--ignore-daemonsets": daemons,
+            "--delete-emptydir-data": [str(pod) for pod in self.with_local_data],
+            "--force": [str(each.pod) for each in self.bare if not each.displaced_by],
+        }
+        return {option: pods for option, pods in needed.items() if pods}
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether all pods are evicted, and have other nodes."""
+        devices = all(each.pod.spec.resource_claims for each in self.homeless)
+        return verdict(
+            not self.homeless and not self.held, sure=bool(self.held) or not self.homeless or not devices
+        )
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer."""
         return {
             "question": "drain",
-            "answer": "yes" if self.yes else "no",
+            "answer": self.verdict.word,
             "nodes": self.nodes,
+            "waves": self.waves,
+            "kubectl_options": self.options,
             "pods": [
                 {
                     "pod": str(each.pod),
@@ -70,7 +110,11 @@ class Drain:
                     "to": each.to_node or None,
                     "message": each.message,
                     "victims": [str(victim) for victim in each.victims],
+                    "unprotected_victims": each.unprotected,
                     "budgets": each.budgets,
+                    "stuck": each.stuck or None,
+                    "wave": each.wave,
+                    "displaced_by": each.displaced_by or None,
                     "made_again": each.made_again,
                 }
                 for each in self.moved
@@ -81,45 +125,114 @@ class Drain:
 
 
 class Draining:
-    """Cordons nodes, and places their pods again one after the other, the most important first."""
+    """Cordons nodes, and drains one after the other: each wave evicts all pods that their budgets allow.
+
+    A pod that is evicted is made again, placed, and taken to become ready; so its budget allows the next one.
+    """
 
     def __init__(self, names: Sequence[str], decider: Decider) -> None:
         self.drain = Drain(list(dict.fromkeys(names)))
         self._decider = decider
-        nodes = [decider.node(name) for name in self.drain.nodes]
-        pods = [pod for node in nodes for pod in node.pods]
-        self.drain.stay = [pod for pod in pods if belongs_to_node(pod)]
-        self._pods = [pod for pod in pods if not belongs_to_node(pod)]
-        self._pods.sort(key=lambda pod: -pod.spec.priority)
-        for node in nodes:
+        self._by_node: list[list[Pod]] = []
+        for node in [decider.node(name) for name in self.drain.nodes]:
+            pods = sorted(node.pods, key=lambda pod: -pod.spec.priority)
+            self.drain.stay += [pod for pod in pods if belongs_to_node(pod)]
+            self._by_node.append([pod for pod in pods if not belongs_to_node(pod)])
             decider.set_node(cordoned(node.node))
+        self.drain.with_local_data = [
+            pod for pods in self._by_node for pod in pods if any(_is_local(each) for each in pod.spec.volumes)
+        ]
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return sum(map(len, self._by_node))
 
     def steps(self) -> Iterator[Moved]:
         """Yields the result for each pod; the answer is complete at the end."""
-        for pod in self._pods:
-            moved = self._move(pod)
-            self.drain.moved.append(moved)
-            yield moved
+        for i, pods in enumerate(self._by_node):
+            left = pods
+            while left and (now := self._may_go(left)):
+                self.drain.waves += 1
+                yield from self._wave(now)
+                left = [pod for pod in left if pod not in now]
+            if left:  # kubectl waits here: it goes on to no other node
+                yield from self._held([*left, *(pod for rest in self._by_node[i + 1 :] for pod in rest)])
+                return
 
-    def _move(self, pod: Pod) -> Moved:
-        decider, from_node = self._decider, pod.spec.node_name
-        budgets = tuple(f"{each.metadata.namespace}/{each.metadata.name}" for each in decider.violated(pod))
-        decider.leave([pod])
-        again = without_node(pod)
+    def _may_go(self, pods: Sequence[Pod]) -> list[Pod]:
+        """The pods whose eviction is allowed now, together."""
+        spent: dict[str, int] = {}
+        now = []
+        for pod in pods:
+            found = self._budgets_of(pod)
+            if len(found) > 1:
+                continue
+            names = [_name(budget) for budget in found]
+            if all(spent.get(_name(each), 0) < each.status.disruptions_allowed for each in found):
+                now.append(pod)
+                spent.update((name, spent.get(name, 0) + 1) for name in names)
+        return now
+
+    def _budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
+        """The budgets that count for a pod; none for one that doesn't run yet, or that is leaving anyway."""
+        if pod.status.phase == "Pending" or pod.metadata.deletion_timestamp:
+            return []
+        return [each for each in self._decider.cache.looked_up.budgets or () if covers(each, pod)]
+
+    def _wave(self, pods: Sequence[Pod]) -> Iterator[Moved]:
+        """Evict these pods, and place those that are made again."""
+        charged = [pod for pod in pods if self._budgets_of(pod)]
+        self._decider.leave(charged)
+        for pod in pods:
+            if pod not in charged:
+                self._decider.remove(pod)
+        again = set[str]()
+        for pod in pods:
+            for moved in self._placed(Moved(pod, pod.spec.node_name, wave=self.drain.waves)):
+                if moved.to_node and moved.made_again and moved.pod in charged:
+                    again.add(str(moved.pod))
+                yield moved
+        self._decider.recover([pod for pod in charged if str(pod) in again])
+
+    def _held(self, pods: Sequence[Pod]) -> Iterator[Moved]:
+        """What would become of the pods that are never evicted; the first ones' budgets are why."""
+        for pod in pods:
+            found = self._budgets_of(pod)
+            stuck = MANY_BUDGETS if len(found) > 1 else ""
+            full = tuple(_name(each) for each in found if each.status.disruptions_allowed < 1)
+            moved = Moved(pod, pod.spec.node_name, budgets=() if stuck else full, stuck=stuck)
+            self._decider.remove(pod)
+            yield from self._placed(moved)
+
+    def _placed(self, moved: Moved) -> Iterator[Moved]:
+        """A pod with its new node, and then those that it preempts with theirs."""
+        decider = self._decider
+        again = without_node(moved.pod)
         (decision,) = decider.place([again])
-        made_again = controller_of(pod) is not None
+        made_again = controller_of(moved.pod) is not None
+        unprotected: dict[str, tuple[str, ...]] = {}
         if decision.nominated:
             to_node = decision.nominated
+            unprotected = decider.unprotected(decision.victims)
             decider.evict(decision)
         else:
             to_node = (decision.node_name or "") if decision.outcome in PLACED else ""
         if not to_node and len(self.drain.why) < EXPLAINED:
             self.drain.why.append(self._why(again, decision))
-        message = "" if to_node else decision.message
-        return Moved(pod, from_node, to_node, message, decision.victims, budgets, made_again)
+        found = replace(
+            moved,
+            to_node=to_node,
+            message="" if to_node else decision.message,
+            victims=decision.victims,
+            unprotected=unprotected,
+            made_again=made_again,
+        )
+        self.drain.moved.append(found)
+        if moved.displaced_by and to_node and made_again:
+            decider.recover([moved.pod])
+        yield found
+        for victim in decision.victims:
+            displaced = Moved(victim, victim.spec.node_name or to_node, displaced_by=str(moved.pod))
+            yield from self._placed(displaced)
 
     def _why(self, pod: Pod, decision: Decision) -> Why:
         """Why a pod fits nowhere else, without suggestions to keep it on its node."""
@@ -130,6 +243,19 @@ class Draining:
             if not any(node.metadata.name in self.drain.nodes for fix in each.fixes for node in fix.nodes)
         ]
         return why
+
+
+def _name(budget: PodDisruptionBudget) -> str:
+    return f"{budget.metadata.namespace}/{budget.metadata.name}"
+
+
+def _owner(pod: Pod) -> str:
+    controller = controller_of(pod)
+    return controller.kind if controller else ""
+
+
+def _is_local(volume: Volume) -> bool:
+    return volume.empty_dir is not None
 
 
 def cordoned(node: Node) -> Node:

@@ -1,14 +1,16 @@
 """A scheduler's messages about a pod: its events, and its condition PodScheduled."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from lib.kube.api import Api
 from lib.kube.errors import ForbiddenError, NotFoundError
 from lib.kube.objects import Object, ObjectMeta, ObjectReference, Pod, Time
+from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.snapshot import Snapshot
 
 REASONS = ("FailedScheduling", "Scheduled", "Preempted", "WaitingForPodScheduled")
@@ -69,32 +71,39 @@ class Said:
     at: datetime | None
     times: int = 1
 
+    def as_json(self) -> dict[str, Any]:
+        """The whole of it."""
+        return {name: getattr(self, name) for name in ("by", "reason", "message", "at", "times")}
 
-def read_events(api: Api, snapshot: Snapshot, pod: Pod) -> None:
-    """Add a pod's events to a snapshot."""
-    namespace, uid = pod.metadata.namespace, pod.metadata.uid
+
+def read_events(api: Api, snapshot: Snapshot, thing: Pod | PersistentVolumeClaim) -> None:
+    """Add the events of a pod, or of a claim, to a snapshot."""
+    namespace, uid = thing.metadata.namespace, thing.metadata.uid
     path = f"/api/v1/namespaces/{namespace}/events"
     try:
         found = api.list(path, Event, fieldSelector=f"involvedObject.uid={uid}")
     except (ForbiddenError, NotFoundError) as error:
-        snapshot.note(f"going on without the events of {pod}: {error}")
+        snapshot.note(f"going on without the events of {thing}: {error}")
         return
     snapshot.of(Event).extend(found.items)
 
 
 def last_said(snapshot: Snapshot, pod: Pod) -> Said | None:
     """A scheduler's last message about a pod: its newest event, else its condition PodScheduled."""
-    events = [each for each in snapshot.of(Event) if _is_of(each, pod) and each.reason in REASONS]
-    dated = [(each.said_at, each) for each in events if each.said_at]
-    if dated:
-        at, last = max(dated, key=lambda each: each[0])
-        return Said(last.said_by, last.reason, last.message, at, last.times)
-    return next(_conditions(pod), None)
+    return last_said_of(snapshot, pod.metadata.uid, REASONS) or next(_conditions(pod), None)
 
 
-def _is_of(event: Event, pod: Pod) -> bool:
-    about = event.involved_object
-    return about.kind == "Pod" and about.uid == pod.metadata.uid
+def last_said_of(snapshot: Snapshot, uid: str, reasons: Container[str] | None = None) -> Said | None:
+    """The newest event of the object with this uid; only for these reasons, if there are any."""
+    dated = [
+        (each.said_at, each)
+        for each in snapshot.of(Event)
+        if each.involved_object.uid == uid and each.said_at and (reasons is None or each.reason in reasons)
+    ]
+    if not dated:
+        return None
+    at, last = max(dated, key=lambda each: each[0])
+    return Said(last.said_by, last.reason, last.message, at, last.times)
 
 
 def _conditions(pod: Pod) -> Iterator[Said]:

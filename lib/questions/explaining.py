@@ -6,11 +6,19 @@ from dataclasses import replace
 from reprlib import repr as short
 from typing import TypeVar
 
+from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.decision import Decision, Rejection
-from lib.scheduling.framework.interface import BadAnswerError, ExplainPlugin, Profile, Remedy, RemedyPlugin
+from lib.scheduling.decision import Decision
+from lib.scheduling.framework.interface import (
+    BadAnswerError,
+    ExplainPlugin,
+    Profile,
+    Rejection,
+    Remedy,
+    RemedyPlugin,
+)
 from lib.scheduling.framework.runtime import Framework, raise_if_interrupted
-from lib.scheduling.read_only import original
+from lib.scheduling.policies.read_only import original
 
 T = TypeVar("T")
 
@@ -53,7 +61,8 @@ class Explaining:
             try:
                 for each in [*plugin.remedies(state, pod, self._cache, rejected)]:
                     remedy = _checked(each, Remedy)
-                    remedy.edit(pod)  # it may fail, too
+                    if (edited := remedy.edit(pod)) is not None:  # it may fail, too
+                        _checked(edited, Pod)
                     yield replace(remedy, removed=tuple(map(original, remedy.removed)))
             except BaseException as error:
                 raise_if_interrupted(error)

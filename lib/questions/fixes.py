@@ -1,13 +1,23 @@
 """Possible changes of a pod, of other pods or of nodes that could make a pod fit."""
 
+import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from lib.kube.objects import Pod
-from lib.kube.storage import CSINode
+import msgspec
+
+from lib.kube.objects import HOSTNAME, REGION, ZONE, Pod
+from lib.kube.storage import StorageObject
+from lib.questions.new_claims import missing_claim
 from lib.questions.what_if import copies, shapes
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Remedy
+from lib.scheduling.framework.runtime import describe, raise_if_interrupted
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.text import labels_text, listed, verb
+from lib.scheduling.volumes.claims import claim_names
+
+log = logging.getLogger(__name__)
 
 NODES_TRIED = 3
 """At most so many of the equally promising nodes are tried."""
@@ -15,20 +25,54 @@ NODES_TRIED = 3
 
 @dataclass(frozen=True)
 class Fix(Remedy):
-    """A remedy that may also add nodes. added, csi_nodes: the pods of their DaemonSets, and their drivers."""
+    """A remedy that may also add objects.
+
+    added: the pods of DaemonSets on added nodes. storage: the drivers of added nodes; claims and volumes.
+    """
 
     added: tuple[Pod, ...] = ()
-    csi_nodes: tuple[CSINode, ...] = ()
+    storage: tuple[StorageObject, ...] = ()
 
 
 def fixed(pod: Pod, fixes: Iterable[Remedy]) -> Pod | None:
-    """The pod with the changes of some fixes; None if it can't be changed so."""
+    """The pod with the changes of some fixes; None if it can't be changed so.
+
+    A policy's edit that fails is named, and changes no answer.
+    """
     for fix in fixes:
-        changed = fix.edit(pod)
+        try:
+            changed = fix.edit(pod)
+        except BaseException as error:
+            raise_if_interrupted(error)
+            log.warning("%s: this can't be tried: %s", fix.words or "a remedy", describe(error))
+            return None
         if changed is None:
             return None
         pod = changed
     return pod
+
+
+NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""The taints of nodes that aren't ready, or that the control plane has lost."""
+
+FIXED_LABELS = (HOSTNAME, ZONE, REGION)
+"""Labels that say where a node is: to change them would be a lie."""
+
+
+def changed_nodes(pod: Pod, nodes: Iterable[NodeInfo]) -> Iterator[Remedy]:
+    """Nodes that become ready, or that get the labels of the pod's nodeSelector."""
+    for info in nodes:
+        node = info.node
+        taints = [each for each in node.spec.taints if each.key not in NOT_READY]
+        if len(taints) < len(node.spec.taints):
+            ready = msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
+            yield Remedy(f"once {info.name} is Ready", nodes=(ready,))
+        wanted = pod.spec.node_selector.items() - node.metadata.labels.items()
+        if wanted and not any(key in FIXED_LABELS for key, _ in wanted):
+            more = dict(sorted(wanted))
+            metadata = msgspec.structs.replace(node.metadata, labels={**node.metadata.labels, **more})
+            labelled = msgspec.structs.replace(node, metadata=metadata)
+            yield Remedy(f"with the label {labels_text(more)} on {info.name}", nodes=(labelled,))
 
 
 def new_nodes(cache: Cache) -> Iterator[Fix]:
@@ -39,4 +83,13 @@ def new_nodes(cache: Cache) -> Iterator[Fix]:
         (new,) = copies(shape, pods, 1, everyone, cache.storage.csi_nodes.values())
         words = f"with one more node like {shape.metadata.name}"
         drivers = (new.csi_node,) if new.csi_node else ()
-        yield Fix(words, nodes=(new.node,), added=new.pods, csi_nodes=drivers)
+        yield Fix(words, nodes=(new.node,), added=new.pods, storage=drivers)
+
+
+def missing_claims(pod: Pod, cache: Cache) -> Iterator[Fix]:
+    """The claims that a pod names, and that don't exist."""
+    names = [each.name for each in claim_names(pod) if not each.ephemeral]
+    missing = [each for each in names if cache.storage.claim(pod.metadata.namespace, each) is None]
+    if missing and not cache.looked_up.storage_unseen:
+        new = [each for name in missing for each in missing_claim(pod, name, cache.storage)]
+        yield Fix(f"create {verb(len(missing), 'claim', 'claims')} {listed(missing)}", storage=tuple(new))

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from reprlib import repr as short
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
+from lib.kube.bounded_files import TooMuchError, load_yaml
 from lib.kube.objects import (
     UNREADABLE,
     ControllerSpec,
@@ -25,9 +25,12 @@ from lib.kube.objects import (
     decode_hook,
 )
 from lib.questions.errors import QuestionError
+from lib.questions.fields import misspelt
 from lib.questions.files import KINDS
+from lib.questions.manifest_files import content_of
+from lib.questions.quota import ResourceQuota, with_status
 from lib.questions.snapshot import Snapshot
-from lib.scheduling.text import count, listed
+from lib.scheduling.text import listed
 
 Json = dict[str, Any]
 
@@ -43,7 +46,10 @@ _OWNERS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Pods that are alike. replicas: how many; None for a DaemonSet, which has one on each matching node."""
+    """Pods that are alike. replicas: how many; None for a DaemonSet, which has one on each matching node.
+
+    strategy: how its pods are replaced. existing: its pods that are there already.
+    """
 
     kind: str
     namespace: str
@@ -52,6 +58,8 @@ class Workload:
     replicas: int | None
     selector: LabelSelector | None = None
     claim_templates: tuple[Json, ...] = ()
+    strategy: Json = field(default_factory=dict)
+    existing: tuple[Pod, ...] = ()
 
     def __str__(self) -> str:
         """`Deployment default/web`."""
@@ -72,15 +80,16 @@ class Workload:
         return OwnerReference(kind, self.name, self.uid, api_version, controller=True)
 
 
-def read_manifests(files: Sequence[Path], namespace: str) -> list[Json]:
-    """Read the objects in YAML or JSON files, also those in Lists; "-" is standard input.
+def read_manifests(files: Sequence[str | Path], namespace: str) -> list[Json]:
+    """Read the objects in YAML or JSON files, also those in Lists; "-" is standard input, URLs are fetched.
 
-    Objects without a namespace get this one. QuestionError when a file can't be read.
+    Objects without a namespace get this one. QuestionError when a file can't be read, or has fields that
+    its kinds don't have.
     """
-    objects = []
+    objects, unknown = [], []
     for file in files:
         try:
-            documents = list(load_yaml(read_at_most(file, MAX_YAML)))
+            documents = list(load_yaml(content_of(file)))
         except (OSError, TooMuchError, yaml.YAMLError) as error:
             reason = getattr(error, "strerror", None) or " ".join(str(error).split())
             raise QuestionError(f"{file}: {reason}") from error
@@ -88,10 +97,20 @@ def read_manifests(files: Sequence[Path], namespace: str) -> list[Json]:
             for each in _flat(document, file):
                 each["metadata"] = {"namespace": namespace, **as_dict(each.get("metadata"), file)}
                 objects.append(each)
+                unknown += [f"{file}: {named(each)}: {line}" for line in misspelt(each)]
+    if unknown:
+        raise QuestionError("\n".join(unknown))
     return objects
 
 
-def _flat(document: Any, file: Path) -> Iterator[Json]:
+def named(each: Json) -> str:
+    """`Deployment default/web`, of any object that was read."""
+    metadata = each["metadata"]
+    name = metadata.get("name") or str(metadata.get("generateName") or "?").rstrip("-")
+    return f"{each['kind']} {metadata['namespace']}/{name}"
+
+
+def _flat(document: Any, file: str | Path) -> Iterator[Json]:
     if document is None:
         return
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
@@ -126,17 +145,25 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
         if workload:
             found.append(workload)
         elif each["kind"] in KINDS:
-            _put(snapshot, each)
+            put_object(snapshot, each)
     if not found:
         kinds = sorted({each["kind"] for each in objects})
         raise QuestionError(
             f"there are no pods in what was given{f': only {listed(kinds)}' if kinds else ''}"
         )
+    found = [replace(each, existing=tuple(_existing(snapshot, each))) for each in found]
     for workload in found:
-        _note_existing(snapshot, workload)
         if workload.selector:
             _add_controller(snapshot, workload)
     return found
+
+
+def custom_resources(objects: Sequence[Json]) -> Iterator[str]:
+    """A line for each custom resource: another program may create pods for it."""
+    for each in objects:
+        group, slash, _ = str(each.get("apiVersion") or "").partition("/")
+        if slash and "." in group and not group.endswith(".k8s.io") and not _workload(each, None):
+            yield f"which pods {named(each)} leads to: it is a custom resource"
 
 
 def _workload(each: Json, replicas: int | None) -> Workload | None:
@@ -165,7 +192,8 @@ def _workload(each: Json, replicas: int | None) -> Workload | None:
     elif kind == "ReplicationController" and spec.get("selector"):
         selector = LabelSelector(as_dict(spec["selector"], where))
     templates = tuple(as_dict(each, where) for each in spec.get("volumeClaimTemplates") or ())
-    return Workload(kind, str(metadata["namespace"]), name, template, number, selector, templates)
+    strategy = as_dict(spec.get("updateStrategy" if kind == "StatefulSet" else "strategy"), where)
+    return Workload(kind, str(metadata["namespace"]), name, template, number, selector, templates, strategy)
 
 
 def _replicas(kind: str, spec: Json, where: str) -> int:
@@ -195,10 +223,12 @@ def _add_controller(snapshot: Snapshot, workload: Workload) -> None:
         snapshot.of(ReplicaSet).append(ReplicaSet(ControllerSpec(selector), metadata))
 
 
-def _put(snapshot: Snapshot, each: Json) -> None:
+def put_object(snapshot: Snapshot, each: Json) -> None:
     """Add an object, or replace the one of the same name."""
     kind = KINDS[each["kind"]]
     new: Any = convert(each, kind, f"{each['kind']} {each['metadata'].get('name') or '?'}")
+    if isinstance(new, ResourceQuota):
+        new = with_status(new)
 
     def key(metadata: ObjectMeta) -> tuple[str, str]:
         return metadata.namespace, metadata.name
@@ -208,21 +238,18 @@ def _put(snapshot: Snapshot, each: Json) -> None:
     others.append(new)
 
 
-def _note_existing(snapshot: Snapshot, workload: Workload) -> None:
-    """Add a note if pods of a workload exist already: the new pods are added to them."""
+def _existing(snapshot: Snapshot, workload: Workload) -> list[Pod]:
+    """The pods of a workload that exist already."""
     if workload.owner is None:
-        return
+        return []
     pattern = re.escape(workload.name) + ("-[^-]+" if workload.kind in _OWNERS else "")
-    there = [
+    return [
         pod
         for pod in snapshot.of(Pod)
         if pod.metadata.namespace == workload.namespace
         for owner in pod.metadata.owner_references
         if owner.controller and owner.kind == workload.owner.kind and re.fullmatch(pattern, owner.name)
     ]
-    if there:
-        pods = count(len(there), "pod")
-        snapshot.note(f"{workload} is there already with {pods}; they stay, and the new ones come on top")
 
 
 def convert(body: Any, kind: Any, where: str) -> Any:

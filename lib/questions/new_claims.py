@@ -17,9 +17,9 @@ from lib.kube.storage import (
     ClaimReference,
     PersistentVolume,
     PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
     PersistentVolumeSpec,
     StorageClass,
+    StorageObject,
 )
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.claims import claim_names
@@ -39,7 +39,7 @@ def claim_volumes(templates: Sequence[Json], pod_name: str) -> list[Json]:
 def add_claims(
     pod: Pod,
     templates: Sequence[PersistentVolumeClaim],
-    ephemeral: Mapping[str, PersistentVolumeClaimSpec],
+    ephemeral: Mapping[str, PersistentVolumeClaim],
     storage: Storage,
 ) -> None:
     """Add the claims that would be created for a new pod, if they don't exist, and volumes for its claims.
@@ -53,28 +53,35 @@ def add_claims(
     for each in claim_names(pod):
         unbound = storage.claim(pod.metadata.namespace, each.name)
         if unbound and not unbound.spec.volume_name:
-            _provision(unbound, storage)
+            for made in _provisioned(unbound, storage):
+                storage.put(made)
 
 
 def _made_for(
     pod: Pod,
     templates: Sequence[PersistentVolumeClaim],
-    ephemeral: Mapping[str, PersistentVolumeClaimSpec],
+    ephemeral: Mapping[str, PersistentVolumeClaim],
 ) -> Iterator[PersistentVolumeClaim]:
     for each in templates:
         name = f"{each.metadata.name}-{pod.metadata.name}"
-        yield PersistentVolumeClaim(
-            ObjectMeta(name=name, namespace=pod.metadata.namespace, uid=name), each.spec
-        )
+        yield _claim(pod, name, each)
     owner = OwnerReference("Pod", pod.metadata.name, pod.metadata.uid, "v1", controller=True)
-    for volume, spec in ephemeral.items():
-        name = f"{pod.metadata.name}-{volume}"
-        metadata = ObjectMeta(name=name, namespace=pod.metadata.namespace, uid=name, owner_references=[owner])
-        yield PersistentVolumeClaim(metadata, spec)
+    for volume, template in ephemeral.items():
+        yield _claim(pod, f"{pod.metadata.name}-{volume}", template, owner)
 
 
-def _provision(claim: PersistentVolumeClaim, storage: Storage) -> None:
-    """Bind a claim of an Immediate class to a new volume that can be reached from all nodes.
+def _claim(
+    pod: Pod, name: str, template: PersistentVolumeClaim, *owners: OwnerReference
+) -> PersistentVolumeClaim:
+    """A claim of a pod. The annotations stay: one of them may name the class."""
+    annotations, namespace = template.metadata.annotations, pod.metadata.namespace
+    metadata = ObjectMeta(name=name, namespace=namespace, uid=name, annotations=annotations)
+    metadata.owner_references = [*owners]
+    return PersistentVolumeClaim(metadata, template.spec)
+
+
+def _provisioned(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[StorageObject]:
+    """A claim with its class, and if that is Immediate, bound to a new volume that all nodes can reach.
 
     Where such a volume would be isn't known before it is provisioned.
     """
@@ -82,23 +89,47 @@ def _provision(claim: PersistentVolumeClaim, storage: Storage) -> None:
     if found is None:
         return
     spec = msgspec.structs.replace(claim.spec, storage_class_name=found.metadata.name)
-    annotations = dict(claim.metadata.annotations)
+    claim = msgspec.structs.replace(claim, spec=spec)
     made_at_once = found.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
     if made_at_once and found.provisioner not in ("", NO_PROVISIONER):
-        name = f"pv-of-{claim.metadata.namespace}-{claim.metadata.name}"
-        own = ClaimReference(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
-        volume_spec = PersistentVolumeSpec(claim_ref=own, storage_class_name=found.metadata.name)
-        storage.put(PersistentVolume(ObjectMeta(name=name), volume_spec))
-        spec.volume_name = name
-        annotations[BIND_COMPLETED] = "yes"
+        yield from _bound(claim)
+    else:
+        yield claim
+
+
+def _bound(claim: PersistentVolumeClaim) -> Iterator[StorageObject]:
+    """A claim that is bound to a new volume, and the volume."""
+    name = f"pv-of-{claim.metadata.namespace}-{claim.metadata.name}"
+    own = ClaimReference(claim.metadata.namespace, claim.metadata.name, claim.metadata.uid)
+    of_class = claim.spec.storage_class_name or ""
+    yield PersistentVolume(
+        ObjectMeta(name=name), PersistentVolumeSpec(claim_ref=own, storage_class_name=of_class)
+    )
+    annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
     metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
-    storage.put(msgspec.structs.replace(claim, metadata=metadata, spec=spec))
+    spec = msgspec.structs.replace(claim.spec, volume_name=name)
+    yield msgspec.structs.replace(claim, metadata=metadata, spec=spec)
+
+
+def missing_claim(pod: Pod, name: str, storage: Storage) -> list[StorageObject]:
+    """A claim that isn't there, as it would be of the default class, with its volume.
+
+    Without a default class, it has a volume that all nodes can reach.
+    """
+    metadata = ObjectMeta(name=name, namespace=pod.metadata.namespace, uid=name)
+    claim = PersistentVolumeClaim(metadata)
+    return [*_provisioned(claim, storage)] or [*_bound(claim)]
 
 
 def _class_of(claim: PersistentVolumeClaim, storage: Storage) -> StorageClass | None:
     if claim.spec.storage_class_name is not None or claim.storage_class:
         return storage.classes.get(claim.storage_class)
-    default = (
+    default = [
         each for each in storage.classes.values() if each.metadata.annotations.get(DEFAULT_CLASS) == "true"
-    )
-    return next(default, None)
+    ]
+    return max(default, key=lambda each: (_created(each), each.metadata.name), default=None)
+
+
+def _created(kind: StorageClass) -> float:
+    created = kind.metadata.creation_timestamp
+    return created.timestamp() if created else 0.0

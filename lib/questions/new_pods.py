@@ -1,36 +1,26 @@
-"""New pods of workloads, as controllers and the API server would create them.
+"""New pods of workloads, as controllers create them.
 
-Sources: pkg/apis/core/v1/defaults.go; the admission plugins Priority, LimitRanger, RuntimeClass and
-DefaultTolerationSeconds; pkg/controller/daemon/util/daemonset_util.go for what DaemonSets add.
+Source: pkg/controller/daemon/util/daemonset_util.go for what DaemonSets add.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from reprlib import repr as short
 
 import msgspec
 
-from lib.kube.objects import NodeAffinity, NodeSelector, NodeSelectorTerm, ObjectMeta, Pod, Requirement
+from lib.kube.objects import NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
-from lib.kube.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec
-from lib.questions.errors import QuestionError
+from lib.kube.storage import PersistentVolumeClaim
+from lib.questions.admission import NOTHING_SAID, Admission, ServerSaid
 from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Json, Workload, as_dict, convert
 from lib.questions.new_claims import add_claims, claim_volumes
-from lib.questions.snapshot import LimitRange, PriorityClass, RuntimeClass, Snapshot
+from lib.questions.snapshot import Snapshot
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
 from lib.scheduling.volumes.assume_cache import Storage
-
-SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
-
-NO_PRIORITY_CLASS = PriorityClass(ObjectMeta(name=""))
-"""The priority of pods that name no class, if no class is the global default."""
-
-DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
-"""Taints with the effect NoExecute that every pod tolerates for some time."""
 
 DAEMON_TOLERATIONS = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -42,23 +32,33 @@ DAEMON_TOLERATIONS = (
 )
 
 
+REPLACED = ("Deployment", "StatefulSet")
+"""The kinds whose new pods take the place of those that are there: a quota counts them only once."""
+
+
 @dataclass(frozen=True)
 class NewPod:
-    """A pod of a workload; if it is a DaemonSet's, with its only node."""
+    """A pod of a workload; if it is a DaemonSet's, with its only node. refused: why it can't be created."""
 
     workload: Workload
     pod: Pod
     node_name: str = ""
+    refused: str = ""
 
 
 class PodMaker:
     """Creates pods of workloads, as they would be in a cluster. Their claims are put into `storage`."""
 
-    def __init__(self, snapshot: Snapshot, storage: Storage) -> None:
-        self._storage = storage
-        self._priorities = {each.metadata.name: each for each in snapshot.of(PriorityClass)}
-        self._runtimes = {each.metadata.name: each for each in snapshot.of(RuntimeClass)}
-        self._limits = snapshot.of(LimitRange)
+    def __init__(self, snapshot: Snapshot, storage: Storage, said: ServerSaid = NOTHING_SAID) -> None:
+        self.admission = Admission(snapshot)
+        self._storage, self._said = storage, said
+
+    def refusal(self, workload: Workload, body: Json) -> str:
+        """Count one more pod of a workload; or why the API server refuses it, "" if it doesn't."""
+        name = str(workload)
+        if name in self._said.refused:
+            return self._said.refused[name]
+        return self.admission.refusal(workload, body, admitted=name in self._said.specs)
 
     def pods_of(self, workload: Workload, first: int = 1) -> Iterator[NewPod]:
         """The pods of a workload other than a DaemonSet, numbered from `first`."""
@@ -68,7 +68,9 @@ class PodMaker:
         start = first - 1 if workload.kind == "StatefulSet" else first
         for i in range(start, start + number):
             name = workload.name if alone else f"{workload.name}-{i}"
-            yield NewPod(workload, self.pod_named(workload, body, name))
+            replaces = i - start < len(workload.existing) and workload.kind in REPLACED
+            pod = self.pod_named(workload, body, name)
+            yield NewPod(workload, pod) if replaces else self._new(workload, pod, body)
 
     def daemon_pods_of(self, workload: Workload, nodes: Iterable[NodeInfo]) -> Iterator[NewPod]:
         """The pods of a DaemonSet: one for each node that matches and whose taints it tolerates."""
@@ -76,7 +78,10 @@ class PodMaker:
         like = self.pod_named(workload, body, workload.name)
         for node in nodes:
             if wants(like, node) and not untolerated(like, node.taints, REPELLING):
-                yield NewPod(workload, _only_on(like, node.name), node.name)
+                yield self._new(workload, _only_on(like, node.name), body, node.name)
+
+    def _new(self, workload: Workload, pod: Pod, body: Json, node_name: str = "") -> NewPod:
+        return NewPod(workload, pod, node_name, self.refusal(workload, body))
 
     def pod_named(self, workload: Workload, body: Json, name: str) -> Pod:
         """A pod of a workload."""
@@ -89,116 +94,55 @@ class PodMaker:
             add_claims(pod, self._templates_of(workload), self._ephemeral(spec, workload), self._storage)
         return pod
 
-    def _ephemeral(self, spec: Json, workload: Workload) -> dict[str, PersistentVolumeClaimSpec]:
+    def _ephemeral(self, spec: Json, workload: Workload) -> dict[str, PersistentVolumeClaim]:
         """By name, the claims of a pod's ephemeral volumes."""
         where, found = str(workload), {}
         for each in spec["volumes"]:
             if asked := as_dict(each.get("ephemeral"), where).get("volumeClaimTemplate"):
-                body = as_dict(asked, where).get("spec") or {}
-                found[each["name"]] = convert(body, PersistentVolumeClaimSpec, where)
+                found[each["name"]] = _claim_template(as_dict(asked, where), where)
         return found
 
     def _templates_of(self, workload: Workload) -> list[PersistentVolumeClaim]:
-        templates = workload.claim_templates
-        return [
-            convert({**each, "kind": "PersistentVolumeClaim"}, PersistentVolumeClaim, str(workload))
-            for each in templates
-        ]
+        return [_claim_template(each, str(workload)) for each in workload.claim_templates]
 
     def body_of(self, workload: Workload) -> Json:
-        """The common part of all pods of a workload, with all defaults."""
-        template = workload.template
-        where = str(workload)
-        spec = deepcopy(as_dict(template.get("spec"), where))
-        metadata = as_dict(template.get("metadata"), where)
-        labels = as_dict(metadata.get("labels"), where)
-        if workload.kind == "Deployment":
-            labels.setdefault(TEMPLATE_HASH, NEW_HASH)
-        spec.setdefault("schedulerName", MAIN_SCHEDULER)
-        self._admit(spec, workload)
-        head: Json = {
-            "namespace": workload.namespace,
-            "labels": labels,
-            "annotations": as_dict(metadata.get("annotations"), where),
-        }
-        if workload.owner:
-            head["ownerReferences"] = [msgspec.to_builtins(workload.owner)]
-        return {"kind": "Pod", "metadata": head, "spec": spec}
+        """The common part of all pods of a workload, as the API server stores them."""
+        body = template_of(workload)
+        if stored := self._said.specs.get(str(workload)):
+            return {**body, "spec": {**stored, "nodeName": ""}}
+        self.admission.complete(body["spec"], workload)
+        return body
 
-    def _admit(self, spec: Json, workload: Workload) -> None:
-        where = str(workload)
-        self._set_priority(spec, where)
-        self._set_runtime(spec, where)
-        defaults = self._default_requests(workload.namespace)
-        for key in ("containers", "initContainers"):
-            containers = spec.get(key) or []
-            if not isinstance(containers, list):
-                raise QuestionError(f"{where}: spec.{key} is not a list")
-            spec[key] = [as_dict(each, where) for each in containers]
-            for each in spec[key]:
-                each["resources"] = resources = as_dict(each.get("resources"), where)
-                limits = as_dict(resources.get("limits"), where)
-                resources["requests"] = {
-                    **defaults,
-                    **limits,
-                    **as_dict(resources.get("requests"), where),
-                }
-                if spec.get("hostNetwork"):
-                    for port in each.get("ports") or ():
-                        port["hostPort"] = port.get("containerPort", 0)
-        tolerations = spec["tolerations"] = [*(spec.get("tolerations") or [])]
-        if workload.kind == "DaemonSet":
-            added = list(DAEMON_TOLERATIONS)
-            if spec.get("hostNetwork"):
-                added.append(("node.kubernetes.io/network-unavailable", "NoSchedule"))
-        else:
-            added = [(key, "NoExecute") for key in DEFAULT_TOLERATIONS]
-        tolerations += [{"key": key, "operator": "Exists", "effect": effect} for key, effect in added]
 
-    def _set_priority(self, spec: Json, where: str) -> None:
-        """As the admission plugin Priority: plugin/pkg/admission/priority/admission.go."""
-        name = spec.get("priorityClassName")
-        found: PriorityClass | None
-        if not name:
-            usual = [each for each in self._priorities.values() if each.global_default]
-            found = min(usual, key=lambda each: each.value, default=NO_PRIORITY_CLASS)
-        elif name in SYSTEM_PRIORITIES:
-            found = PriorityClass(ObjectMeta(name=name), SYSTEM_PRIORITIES[name])
-        else:
-            found = self._priorities.get(name)
-            if found is None:
-                raise QuestionError(f"{where}: there is no PriorityClass {name}")
-        computed = {"priority": found.value, "preemptionPolicy": found.preemption_policy}
-        for key, value in computed.items():
-            if spec.get(key, value) != value:
-                raise QuestionError(
-                    f"{where}: the API server refuses its pods: spec.{key} is {short(spec[key])}, but "
-                    f"{f'PriorityClass {name}' if name else 'a pod without a priorityClassName'} has {value}"
-                )
-        spec |= {**computed, "priorityClassName": found.metadata.name}
+def _claim_template(template: Json, where: str) -> PersistentVolumeClaim:
+    body = {**template, "kind": "PersistentVolumeClaim", "metadata": template.get("metadata") or {}}
+    found: PersistentVolumeClaim = convert(body, PersistentVolumeClaim, where)
+    return found
 
-    def _set_runtime(self, spec: Json, where: str) -> None:
-        name = spec.get("runtimeClassName")
-        if not name:
-            return
-        found = self._runtimes.get(name)
-        if found is None:
-            raise QuestionError(f"{where}: there is no RuntimeClass {name}")
-        if found.overhead.pod_fixed and not spec.get("overhead"):
-            spec["overhead"] = found.overhead.pod_fixed
-        selector = as_dict(spec.get("nodeSelector"), where)
-        spec["nodeSelector"] = {**selector, **found.scheduling.node_selector}
-        more = msgspec.to_builtins(found.scheduling.tolerations)
-        spec["tolerations"] = [*(spec.get("tolerations") or []), *more]
 
-    def _default_requests(self, namespace: str) -> Mapping[str, str]:
-        defaults: dict[str, str] = {}
-        for each in self._limits:
-            if each.metadata.namespace == namespace:
-                for item in each.spec.limits:
-                    if item.type == "Container":
-                        defaults |= {**item.default, **item.default_request}
-        return defaults
+def template_of(workload: Workload) -> Json:
+    """The common part of all pods of a workload, as its controller asks the API server for them."""
+    where = str(workload)
+    spec = deepcopy(as_dict(workload.template.get("spec"), where))
+    metadata = as_dict(workload.template.get("metadata"), where)
+    labels = as_dict(metadata.get("labels"), where)
+    if workload.kind == "Deployment":
+        labels.setdefault(TEMPLATE_HASH, NEW_HASH)
+    spec.setdefault("schedulerName", MAIN_SCHEDULER)
+    if workload.kind == "DaemonSet":
+        added = list(DAEMON_TOLERATIONS)
+        if spec.get("hostNetwork"):
+            added.append(("node.kubernetes.io/network-unavailable", "NoSchedule"))
+        tolerations = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in added]
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *tolerations]
+    head: Json = {
+        "namespace": workload.namespace,
+        "labels": labels,
+        "annotations": as_dict(metadata.get("annotations"), where),
+    }
+    if workload.owner:
+        head["ownerReferences"] = [msgspec.to_builtins(workload.owner)]
+    return {"kind": "Pod", "metadata": head, "spec": spec}
 
 
 def _only_on(pod: Pod, node_name: str) -> Pod:

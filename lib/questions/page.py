@@ -5,7 +5,6 @@ Text from a cluster is never used as markup, and its control characters are esca
 
 import re
 import sys
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -20,12 +19,13 @@ from rich.table import Table
 from rich.text import Text
 
 from lib.kube.escaping import escaped, json_escaped
+from lib.kube.system import MACHINE
 
 PATIENCE = 1.0
 """Seconds after which a progress bar is shown."""
 
-WIDTH = 200
-"""The width of output to a file or a pipe."""
+WIDTH = 100_000
+"""The width of output to a file or a pipe: no line is broken, so that grep finds what it looks for."""
 
 
 class Page:
@@ -97,13 +97,13 @@ class Page:
 
 def run_through(steps: Iterable[object], total: int, what: str) -> None:
     """Take so many steps. If that takes longer than a second, the terminal shows a progress bar."""
-    began = time.monotonic()
+    began = MACHINE.monotonic()
     with ExitStack() as stack:
         progress = task = None
         for done, _ in enumerate(steps, 1):
             if progress and task is not None:
                 progress.update(task, completed=done)
-            elif sys.stderr.isatty() and time.monotonic() - began > PATIENCE:
+            elif sys.stderr.isatty() and MACHINE.monotonic() - began > PATIENCE:
                 console = Console(file=sys.stderr)
                 progress = stack.enter_context(Progress(console=console, transient=True))
                 task = progress.add_task(escape(escaped(what)), total=total, completed=done)

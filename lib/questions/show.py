@@ -1,17 +1,18 @@
 """Prints answers for people."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from lib.questions.admission import ServerSaid
 from lib.questions.compare import BALANCED, Result, differing
-from lib.questions.drain import Drain, Moved
 from lib.questions.page import Page
+from lib.questions.rollout import Rollout
 from lib.questions.room import Room
 from lib.questions.show_why import show_nowhere
 from lib.questions.trial import Placed, Trial
-from lib.scheduling.text import count, listed, names
+from lib.scheduling.text import count, names, verb
 
 T = TypeVar("T")
 
@@ -19,8 +20,8 @@ ROWS = 8
 """Rows of a table, unless -o wide."""
 
 
-def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
-    """Where new pods would go."""
+def show_trial(trial: Trial, page: Page, all_nodes: int, *, rollouts: bool = False) -> None:
+    """Where new pods would go. rollouts: show each step of rollouts."""
     total, placed = len(trial.placed), sum(bool(each.node_name) for each in trial.placed)
     where = (
         f"on {count(len(trial.after), 'node')} of {all_nodes:,}"
@@ -34,22 +35,77 @@ def show_trial(trial: Trial, page: Page, all_nodes: int) -> None:
         text = f"{len(have):,} of {len(pods):,}"
         rows.append((f"{text}", f"{workload}{f': {_spread(have, wide=page.wide)}' if have else ''}"))
     page.pairs(rows, numbers=True)
+    for rollout in trial.rollouts:
+        _show_rollout(rollout, page, steps=rollouts)
+    _show_refused(trial, page)
     if victims := trial.victims:
         page.gap()
         page.line(f"{count(len(victims), 'pod')} of lower priority would have to leave:")
         page.items(
             f"{names([str(victim) for victim in each.victims], 1000 if page.wide else 5)} for {each.new.pod}"
-            f" on {each.node_name}"
-            for each in _some([each for each in trial.placed if each.victims], page)
+            f" on {each.node_name}{in_spite_of(each.unprotected)}"
+            for each in some([each for each in trial.placed if each.victims], page)
         )
     for workload, why in trial.why.items():
         page.gap()
-        missing = [each for each in trial.placed if each.new.workload == workload and not each.node_name]
+        missing = [each for each in trial.workloads[workload] if not each.node_name and not each.new.refused]
         page.heading(f"{workload}: {count(len(missing), 'pod')} without a node; the first is {why.pod}")
         show_nowhere(why, page)
         _show_others(missing, page)
     if trial.after:
         _show_usage(trial, page)
+    _show_unknown(trial.said, page)
+
+
+def _show_rollout(rollout: Rollout, page: Page, *, steps: bool) -> None:
+    """How the pods of a workload that is there already are replaced."""
+    there = f"{rollout.workload} is there already with {count(rollout.old, 'pod')}"
+    many = count(len(rollout.steps), "step")
+    page.gap()
+    if rollout.stuck:
+        new = sum(len(each.added) for each in rollout.steps)
+        old = f"{count(len(rollout.left), 'old pod')} {verb(len(rollout.left), 'stays', 'stay')}"
+        page.line(f"{there}: its rollout gets stuck after {many}: {count(new, 'new pod')}, and {old}.")
+    elif not rollout.changed:
+        page.line(
+            f"{there}, and its pods stay as they are{'; only their number changes' if rollout.steps else ''}."
+        )
+    else:
+        page.line(f"{there}: its rollout replaces them in {many}.")
+    for i, step in enumerate(rollout.steps if steps else (), 1):
+        parts = [f"+ {name} on {node}" for name, node in step.added.items()]
+        parts += [f"+ {name} waits" for name in step.waiting]
+        parts += [f"- {name}" for name in step.removed]
+        page.line(f"step {i}: {names(parts, 1000 if page.wide else 8)}", indent=2)
+
+
+def _show_refused(trial: Trial, page: Page) -> None:
+    """What isn't even created, in the API server's words."""
+    words = dict(trial.said.refused)
+    for workload, pods in trial.workloads.items():
+        refused = [each.new for each in pods if each.new.refused]
+        if refused:
+            many = f"{len(refused):,} of {count(len(pods), 'pod')} of " if len(pods) > 1 else ""
+            words[str(workload)] = f"{many}{workload}: {refused[0].refused}"
+    if words:
+        page.gap()
+        page.line("The API server refuses:")
+        page.items(text if name in text else f"{name}: {text}" for name, text in words.items())
+
+
+def _show_unknown(said: ServerSaid, page: Page) -> None:
+    if said.unknown:
+        page.gap()
+        page.line("Not known:")
+        page.items(said.unknown)
+
+
+def in_spite_of(unprotected: Mapping[str, Sequence[str]]) -> str:
+    """The budgets that preemption doesn't heed: it prefers other victims, but may have none."""
+    budgets = dict.fromkeys(budget for each in unprotected.values() for budget in each)
+    if not budgets:
+        return ""
+    return f", though {verb(len(budgets), 'budget', 'budgets')} {names([*budgets])} would not allow it"
 
 
 def _show_others(missing: Sequence[Placed], page: Page) -> None:
@@ -58,45 +114,29 @@ def _show_others(missing: Sequence[Placed], page: Page) -> None:
     for each in missing:
         if each.message != missing[0].message:
             others.setdefault(each.message, []).append(str(each.new.pod))
-    for message, pods in _some([*others.items()], page):
+    for message, pods in some([*others.items()], page):
         page.line(f"{names(pods, 1000 if page.wide else 3)}: {message}")
 
 
 def show_room(room: Room, page: Page) -> None:
     """How many more pods fit."""
     more = " at least" if room.at_least else ""
+    if len(room.fit) > 1:
+        least = min(counts.total() for counts in room.fit.values())
+        page.heading(f"{least:,} more of each{more} would fit, placed in turn, one of each")
     for workload, counts in room.fit.items():
         page.heading(f"{workload}: {count(counts.total(), 'more pod')}{more} would fit")
         if counts:
             page.line(_spread(list(counts.elements()), wide=page.wide), indent=2)
+    for workload, words in room.refused.items():
+        page.gap()
+        page.heading(f"the API server refuses the next of {workload}")
+        page.line(words)
     for workload, why in room.stopped.items():
         page.gap()
         page.heading(f"what stops the next of {workload}")
         show_nowhere(why, page)
-
-
-def show_drain(drain: Drain, page: Page) -> None:
-    """Where the pods of nodes would go."""
-    page.heading(_drain_headline(drain))
-    rows = [
-        (str(each.pod), f"from {each.from_node} to {each.to_node or 'nowhere'}{_cost(each)}")
-        for each in drain.moved
-    ]
-    shown = _some(sorted(rows, key=lambda row: "nowhere" not in row[1]), page)
-    page.pairs(shown, numbers=False)
-    if len(shown) < len(rows):
-        page.line(
-            f"and {count(len(rows) - len(shown), 'more pod')} that would have a node (-o wide shows all)",
-            indent=2,
-        )
-    if drain.stay:
-        page.line(
-            f"{count(len(drain.stay), 'pod')} of DaemonSets, or static ones, stay or end with their nodes."
-        )
-    for why in drain.why:
-        page.gap()
-        page.heading(f"why {why.pod} would have no node")
-        show_nowhere(why, page)
+    _show_unknown(room.said, page)
 
 
 LONGEST_NAME = 28
@@ -106,6 +146,8 @@ LONGEST_NAME = 28
 def show_compare(results: Sequence[Result], page: Page) -> None:
     """What differs between configurations."""
     first, *others = results
+    if first.left_out:
+        page.line(f"{count(first.left_out, 'pod')} of DaemonSets, or static ones, stay where they are.")
     for other in others:
         moved = differing(first, other)
         page.heading(f"{other.name} puts {count(len(moved), 'pod')} elsewhere than {first.name}")
@@ -132,33 +174,9 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
             (name, f"{first.nodes.get(name, 'nowhere')} → {other.nodes.get(name, 'nowhere')}")
             for name in moved
         ]
-        page.pairs(_some(rows, page), numbers=False)
-        if len(moved) > len(_some(moved, page)):
+        page.pairs(some(rows, page), numbers=False)
+        if len(moved) > len(some(moved, page)):
             page.line(f"and {count(len(moved) - ROWS, 'more pod')} (-o wide shows all)", indent=2)
-
-
-def _drain_headline(drain: Drain) -> str:
-    nodes, many = names(drain.nodes), len(drain.moved)
-    if not many:
-        return f"{nodes}: there are no pods to move"
-    problems = []
-    if drain.homeless:
-        problems.append(f"{len(drain.homeless):,} would have no node")
-    if drain.held:
-        problems.append(f"{len(drain.held):,} may not be evicted now, as a budget is used up")
-    found = listed(problems) if problems else "all would have a node"
-    return f"{nodes}: {count(many, 'pod')} to move, {found}"
-
-
-def _cost(moved: Moved) -> str:
-    parts = []
-    if moved.victims:
-        parts.append(f"in the place of {names([str(each) for each in moved.victims])}")
-    if moved.budgets:
-        parts.append(f"budget {names(moved.budgets)} allows no disruption now")
-    if not moved.made_again:
-        parts.append("nothing makes it again")
-    return f"; {'; '.join(parts)}" if parts else ""
 
 
 def _show_usage(trial: Trial, page: Page) -> None:
@@ -170,7 +188,7 @@ def _show_usage(trial: Trial, page: Page) -> None:
     got = Counter(each.node_name for each in trial.placed)
     rows = [
         [name, str(got[name]), *(usage.text_after(trial.before[name], each) for each in resources)]
-        for name, usage in _some(fullest, page)
+        for name, usage in some(fullest, page)
     ]
     page.table(["node", "new", *resources], rows, right=[1])
     if len(rows) < len(fullest):
@@ -185,5 +203,6 @@ def _spread(nodes: Sequence[str], *, wide: bool) -> str:
     return names([name if many == 1 else f"{many} on {name}" for name, many in counted], 1000 if wide else 6)
 
 
-def _some(things: Sequence[T], page: Page) -> Sequence[T]:
+def some(things: Sequence[T], page: Page) -> Sequence[T]:
+    """The first of many things, unless all are asked for."""
     return things if page.wide else things[:ROWS]

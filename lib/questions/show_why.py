@@ -5,9 +5,10 @@ from datetime import datetime
 
 from lib.questions.events import Said, age
 from lib.questions.page import Page
+from lib.questions.volumes import ToProvision
 from lib.questions.why import Group, Why
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.text import count, names
+from lib.scheduling.text import count, names, sentence, verb
 
 LINES = 4
 """The most lines about the nodes of one reason, unless -o wide."""
@@ -23,9 +24,12 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
     page.line(_who(answer, now))
     if answer.group and not answer.waits_for_group:
         page.line(f"Its group {answer.group} is placed all or none.")
+    for each in answer.to_provision:
+        page.line(f"{each.text}.{_last_word(each, answer, now)}")
     if answer.gated:
-        page.line(f"No scheduler may place it yet: {answer.gated}.")
-    if decision.outcome == Outcome.ERROR or (decision.reason and not decision.rejected):
+        page.line(sentence(f"No scheduler may place it yet: {answer.gated}"))
+    as_a_whole = decision.rejecting_plugin or decision.outcome == Outcome.WAITING
+    if decision.outcome == Outcome.ERROR or (as_a_whole and not decision.rejected):
         page.line(decision.message)
     if answer.waits_for:
         page.gap()
@@ -66,8 +70,10 @@ def _headline(answer: Why) -> str:
         return f"{pod} waits for its scheduling gates"
     if answer.waits_for_group:
         return f"{pod} waits for its group {answer.group}, which is placed all or none"
+    if answer.to_provision:
+        return f"{pod} waits for its {verb(len(answer.to_provision), 'volume', 'volumes')}"
     if decision.outcome == Outcome.WAITING:
-        return f"{pod} waits: {decision.node_name} would be held for it, {decision.reason}"
+        return f"{pod} waits: {decision.node_name} would be held for it, {decision.message}"
     if decision.outcome == Outcome.SCHEDULED:
         together = f" together with its group {answer.group}" if answer.group else ""
         return f"{pod} waits, and {decision.node_name} would be its node now{together}"
@@ -82,18 +88,27 @@ def _who(answer: Why, now: datetime) -> str:
     scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
     verb = "placed it, if nobody else did" if answer.bound_to else "is to place it"
     said = f" {_said(answer.said, now)}" if answer.said else ""
-    if not answer.said and not answer.bound_to and answer.events_known:
+    if not answer.said and not answer.bound_to and answer.events_known and not answer.to_provision:
         said = " It has written no event about it: is it running?"
     other = answer.profile not in ("", scheduler)
     as_whom = f" Decided here as {answer.profile} would." if other else ""
     return f"{scheduler} {verb}.{said}{as_whom}"
 
 
+def _last_word(waits: ToProvision, answer: Why, now: datetime) -> str:
+    """The last event of a claim; if there is none, the provisioner may not run."""
+    if waits.said:
+        return f" {_said(waits.said, now)}"
+    return (
+        f" {waits.provisioner} has written no event about it: is it running?" if answer.events_known else ""
+    )
+
+
 def _said(said: Said, now: datetime) -> str:
     when = f"{age(said.at, now)} ago " if said.at else ""
     often = f", {said.times} times" if said.times > 1 else ""
     by = said.by or "somebody"
-    return f"{when[:1].upper()}{when[1:]}{by} said ({said.reason}{often}): {said.message.rstrip('.')}."
+    return sentence(f"{when[:1].upper()}{when[1:]}{by} said ({said.reason}{often}): {said.message}")
 
 
 def _show_feasible(answer: Why, page: Page) -> None:
@@ -140,9 +155,9 @@ def _again(answer: Why, best: Sequence[str]) -> str:
     totals = decision.totals
     if here in decision.rejected:
         details = "; ".join(answer.details.get(here, ())) or _reasons(decision, here)
-        return f"It wouldn't go there again: {details}."
+        return sentence(f"It wouldn't go there again: {details}")
     if here not in totals:
-        return f"It wouldn't go there again: there is no node {here}, or {decision.message}."
+        return sentence(f"It wouldn't go there again: there is no node {here}, or {decision.message}")
     runner_up = next((name for name in best if name != here), None)
     if runner_up is None:
         return "It would go there again: no other node would do."

@@ -24,18 +24,14 @@ from lib.kube.objects import (
     StatefulSet,
     Toleration,
 )
-from lib.kube.paths import path_of
+from lib.kube.paths import STORAGE_PATHS, path_of
 from lib.kube.quantity import Quantity
 from lib.kube.storage import (
-    CSIDriver,
-    CSINode,
-    CSIStorageCapacity,
-    PersistentVolume,
     PersistentVolumeClaim,
-    StorageClass,
-    VolumeAttachment,
 )
-from lib.scheduling.pod_groups import POD_GROUP
+from lib.questions.limits import LimitRange
+from lib.questions.quota import ResourceQuota
+from lib.scheduling.groups.pod_groups import POD_GROUP
 from lib.scheduling.workloads import controller_of
 
 log = logging.getLogger(__name__)
@@ -76,27 +72,6 @@ class RuntimeClass(Object, tag_field="kind", tag=True):
     scheduling: RuntimeClassScheduling = msgspec.field(default_factory=RuntimeClassScheduling)
 
 
-class LimitRangeItem(Object):
-    """The requests of containers without any: `default_request`, else `default`."""
-
-    type: str = ""
-    default_request: dict[str, str] = msgspec.field(default_factory=dict)
-    default: dict[str, str] = msgspec.field(default_factory=dict)
-
-
-class LimitRangeSpec(Object):
-    """The limits of a namespace."""
-
-    limits: list[LimitRangeItem] = msgspec.field(default_factory=list)
-
-
-class LimitRange(Object, tag_field="kind", tag=True):
-    """core/v1 LimitRange."""
-
-    metadata: ObjectMeta
-    spec: LimitRangeSpec = msgspec.field(default_factory=LimitRangeSpec)
-
-
 @dataclass(frozen=True)
 class Resource:
     """The resource of a kind.
@@ -117,8 +92,6 @@ class Resource:
         return f"{self.api}/{self.plural}"
 
 
-STORAGE_API = "/apis/storage.k8s.io/v1"
-
 VOLUMES = "some of what pods with volumes depend on, so where they fit may be wrong"
 
 RESOURCES = (
@@ -128,17 +101,14 @@ RESOURCES = (
     Resource(Service, "/api/v1", "services", "spreading the pods of a service by default"),
     Resource(PodDisruptionBudget, "/apis/policy/v1", "poddisruptionbudgets", "disruption budgets"),
     Resource(PersistentVolumeClaim, "/api/v1", "persistentvolumeclaims", VOLUMES),
-    Resource(PersistentVolume, "/api/v1", "persistentvolumes", VOLUMES),
-    Resource(StorageClass, STORAGE_API, "storageclasses", VOLUMES),
-    Resource(CSINode, STORAGE_API, "csinodes", VOLUMES),
-    Resource(CSIDriver, STORAGE_API, "csidrivers", VOLUMES),
-    Resource(CSIStorageCapacity, STORAGE_API, "csistoragecapacities", VOLUMES),
-    Resource(VolumeAttachment, STORAGE_API, "volumeattachments", VOLUMES),
-    Resource(
-        PriorityClass, "/apis/scheduling.k8s.io/v1", "priorityclasses", "priority classes", manifests=True
+    *(
+        Resource(kind, path.rpartition("/")[0], path.rpartition("/")[2], VOLUMES)
+        for path, kind in STORAGE_PATHS.items()
     ),
+    Resource(PriorityClass, "/apis/scheduling.k8s.io/v1", "priorityclasses", "priority classes"),
     Resource(RuntimeClass, "/apis/node.k8s.io/v1", "runtimeclasses", "runtime classes", manifests=True),
-    Resource(LimitRange, "/api/v1", "limitranges", "the default requests of limit ranges", manifests=True),
+    Resource(LimitRange, "/api/v1", "limitranges", "limit ranges", manifests=True),
+    Resource(ResourceQuota, "/api/v1", "resourcequotas", "resource quotas", manifests=True),
 )
 """The resources that are listed."""
 

@@ -20,6 +20,7 @@ from lib.kube.objects import (
 from lib.kube.storage import PersistentVolumeClaim, StorageObject
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.workloads import Workloads
 
@@ -35,22 +36,25 @@ def cache_of(snapshot: Snapshot) -> Cache:
     cache = Cache(
         snapshot.of(Node),
         [pod for pod in pods if pod.spec.node_name],
-        namespaces={each.metadata.name: each.metadata.labels for each in snapshot.of(Namespace)},
-        workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
+        _looked_up(snapshot),
     )
     storage: list[Iterable[StorageObject]] = [snapshot.of(kind) for kind in STORAGE_KINDS]
     cache.storage = Storage(chain.from_iterable(storage))
-    if PersistentVolumeClaim in snapshot.forbidden:
-        cache.storage.unseen = UNSEEN
     for pod in pods:
         if not pod.spec.node_name and pod.status.nominated_node_name:
             cache.nominator.add(pod, pod.status.nominated_node_name)
-    forbidden = PodDisruptionBudget in snapshot.forbidden
-    cache.budgets = None if forbidden else snapshot.of(PodDisruptionBudget)
-    cache.group_sizes = {
-        (each.metadata.namespace, each.metadata.name): each.spec.min_member for each in snapshot.of(PodGroup)
-    }
     return cache
+
+
+def _looked_up(snapshot: Snapshot) -> LookedUp:
+    forbidden, groups = snapshot.forbidden, snapshot.of(PodGroup)
+    return LookedUp(
+        namespaces={each.metadata.name: each.metadata.labels for each in snapshot.of(Namespace)},
+        budgets=None if PodDisruptionBudget in forbidden else snapshot.of(PodDisruptionBudget),
+        workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
+        group_sizes={(each.metadata.namespace, each.metadata.name): each.spec.min_member for each in groups},
+        storage_unseen=UNSEEN if PersistentVolumeClaim in forbidden else "",
+    )
 
 
 def selectors_of(snapshot: Snapshot) -> dict[ControllerRef, LabelSelector]:

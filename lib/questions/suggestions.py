@@ -1,19 +1,19 @@
 """Finds the smallest changes with which a pod would fit; each is verified by a new decision."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, combinations, islice
 
 from lib.kube.objects import Pod
 from lib.questions.deciding import Decider
 from lib.questions.explaining import Explaining
-from lib.questions.fixes import NODES_TRIED, Fix, fixed, new_nodes
+from lib.questions.fixes import NODES_TRIED, Fix, changed_nodes, fixed, missing_claims, new_nodes
 from lib.scheduling import edits
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.interface import Code, Remedy
-from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.plugins.node_resources_fit import amount_left
+from lib.scheduling.node_info import NodeInfo, amount_left
 from lib.scheduling.resources import pod_requests
 from lib.scheduling.text import count, listed, names, pods_text, verb
 from lib.scheduling.workloads import belongs_to_node
@@ -50,13 +50,18 @@ class Suggestion:
         return f"{self.words}: {count(many, 'node')} fit"
 
 
+def exists(pod: Pod) -> bool:
+    """Whether a pod runs, and wasn't only placed here: to remove it is something that a user can do."""
+    return bool(pod.spec.node_name)
+
+
 def with_fixes(decider: Decider, fixes: Sequence[Remedy]) -> AbstractContextManager[None]:
     """A block in which the cluster is as the fixes would make it; the pod is not changed."""
     return decider.temporarily(
         removed=[each for fix in fixes for each in fix.removed],
         nodes=[each for fix in fixes for each in fix.nodes],
         added=[each for fix in fixes if isinstance(fix, Fix) for each in fix.added],
-        csi_nodes=[each for fix in fixes if isinstance(fix, Fix) for each in fix.csi_nodes],
+        storage=[each for fix in fixes if isinstance(fix, Fix) for each in fix.storage],
     )
 
 
@@ -96,22 +101,67 @@ class _Search:
                 one_of.setdefault(remedy.one_of, []).append(remedy)
             else:
                 (if_left if remedy.removed else of_nodes if remedy.nodes else of_pod).append(remedy)
-        found = [each for fix in of_pod if (each := self._try((fix,)))]
+        created = [*missing_claims(self._pod, self._decider.cache)]
+        found = [each for fix in (*created, *of_pod) if (each := self._try((fix,)))]
         less: list[Suggestion] = []
         for some in one_of.values():  # the smallest reduction is tried first
             helps = next((each for fix in some if (each := self._try((fix,)))), None)
             if helps and not any({*helps.fits_on} <= {*other.fits_on} for other in less):
                 less.append(helps)
         found += less
-        of_nodes += new_nodes(self._decider.cache)
-        found += list(islice((each for fix in of_nodes if (each := self._try((fix,)))), 3))
+        of_nodes += changed_nodes(self._pod, self._nodes)
+        found += list(islice(self._of_nodes(of_nodes), 3))
+        added = new_nodes(self._decider.cache)
+        found += list(islice((each for fix in added if (each := self._try((fix,)))), 3))
+        found += self._by_priority()
         found += self._if_left(if_left)
         if not found:
             pairs = combinations([*of_pod, *chain.from_iterable(one_of.values())], 2)
             found = list(islice((each for pair in pairs if (each := self._try(pair))), 3))
-        if not found and len(of_pod) > 2 and (all_of_it := self._try(tuple(of_pod))):
-            found = [all_of_it]
+        if not found and len(of_pod) > 2:
+            found = self._all_that_is_needed(of_pod)
         return found
+
+    def _of_nodes(self, fixes: Iterable[Remedy]) -> Iterator[Suggestion]:
+        """What helps of changes of nodes; of those that are alike but for the node, one."""
+        alike: dict[str, list[Remedy]] = {}
+        for fix in fixes:
+            names = {node.metadata.name for node in fix.nodes}
+            words = [word for word in fix.words.split() if word not in names]
+            alike.setdefault(" ".join(words), []).append(fix)
+        for some in alike.values():
+            helps = next((each for fix in some[:NODES_TRIED] if (each := self._try((fix,)))), None)
+            if helps and len(some) > NODES_TRIED:
+                last = helps.fixes[-1]
+                said = f"{last.words} (one of {len(some):,} such nodes)"
+                helps = replace(helps, fixes=(*helps.fixes[:-1], replace(last, words=said)))
+            if helps:
+                yield helps
+
+    def _by_priority(self) -> list[Suggestion]:
+        """The lowest PriorityClass with which the pod would get the place of others."""
+        if self._decision.victims or self._left <= 0:
+            return []
+        higher = [each for each in self._decider.priorities if each.value > self._pod.spec.priority]
+        for each in sorted(higher, key=lambda each: each.value)[:NODES_TRIED]:
+            edit = partial(edits.with_priority, priority=each.value, policy=each.preemption_policy)
+            pod = fixed(self._pod, (*self._first, Remedy(edit=edit)))
+            decision = self._decider.ask(pod) if pod else None
+            if pod and decision and decision.nominated:
+                instead = f"in the place of {pods_text(decision.victims)}"
+                words = f"with priorityClassName {each.metadata.name}, {instead}"
+                return [Suggestion((*self._first, Remedy(words, edit)), (decision.nominated,), pod)]
+        return []
+
+    def _all_that_is_needed(self, fixes: Sequence[Remedy]) -> list[Suggestion]:
+        """All of these together, but for those without which the pod fits, too."""
+        best = self._try(tuple(fixes))
+        needed = [*fixes]
+        for fix in fixes if best else ():
+            fewer = [each for each in needed if each is not fix]
+            if helps := self._try(tuple(fewer)):
+                best, needed = helps, fewer
+        return [best] if best else []
 
     def _try(self, fixes: tuple[Remedy, ...]) -> Suggestion | None:
         """Decide with some fixes; None if that doesn't help, or the limit is reached."""
@@ -136,7 +186,8 @@ class _Search:
             return []
         tried = sorted(filter(self._could_help, self._nodes), key=self._how_far, reverse=True)
         found = [each for node in tried[:NODES_TRIED] if (each := self._if_left_one(node))]
-        found += [each for fix in remedies if (each := self._try((self._leaving(fix.removed),)))]
+        of_plugins = (self._leaving(fix.removed) for fix in remedies if all(map(exists, fix.removed)))
+        found += [each for fix in of_plugins if (each := self._try((fix,)))]
         if not found:
             return []
         fewest = min(len(each.fixes[-1].removed) for each in found)
@@ -157,7 +208,7 @@ class _Search:
     def _if_left_one(self, node: NodeInfo) -> Suggestion | None:
         """The fewest pods to remove from one node, the least important first."""
         decider, pod = self._decider, self._freed
-        leave = [each for each in node.pods if not belongs_to_node(each)]
+        leave = [each for each in node.pods if not belongs_to_node(each) and exists(each)]
         with decider.temporarily(removed=leave):
             if decider.rejection(pod, node.name):
                 return None

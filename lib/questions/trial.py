@@ -2,19 +2,25 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec.structs import replace
+
 from lib.kube.objects import Pod
-from lib.questions.deciding import PLACED, Decider
+from lib.questions.admission import NOTHING_SAID, ServerSaid
+from lib.questions.deciding import Decider
 from lib.questions.errors import QuestionError
 from lib.questions.manifests import Workload
-from lib.questions.new_pods import NewPod, PodMaker
+from lib.questions.new_pods import REPLACED, NewPod, PodMaker
+from lib.questions.rollout import RollingOut, Rollout
 from lib.questions.snapshot import Snapshot
 from lib.questions.usage import Usage, usage_of
+from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
-from lib.scheduling.decision import Decision
+from lib.scheduling.decision import PLACED, Decision, counted
 from lib.scheduling.resources import pod_requests
+from lib.scheduling.text import count
 from lib.scheduling.volumes.claims import claim_names
 
 EXPLAINED = 3
@@ -26,30 +32,42 @@ MOST_PODS = 100_000
 
 @dataclass(frozen=True)
 class Placed:
-    """The result for a new pod: its node ("" if none), the victims, and why it has none."""
+    """The result for a new pod: its node ("" if none), the victims, and why it has none.
+
+    unprotected: by victim, the budgets that don't allow its eviction.
+    """
 
     new: NewPod
     node_name: str
     victims: tuple[Pod, ...] = ()
     message: str = ""
+    unprotected: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass
 class Trial:
-    """The answer. why: for some workloads, why the first pod without a node has none.
+    """The answer. why: for some workloads, why the first pod without a node has none. said: what the API
+    server said of them.
 
     before, after: the usage of the nodes that got pods.
     """
 
     placed: list[Placed] = field(default_factory=list)
     why: dict[Workload, Why] = field(default_factory=dict)
+    said: ServerSaid = NOTHING_SAID
+    rollouts: list[Rollout] = field(default_factory=list)
     before: dict[str, Usage] = field(default_factory=dict)
     after: dict[str, Usage] = field(default_factory=dict)
 
     @property
-    def yes(self) -> bool:
-        """Whether all have a node."""
-        return all(each.node_name for each in self.placed)
+    def verdict(self) -> Verdict:
+        """Whether all are created, and have a node."""
+        without = [each for each in self.placed if not each.node_name]
+        refused = self.said.refused or any(each.new.refused for each in without)
+        only_devices = all(each.new.pod.spec.resource_claims for each in without)
+        unknown = self.said.unsure if not without else only_devices
+        stuck = any(each.stuck for each in self.rollouts)
+        return verdict(not without and not refused and not stuck, sure=bool(refused) or not unknown)
 
     @property
     def victims(self) -> list[Pod]:
@@ -68,7 +86,7 @@ class Trial:
         """The whole answer."""
         return {
             "question": "try",
-            "answer": "yes" if self.yes else "no",
+            "answer": self.verdict.word,
             "workloads": [
                 {
                     "kind": workload.kind,
@@ -86,6 +104,7 @@ class Trial:
                     "node": each.node_name or None,
                     "message": each.message,
                     "victims": [str(victim) for victim in each.victims],
+                    **({"unprotected_victims": each.unprotected} if each.unprotected else {}),
                 }
                 for each in self.placed
             ],
@@ -94,10 +113,15 @@ class Trial:
                 for name, usage in self.after.items()
             },
             "why": [why.as_json() for why in self.why.values()],
+            "rollouts": [each.as_json() for each in self.rollouts],
+            "refused": self.said.refused,
+            "unknown": self.said.unknown,
         }
 
 
-def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider) -> list[NewPod]:
+def new_pods(
+    workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider, said: ServerSaid = NOTHING_SAID
+) -> list[NewPod]:
     """All pods of some workloads in the order of placement: the highest priority first.
 
     QuestionError when they are too many, or can't be.
@@ -105,9 +129,12 @@ def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider
     workloads = list(workloads)
     if (asked := sum(each.replicas or 0 for each in workloads)) > MOST_PODS:
         raise QuestionError(f"these are {asked:,} pods; try places no more than {MOST_PODS:,}")
-    maker = PodMaker(snapshot, decider.cache.storage)
+    maker = PodMaker(snapshot, decider.cache.storage, said)
     found: list[NewPod] = []
     for workload in workloads:
+        if workload.existing and workload.kind not in REPLACED:
+            pods = count(len(workload.existing), "pod")
+            snapshot.note(f"{workload} is there already with {pods}; they stay, and the new ones come on top")
         if workload.replicas is None:
             found += maker.daemon_pods_of(workload, decider.cache.nodes.values())
         else:
@@ -118,24 +145,67 @@ def new_pods(workloads: Iterable[Workload], snapshot: Snapshot, decider: Decider
 class Placing:
     """Places new pods one after the other in a decider's cluster.
 
-    explained: for so many workloads that don't fit, the reason is explained in full.
+    said: what the API server said of them. explained: for so many workloads that don't fit, the reason is
+    explained in full.
     """
 
-    def __init__(self, new: Sequence[NewPod], decider: Decider, explained: int = EXPLAINED) -> None:
-        self.trial = Trial()
+    def __init__(
+        self,
+        new: Sequence[NewPod],
+        decider: Decider,
+        said: ServerSaid = NOTHING_SAID,
+        explained: int = EXPLAINED,
+    ) -> None:
+        self.trial = Trial(said=said)
         self._new, self._decider, self._explained = new, decider, explained
         self._by_uid = {each.pod.metadata.uid: each for each in new}
+        self._rolled_out = set[str]()
         self._failed: tuple[NewPod, Decision] | None = None  # the last failure; nothing was placed since
 
     def steps(self) -> Iterator[Placed]:
         """Yields the result for each pod; the trial is complete at the end."""
+        for new in self._new:
+            if new.refused:
+                refused = Placed(new, "", message=new.refused)
+                self.trial.placed.append(refused)
+                yield refused
+        yield from self._rollouts()
         for decision in self._decisions():
             yield self._settle(decision)
         for name, before in self.trial.before.items():
             self.trial.after[name] = usage_of(self._decider.node(name), before.resources)
 
+    def _rollouts(self) -> Iterator[Placed]:
+        """Replace the pods of workloads that are there already."""
+        trial = self.trial
+        workloads = dict.fromkeys(each.workload for each in self._new)
+        for workload in [each for each in workloads if each.existing and each.kind in REPLACED]:
+            new = [each for each in self._new if each.workload is workload and not each.refused]
+            changed = str(workload) not in trial.said.unchanged
+            rolling = RollingOut(workload, new, self._place_now, self._decider.remove, changed=changed)
+            first = len(trial.placed)
+            trial.rollouts.append(rolling.run())
+            for each in rolling.waiting:
+                (decision,) = self._decider.place([each.pod])
+                self._settle(decision)
+            self._rolled_out |= {each.pod.metadata.uid for each in new}
+            yield from trial.placed[first:]
+
+    def _place_now(self, new: NewPod) -> str:
+        """The node of a pod that fits now; one that doesn't is tried again in the next step."""
+        (decision,) = self._decider.place([new.pod])
+        node_name = decision.nominated or _node_of(decision)
+        if node_name:
+            self._settle(decision)
+        return node_name
+
     def _decisions(self) -> Iterator[Decision]:
-        for batch in self._decider.batches([each.pod for each in self._new]):
+        left = [
+            each.pod
+            for each in self._new
+            if not each.refused and each.pod.metadata.uid not in self._rolled_out
+        ]
+        for batch in self._decider.batches(left):
             new = self._by_uid[batch[0].metadata.uid]
             if len(batch) == 1 and new.node_name:
                 yield self._decider.place_on(new.pod, new.node_name)
@@ -149,12 +219,15 @@ class Placing:
         node_name = decision.nominated or _node_of(decision)
         if node_name and node_name not in trial.before:
             trial.before[node_name] = _before(self._decider, node_name, decision)
+        unprotected: dict[str, tuple[str, ...]] = {}
         if decision.nominated:
+            unprotected = self._decider.unprotected(decision.victims)
             self._decider.evict(decision)
         self._failed = None if node_name or new.node_name else (new, decision)
         if not node_name and new.workload not in trial.why and len(trial.why) < self._explained:
             trial.why[new.workload] = _why(new, self._decider)
-        placed = Placed(new, node_name, decision.victims, "" if node_name else decision.message)
+        message = "" if node_name else decision.message
+        placed = Placed(new, node_name, decision.victims, message, unprotected)
         trial.placed.append(placed)
         return placed
 
@@ -183,5 +256,7 @@ def _why(new: NewPod, decider: Decider) -> Why:
     """Why a pod has no node now; if it has an only possible node, why not this one."""
     decision = decider.ask(new.pod)
     if new.node_name:
-        decision.rejected = {new.node_name: decision.rejected[new.node_name]}
+        rejection = decision.rejected[new.node_name]
+        message = counted(decision.all_nodes, rejection.status.reasons)
+        decision = replace(decision, rejected={new.node_name: rejection}, message=message)
     return why_nowhere(new.pod, decision, decider)

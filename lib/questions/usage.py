@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.plugins.node_resources_fit import use_of
+from lib.scheduling.node_info import NodeInfo, use_of
 from lib.scheduling.text import amount
 
 

@@ -1,9 +1,12 @@
 """The verbs of the command line that ask questions; none writes to the cluster."""
 
+import functools
 import inspect
 import logging
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -13,8 +16,8 @@ from lib.service.help import Command
 
 log = logging.getLogger(__name__)
 
-YES, FAILED, NO = 0, 1, 3
-"""Exit statuses; 2 is that of a command line that is wrong."""
+FAILED = 1
+"""The exit status if there is no answer; 2 is that of a command line that is wrong."""
 
 VERBS: Mapping[str, str] = {
     "why": "Why a pod waits, and what would help; or why it is where it is.",
@@ -23,6 +26,7 @@ VERBS: Mapping[str, str] = {
     "drain": "Where the pods of nodes would go.",
     "save": "Write the cluster into a file, to ask it later.",
     "compare": "Compare how configurations place the same pods.",
+    "replay": "What would have become of a trace's pods.",
 }
 """Each verb's purpose, in a few words."""
 
@@ -35,7 +39,10 @@ def add_verbs(app: typer.Typer, arguments: Sequence[str] | None = None) -> None:
 
     arguments: by default those of the process.
     """
+    if arguments is None:
+        sys.argv[1:] = verb_first(sys.argv[1:])
     given = sys.argv[1:] if arguments is None else arguments
+    _check_first_word(given)
     if not any(each in VERBS or each in (COMPLETE, "-h", "--help") for each in given):
         return
     from lib.questions.commands import ALL
@@ -49,11 +56,43 @@ def add_verbs(app: typer.Typer, arguments: Sequence[str] | None = None) -> None:
         app.command(COMPLETE, hidden=True, context_settings=settings)(complete)
 
 
-def _add(app: typer.Typer, name: str, answer: Callable[..., bool]) -> None:
-    """Make a function a verb, with its own options and the common ones; its answer is the exit status."""
+KUBECTL_FLAGS = ("-n", "--namespace", "--context", "--kubeconfig")
+"""Options that kubectl takes before a verb, too. Each has a value."""
+
+
+def verb_first(words: Sequence[str]) -> list[str]:
+    """The same words with the verb first, if only kubectl's own options are before it."""
+    at = 0
+    while at < len(words) and words[at].partition("=")[0] in KUBECTL_FLAGS:
+        at += 1 if "=" in words[at] else 2
+    if 0 < at < len(words) and words[at] in VERBS:
+        return [words[at], *words[:at], *words[at + 1 :]]
+    return [*words]
+
+
+def _check_first_word(words: Sequence[str]) -> None:
+    """SystemExit if the first word looks like a verb, and isn't one."""
+    first = words[0] if words else "-"
+    if first.startswith("-") or first in (*VERBS, COMPLETE):
+        return
+    near = get_close_matches(first, VERBS, 1)
+    meant = f"did you mean {near[0]}?" if near else f"the verbs are {', '.join(VERBS)}"
+    name = os.environ.get("POLLER_CALLED_AS") or "poller.py"
+    print(f"{name}: there is no verb {escaped(first)}; {meant}", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def _add(app: typer.Typer, name: str, answer: Callable[..., int]) -> None:
+    """Make a function a verb; its answer is the exit status.
+
+    It has its own options and, if it asks about a cluster (its first parameter is `common`), the common ones.
+    """
     from lib.questions.asking import common_options
 
-    own = list(inspect.signature(answer).parameters.values())[1:]
+    first, *own = inspect.signature(answer).parameters.values()
+    if first.name != "common":
+        app.command(name, cls=Command, short_help=VERBS[name])(_alone(answer))
+        return
     named = {each.name for each in own}
     common = list(inspect.signature(common_options).parameters.values())
     shared = [each for each in common if each.name not in named]
@@ -69,6 +108,16 @@ def _add(app: typer.Typer, name: str, answer: Callable[..., bool]) -> None:
     app.command(name, cls=Command, short_help=VERBS[name])(run)
 
 
+def _alone(answer: Callable[..., int]) -> Callable[..., None]:
+    """The command of a verb that doesn't ask about a cluster."""
+
+    @functools.wraps(answer)
+    def run(context: typer.Context, **given: Any) -> None:
+        raise typer.Exit(_status(context.command_path, lambda: answer(context, **given)))
+
+    return run
+
+
 class _Escaping(logging.Formatter):
     """Warnings, such as of a policy that failed, with texts of a cluster."""
 
@@ -76,7 +125,7 @@ class _Escaping(logging.Formatter):
         return escaped(super().format(record), keep="\n")
 
 
-def _status(command: str, ask: Callable[[], bool]) -> int:
+def _status(command: str, ask: Callable[[], int]) -> int:
     """Ask, and turn the answer into an exit status; an error is printed in one line."""
     from lib.kube.errors import ApiError
     from lib.questions.asking import complain
@@ -86,7 +135,7 @@ def _status(command: str, ask: Callable[[], bool]) -> int:
     handler.setFormatter(_Escaping("%(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     try:
-        return YES if ask() else NO
+        return ask()
     except (QuestionError, ApiError) as error:
         complain(command, str(error))
     except Exception:  # a defect, or a policy's: a traceback of Python would print texts as they are

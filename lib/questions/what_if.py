@@ -1,5 +1,6 @@
 """What-if changes of a cluster: more or fewer nodes, other labels and taints."""
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class WhatIf:
                 snapshot.of(Node).append(new.node)
                 snapshot.of(Pod).extend(new.pods)
                 drivers.extend([new.csi_node] if new.csi_node else ())
-        for name in self.remove:
+        for name in nodes_named(snapshot, self.remove):
             _remove(snapshot, name)
 
 
@@ -59,6 +60,19 @@ def node_named(snapshot: Snapshot, name: str) -> Node:
         if node.metadata.name == name:
             return node
     raise QuestionError(f"there is no node {name}; there are {count(len(snapshot.of(Node)), 'node')}")
+
+
+def nodes_named(snapshot: Snapshot, texts: Iterable[str]) -> list[str]:
+    """The nodes of these names or patterns, also after `node/`. QuestionError when one matches none."""
+    there = [node.metadata.name for node in snapshot.of(Node)]
+    found: list[str] = []
+    for text in texts:
+        pattern = re.sub("^(nodes?|no)/", "", text)
+        meant = [name for name in there if fnmatchcase(name, pattern)]
+        if not meant:
+            raise QuestionError(f"there is no node {pattern}; there are {count(len(there), 'node')}")
+        found += meant
+    return list(dict.fromkeys(found))
 
 
 @dataclass(frozen=True)

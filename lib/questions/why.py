@@ -6,18 +6,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lib.kube.objects import Pod
-from lib.questions.deciding import PLACED, Decider, queue_order, without_node
-from lib.questions.errors import QuestionError
+from lib.questions.deciding import Decider, queue_order, without_node
 from lib.questions.events import Event, Said, last_said
 from lib.questions.explaining import Explaining
 from lib.questions.fixes import fixed
 from lib.questions.snapshot import Snapshot
 from lib.questions.suggestions import Suggestion, suggest, with_fixes
-from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.pod_group_cycle import UNKNOWN_SIZE
-from lib.scheduling.pod_groups import REJECTING, group_of, present_in
-from lib.scheduling.pod_groups import Group as PodGroupName
-from lib.scheduling.text import names
+from lib.questions.verdict import Verdict, verdict
+from lib.questions.volumes import ToProvision, to_provision
+from lib.scheduling.decision import PLACED, Decision, Outcome
+from lib.scheduling.groups.pod_group_cycle import UNKNOWN_SIZE
+from lib.scheduling.groups.pod_groups import REJECTING, group_of, present_in
+from lib.scheduling.groups.pod_groups import Group as PodGroupName
 from lib.scheduling.workloads import controller_of
 
 FOR_ITS_GROUP = (REJECTING, UNKNOWN_SIZE)
@@ -41,8 +41,8 @@ class Why:
     pod: as it is; decision: where it would go now. bound_to: its node, "" while it waits. gated: why no
     scheduler may place it yet. details: by rejected node, the details of its rejection. suggestions: what
     would help, if it fits nowhere. said: its scheduler's last message. events_known: whether its events were
-    read. group: the group with which it is placed, all or none. waits_for: if it waits for another pod of the
-    group, why that one has no node.
+    read. to_provision: the claims whose volumes aren't there yet. group: the group with which it is placed,
+    all or none. waits_for: if it waits for another pod of the group, why that one has no node.
     """
 
     pod: Pod
@@ -54,6 +54,7 @@ class Why:
     suggestions: Sequence[Suggestion] = ()
     said: Said | None = None
     events_known: bool = False
+    to_provision: Sequence[ToProvision] = ()
     group: str = ""
     waits_for: "Why | None" = None
 
@@ -67,6 +68,11 @@ class Why:
         """Whether it has a node, or would get one, even if by preemption."""
         found = self.decision.outcome in PLACED or bool(self.decision.nominated)
         return bool(self.bound_to) or (found and not self.gated)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it has a node, or would get one; unknown if that depends on devices."""
+        return verdict(self.yes, sure=self.yes or not self.pod.spec.resource_claims)
 
     @property
     def groups(self) -> list[Group]:
@@ -92,16 +98,9 @@ class Why:
         }
         for name, total in decision.totals.items():
             nodes[name] = {"scores": decision.scores[name], "total": total}
-        said = self.said and {
-            "by": self.said.by,
-            "reason": self.said.reason,
-            "message": self.said.message,
-            "at": self.said.at,
-            "times": self.said.times,
-        }
         return {
             "question": "why",
-            "answer": "yes" if self.yes else "no",
+            "answer": self.verdict.word,
             "pod": str(self.pod),
             "scheduler": self.pod.spec.scheduler_name,
             "profile": self.profile,
@@ -117,28 +116,19 @@ class Why:
                 {"changes": [fix.words for fix in each.fixes], "nodes": each.fits_on}
                 for each in self.suggestions
             ],
-            "said": said,
+            "said": self.said and self.said.as_json(),
+            "to_provision": [each.as_json() for each in self.to_provision],
             "group": self.group or None,
             "waits_for": self.waits_for and self.waits_for.as_json(),
         }
 
 
-def find_pod(snapshot: Snapshot, name: str, namespace: str) -> Pod:
-    """A pod by `name` or `namespace/name`. QuestionError when there is none."""
-    where, slash, its_name = name.rpartition("/")
-    where = where if slash else namespace
-    pods = snapshot.of(Pod)
-    for pod in pods:
-        if (pod.metadata.namespace, pod.metadata.name) == (where, its_name):
-            return pod
-    elsewhere = sorted({pod.metadata.namespace for pod in pods if pod.metadata.name == its_name})
-    hint = f"; there is one in {names(elsewhere)}" if elsewhere else ""
-    raise QuestionError(f"there is no pod {its_name} in namespace {where} that hasn't finished{hint}")
+def why(pod: Pod, snapshot: Snapshot, decider: Decider, *, suggestions: bool = True) -> Why:
+    """Decide about a pod as if it had no node yet, and explain the result.
 
-
-def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
-    """Decide about a pod as if it had no node yet, and explain the result."""
-    found = _why_alone(pod, snapshot, decider)
+    suggestions: whether to look for what would help.
+    """
+    found = _why_alone(pod, snapshot, decider, look_for=suggestions)
     group = group_of(pod)
     if group and not pod.spec.node_name and not found.gated:
         found.group = group.name
@@ -146,7 +136,7 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
     return found
 
 
-def _why_alone(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
+def _why_alone(pod: Pod, snapshot: Snapshot, decider: Decider, *, look_for: bool) -> Why:
     bound_to = pod.spec.node_name
     profile = decider.profile_of(pod).scheduler_name
     asked = without_node(pod) if bound_to else pod
@@ -155,10 +145,11 @@ def _why_alone(pod: Pod, snapshot: Snapshot, decider: Decider) -> Why:
         gated = decider.gated(asked)
         said_of = Explaining(decision, decider.profile_of(pod), decider.cache).details()
         helpless = decision.outcome == Outcome.UNSCHEDULABLE or bool(gated)
-        suggestions = suggest(decision, decider) if helpless and not bound_to else []
+        suggestions = suggest(decision, decider) if look_for and helpless and not bound_to else []
     events_known = Event in snapshot.objects
     said = last_said(snapshot, pod)
-    return Why(pod, decision, profile, bound_to, gated, said_of, suggestions, said, events_known)
+    claims = [] if bound_to else to_provision(pod, decider.cache.storage, snapshot)
+    return Why(pod, decision, profile, bound_to, gated, said_of, suggestions, said, events_known, claims)
 
 
 def _waiting_members(group: PodGroupName, snapshot: Snapshot, decider: Decider) -> list[Pod]:

@@ -47,7 +47,7 @@ class _PodsByTopology(CountOfPods):
 
     def __init__(self, cache: Cache) -> None:
         self.counts: dict[str, dict[str, int]] = {}
-        self._namespaces = cache.namespaces
+        self._namespaces = cache.looked_up.namespaces
         self._begin(cache)
 
     def _amounts(self, pod: Pod) -> Mapping[str, int]:
@@ -218,7 +218,7 @@ class ExistingPodsTerms(Follower):
         labels, namespace = some_labels(pod, self._keys), pod.metadata.namespace
         return self._cache.kept.get(
             ("terms that match", namespace, frozenset(labels.items())),
-            lambda: _MatchingTerms(labels, namespace, self._cache.namespaces, self._kinds),
+            lambda: _MatchingTerms(labels, namespace, self._cache.looked_up.namespaces, self._kinds),
         )
 
 

@@ -4,24 +4,23 @@ Counterpart in kube-scheduler: pkg/scheduler/backend/cache/cache.go
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TypeVar
 
-from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
-from lib.kube.objects import Node, Pod, PodDisruptionBudget
-from lib.scheduling.affinity import Namespaces
-from lib.scheduling.budgets import DisruptionsLeft
+from lib.kube.changes import AnyChange, Change, Kind
+from lib.kube.objects import Node, Pod
+from lib.scheduling.groups.pod_groups import Group, present_in
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.node_order import in_turn, zone_of
-from lib.scheduling.nominator import Nominator
-from lib.scheduling.pod_groups import Group, present_in
 from lib.scheduling.pod_life import ROOM, Phase, PodLives, pod_key
-from lib.scheduling.removed_pods import RemovedPods
+from lib.scheduling.preemption.budgets import DisruptionsLeft
+from lib.scheduling.preemption.nominator import Nominator
+from lib.scheduling.preemption.removed_pods import RemovedPods
 from lib.scheduling.volumes.assume_cache import Storage
-from lib.scheduling.workloads import Workloads
 
 MAX_CHANGES = 100_000
 """The journal starts over when it has more changes."""
@@ -43,8 +42,7 @@ class Cache:
         self,
         nodes: Iterable[Node] = (),
         assigned: Iterable[Pod] = (),
-        namespaces: Namespaces | None = None,
-        workloads: Workloads | None = None,
+        looked_up: LookedUp | None = None,
         served: Collection[str] = (),
         lives: PodLives | None = None,
     ) -> None:
@@ -53,15 +51,9 @@ class Cache:
         self.nodes: dict[str, NodeInfo] = {}
         self.journal = Journal[NodeChange](MAX_CHANGES)  # it starts over when a node comes or goes
         self.kept = Kept(self.journal, MAX_KEPT)
-        self._namespaces: Namespaces = namespaces or {}
-        self.workloads = workloads or Workloads()
-        self.group_sizes: dict[tuple[str, str], int] = {}  # of PodGroups, by namespace and name
+        self._looked_up = looked_up or LookedUp()
         self.storage = Storage()  # claims, volumes and what these depend on
-        self.budgets: Sequence[PodDisruptionBudget] | None = ()  # None: they can't be listed
         self._disruptions_left = DisruptionsLeft()
-        self.budgets_error = ""  # why they could not be looked up; "" if they were
-        self.budgets_unread: Collection[str] = ()  # namespaces with budgets that can't be decoded
-        self.lookup_errors: dict[str, str] = {}  # by uid: why a pod can't be scheduled now
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
         self.nominator = Nominator(self.lives)
         self._assigned: dict[str, tuple[Pod, str]] = {}  # by uid: pods that have a node, and its name
@@ -74,18 +66,21 @@ class Cache:
             self.apply(Change(Kind.ADDED, pod))
 
     def apply(self, change: AnyChange) -> None:
-        """Apply a change. Of an unassigned pod, only its nomination is kept."""
-        if isinstance(change.object, Node):
-            self._apply_to_node(change.object, gone=change.kind == Kind.DELETED)
-        elif not isinstance(change.object, Pod):
-            if change.kind == Kind.DELETED:
-                self.storage.delete(change.object)
+        """Apply a change. A pod without a node is no part of the cache: it waits in the queue."""
+        changed, gone = change.object, change.kind == Kind.DELETED
+        if isinstance(changed, Node):
+            self._apply_to_node(changed, gone=gone)
+        elif not isinstance(changed, Pod):
+            (self.storage.delete if gone else self.storage.put)(changed)
+        elif changed.spec.node_name:
+            self.nominator.delete(changed)
+            self.lives.end(changed)
+            if gone or changed.metadata.deletion_timestamp:
+                self.lives.spare([changed])
+            if gone:
+                self._take_away(changed)
             else:
-                self.storage.put(change.object)
-        elif unassigned := unassigned_pod(change):
-            self._apply_to_unassigned(unassigned, change)
-        else:
-            self._apply_to_assigned(change.object, gone=change.kind == Kind.DELETED)
+                self._put(changed, changed.spec.node_name)
 
     def _apply_to_node(self, node: Node, *, gone: bool) -> None:
         name = node.metadata.name
@@ -139,29 +134,11 @@ class Cache:
         for known in ("node_list", "node_index"):
             self.__dict__.pop(known, None)
 
-    def _apply_to_unassigned(self, pod: Pod, change: AnyChange) -> None:
-        if self.lives.phase_of(pod) in ROOM and change.kind != Kind.DELETED:
-            return  # it is counted there already; it may be nominated while it waits for its volumes
-        now = pod.status.nominated_node_name
-        was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
-        if change.kind == Kind.DELETED:
-            self.nominator.delete(pod)
-        elif now or was:  # else our own nomination may not be in the API yet
-            self.nominator.add(pod, now)
-
-    def _apply_to_assigned(self, pod: Pod, *, gone: bool) -> None:
-        self.nominator.delete(pod)
-        self.lives.end(pod)
-        if gone or pod.metadata.deletion_timestamp:
-            self.lives.spare([pod])
-        if gone:
-            self._take_away(pod)
-        else:
-            self._put(pod, pod.spec.node_name)
-
     def _put(self, pod: Pod, node_name: str) -> None:
-        self._take_away(pod)
-        self._assigned[pod_key(pod)] = pod, node_name
+        key = pod_key(pod)
+        if key in self._assigned:
+            self._take_away(pod)
+        self._assigned[key] = pod, node_name
         self._priorities[pod.spec.priority] += 1
         if group := present_in(pod):
             self._members[group] += 1
@@ -184,15 +161,15 @@ class Cache:
             self.nodes[node_name].remove(old)
 
     @property
-    def namespaces(self) -> Namespaces:
-        """The labels of each namespace."""
-        return self._namespaces
+    def looked_up(self) -> LookedUp:
+        """What decisions need besides: it was looked up for the pods that are tried now."""
+        return self._looked_up
 
-    @namespaces.setter
-    def namespaces(self, labels: Namespaces) -> None:
-        if labels != self._namespaces:
-            self._namespaces = labels
+    @looked_up.setter
+    def looked_up(self, now: LookedUp) -> None:
+        if now.namespaces != self._looked_up.namespaces:
             self.kept.clear()  # it may have counts of pods by their namespace's labels
+        self._looked_up = now
 
     def remember(self, key: Hashable, find: Callable[[], T]) -> T:
         """The result of `find`, kept until a node is added, changed or deleted."""
@@ -220,7 +197,6 @@ class Cache:
 
     def assume(self, pod: Pod, node_name: str) -> None:
         """Add a pod to a node before the API server confirms it, so that the next decision counts it."""
-        self.nominator.suspend(pod)
         self.lives.move(self.lives.of(pod), Phase.ASSUMED)
         self._put(pod, node_name)
 
@@ -230,18 +206,20 @@ class Cache:
         False if the pod's namespace has a budget that can't be decoded: it may protect the pod.
         """
         namespace = pod.metadata.namespace
-        return namespace not in self.budgets_unread and (not self._served or namespace in self._served)
+        return namespace not in self._looked_up.budgets_unread and (
+            not self._served or namespace in self._served
+        )
 
     def disruptions_left(self) -> tuple[int, ...]:
-        """For each of `budgets`, how many more pods may be evicted after those that are leaving."""
-        if not self.budgets:
+        """For each disruption budget, how many more pods may be evicted after those that are leaving."""
+        if not self._looked_up.budgets:
             return ()
         leaving = {
             uid: self._assigned[uid][0]
             for uid in self.lives.leaving
             if uid in self._assigned and not self._assigned[uid][0].metadata.deletion_timestamp
         }
-        return self._disruptions_left.of(self.budgets, leaving)
+        return self._disruptions_left.of(self._looked_up.budgets, leaving)
 
     def count_members(self, group: Group) -> int:
         """How many pods of a group are assigned; those that are being deleted or preempted don't count."""
@@ -272,7 +250,6 @@ class Cache:
         if (life := self.lives.get(pod_key(pod))) and life.has_room:
             self._take_away(pod)
             self.lives.forget(life)
-            self.nominator.restore(pod)
 
     def node_of(self, pod: Pod) -> str:
         """The name of the node that a pod is on."""

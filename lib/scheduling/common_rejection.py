@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Set
 
-from lib.scheduling.decision import Rejection
+from lib.scheduling.framework.interface import Rejection
 
 
 class CommonRejection(Mapping[str, Rejection]):

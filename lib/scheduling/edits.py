@@ -1,6 +1,6 @@
 """Changes of pods and nodes: each function returns a changed copy."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, TypeVar, cast
 
 import msgspec
@@ -13,14 +13,16 @@ from lib.kube.objects import (
     NodeSelector,
     Pod,
     PodAffinity,
+    PodAffinityTerm,
     PodSpec,
+    Requirement,
     Toleration,
     TopologySpreadConstraint,
     decode_hook,
 )
 from lib.kube.quantity import Quantity
 from lib.scheduling.node_info import HostPort, host_ports
-from lib.scheduling.read_only import original
+from lib.scheduling.policies.read_only import original
 from lib.scheduling.resources import pod_requests
 
 CORDONED = "node.kubernetes.io/unschedulable"
@@ -67,6 +69,11 @@ def _with_affinity(pod: Pod, **fields: object) -> Pod:
     return _with_spec(pod, affinity=affinity)
 
 
+def with_priority(pod: Pod, priority: int, policy: str) -> Pod:
+    """The pod with another priority."""
+    return _with_spec(pod, priority=priority, preemption_policy=policy)
+
+
 def without_gates(pod: Pod) -> Pod:
     """The pod without its scheduling gates."""
     return _with_spec(pod, scheduling_gates=[])
@@ -82,16 +89,16 @@ def without_node_affinity(pod: Pod) -> Pod:
     return _with_node_affinity(pod, None)
 
 
-def without_expression(pod: Pod, term: int, expression: int) -> Pod:
-    """The pod without one expression of one required node affinity term."""
+def without_expression(pod: Pod, expression: Requirement) -> Pod | None:
+    """The pod without an expression in its required node affinity; None if it has none (any more)."""
     affinity = pod.spec.affinity.node_affinity
-    assert affinity
-    assert affinity.required_during_scheduling_ignored_during_execution
-    terms = list(affinity.required_during_scheduling_ignored_during_execution.node_selector_terms)
-    kept = terms[term].match_expressions
-    terms[term] = msgspec.structs.replace(
-        terms[term], match_expressions=kept[:expression] + kept[expression + 1 :]
-    )
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
+    if not required:
+        return None
+    terms = []
+    for term in required.node_selector_terms:
+        kept = tuple(each for each in term.match_expressions if each != expression)
+        terms.append(msgspec.structs.replace(term, match_expressions=kept))
     return _with_node_affinity(pod, NodeSelector(tuple(terms)))
 
 
@@ -108,12 +115,14 @@ def tolerating(pod: Pod, toleration: Toleration) -> Pod:
     return _with_spec(pod, tolerations=[*pod.spec.tolerations, toleration])
 
 
-def without_required_term(pod: Pod, which: str, term: int) -> Pod:
-    """The pod without one required term of its `pod_affinity` or `pod_anti_affinity`."""
+def without_required_terms(pod: Pod, which: str, terms: Collection[PodAffinityTerm]) -> Pod:
+    """The pod without some required terms of its `pod_affinity` or `pod_anti_affinity`."""
     affinity: PodAffinity = getattr(pod.spec.affinity, which)
-    terms = list(affinity.required_during_scheduling_ignored_during_execution)
-    del terms[term]
-    left = msgspec.structs.replace(affinity, required_during_scheduling_ignored_during_execution=terms)
+    has = affinity.required_during_scheduling_ignored_during_execution
+    left = msgspec.structs.replace(
+        affinity,
+        required_during_scheduling_ignored_during_execution=[each for each in has if each not in terms],
+    )
     return _with_affinity(pod, **{which: left})
 
 

@@ -19,7 +19,7 @@ from lib.kube.objects import Node, ObjectMeta, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, Status, unresolvable, unschedulable
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.preemption import Victims
+from lib.scheduling.preemption.victims import Victims
 
 log = logging.getLogger(__name__)
 

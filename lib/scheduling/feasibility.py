@@ -3,205 +3,107 @@
 Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one.go
 """
 
-from collections import ChainMap
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
-from typing import TypeVar
+from collections.abc import Sequence
 
 from lib.kube.objects import Pod
+from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
-from lib.scheduling.common_rejection import CommonRejection
-from lib.scheduling.decision import Decision, Rejection
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework.interface import ALIKE, SKIP, CycleState, PreFilterPlugin, unresolvable
+from lib.scheduling.framework.interface import ALIKE, Rejection
 from lib.scheduling.framework.runtime import Framework
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.result_cache import PluginResults, PreFilterAnswer, ResultCache
-
-T = TypeVar("T")
+from lib.scheduling.result_cache import PluginGroup, ResultCache
 
 MIN_FEASIBLE_NODES = 100
 """With fewer nodes, all are evaluated; with more, the search looks for at least this many feasible nodes."""
 MIN_PERCENTAGE = 5
 
-NOT_ALLOWED = "node(s) didn't satisfy plugin(s) [{}]"
-"""The reason for nodes that a PreFilter plugin didn't name."""
-
-
-class FeasibleNodes:
-    """Nodes that fit a pod, by their index in `Cache.node_list`: `count` nodes from `start`, or `indexes`.
-
-    A run that reaches the end of the list continues at its beginning.
-    """
-
-    def __init__(self, start: int = 0, count: int = 0, indexes: Sequence[int] | None = None) -> None:
-        self._start, self._count, self._indexes = start, count, indexes
-
-    def __len__(self) -> int:
-        return self._count if self._indexes is None else len(self._indexes)
-
-    def of(self, values: list[T]) -> list[T]:
-        """The values of these nodes. values: one for each node of the cluster."""
-        if self._indexes is not None:
-            return [values[i] for i in self._indexes]
-        end = self._start + self._count
-        run = values[self._start : end]
-        return run + values[: end - len(values)] if end > len(values) else run
-
-    def indexes(self, count: int) -> Sequence[int]:
-        """The indexes, in a cluster of `count` nodes."""
-        if self._indexes is not None:
-            return self._indexes
-        end = self._start + self._count
-        return [*range(self._start, min(end, count)), *range(end - count)]
-
-    def value_at(self, values: list[T], i: int) -> T:
-        """The value of the i-th of these nodes. values: one for each node of the cluster."""
-        return values[(self._start + i) % len(values) if self._indexes is None else self._indexes[i]]
-
-
-@dataclass
-class PreFilterResult:
-    """The merged result of all PreFilter plugins.
-
-    skipped: the plugins whose Filter isn't run. allowed_nodes: by plugin, the names of the only nodes that it
-    allows.
-    """
-
-    skipped: set[str] = field(default_factory=set)
-    allowed_nodes: dict[str, Set[str]] = field(default_factory=dict)
-
-    def rejection(self, node_name: str) -> Rejection | None:
-        """The rejection by the first plugin that doesn't allow a node; None if all do."""
-        for plugin, names in self.allowed_nodes.items():
-            if node_name not in names:
-                return _not_allowed_by(plugin)
-        return None
-
-    def allowed_indexes(self, cache: Cache) -> list[int]:
-        """The indexes in `Cache.node_list` of the nodes that all plugins allow; it visits no other nodes."""
-        fewest = min(self.allowed_nodes.values(), key=len)
-        return sorted(cache.node_index[name] for name in fewest if self._allows(name, cache))
-
-    def not_allowed(self, cache: Cache) -> ChainMap[str, Rejection]:
-        """The rejections of the nodes that a plugin doesn't allow."""
-        (plugin, names), *more = self.allowed_nodes.items()
-        rejected: dict[str, Rejection] = {}
-        if more:
-            known = (name for name in names if name in cache.node_index)
-            rejected = {name: why for name in known if (why := self.rejection(name))}
-        common = CommonRejection(_not_allowed_by(plugin), cache.node_index, names)
-        return ChainMap(rejected, common)  # type: ignore[arg-type]  # writes go to the first map only
-
-    def _allows(self, node_name: str, cache: Cache) -> bool:
-        return node_name in cache.node_index and not self.rejection(node_name)
-
-
-def _not_allowed_by(plugin: str) -> Rejection:
-    return Rejection(plugin, unresolvable(NOT_ALLOWED.format(plugin)))
-
 
 class Feasibility:
     """Finds the nodes that fit a pod, by the plugins of a profile and by extenders."""
 
-    def __init__(self, framework: Framework, results: ResultCache, extenders: Extenders) -> None:
-        self._framework, self._results, self._extenders = framework, results, extenders
+    def __init__(self, framework: Framework, not_kept: PluginGroup, extenders: Extenders) -> None:
+        self._framework, self._not_kept, self._extenders = framework, not_kept, extenders
+        self._results = ResultCache(framework)
         self._next_start = 0  # where the next search begins, so that all nodes get their turn
-        self._pre_filters = framework.profile.with_point(PreFilterPlugin)
-        self._all_filters = results.all_filters()
-        self._not_kept = results.not_kept
-        self._not_kept_filters = {each.plugin.name for each in results.not_kept.filters}
-        self._not_kept_plugins = self._not_kept_filters | {each.name for each in results.not_kept.pre_filters}
+        self._not_kept_filters = {each.plugin.name for each in self._not_kept.filters}
+        self._not_kept_plugins = self._not_kept_filters | {each.name for each in self._not_kept.pre_filters}
 
-    def find(self, decision: Decision, cache: Cache) -> tuple[FeasibleNodes, PluginResults]:
-        """The nodes that pass all filters, or enough of them; and the kept results for such pods.
-
-        The decision's `rejected` gets the rejections of the other nodes.
-        """
+    def find(self, attempt: Attempt) -> NodeSlice:
+        """The nodes that pass all filters, or enough of them. The attempt gets the others' rejections."""
+        pod, cache = attempt.pod, attempt.cache
         with self._framework.point("PreFilter") as point:
-            results = self._results.results_for(decision.pod, cache)
-            decision.state = dict(results.state)
-            pre_filtered = self._pre_filter(decision.state, decision.pod, cache, results)
-            if isinstance(pre_filtered, Rejection):
-                status = pre_filtered.status
-                decision.reason, decision.rejecting_plugin = ", ".join(status.reasons), pre_filtered.plugin
-                decision.rejected = dict.fromkeys(cache.nodes, pre_filtered)
-                point.status = status.code.value
-                return FeasibleNodes(), results
+            results = attempt.results = self._results.results_for(pod, cache)
+            attempt.state, attempt.skipped = dict(results.state), {*results.skipped}
+            plugins = self._not_kept.pre_filters if results.all_agree else self._framework.pre_filters
+            known = results.pre_filtered
+            answers = self._framework.run_pre_filter(plugins, known, attempt.state, pod, cache)
+            if rejection := attempt.note_pre_filter(answers):
+                attempt.rejected = dict.fromkeys(cache.nodes, rejection)
+                point.status = rejection.status.code.value
+                return NodeSlice(cache, ())
         with self._framework.point("Filter"):
             results.evaluate_again()
-            if self._not_kept_plugins <= pre_filtered.skipped:
-                decision.state[ALIKE] = results.of_pods_alike
-            nominated = self._nominated_node(decision, cache, results, pre_filtered)
-            feasible = nominated or self._search(decision, cache, results, pre_filtered)
-        feasible = self._filter_by_extenders(decision, feasible, cache)
-        if nominated and not feasible:
-            with self._framework.point("Filter"):
-                feasible = self._search(decision, cache, results, pre_filtered)
-            feasible = self._filter_by_extenders(decision, feasible, cache)
-        return feasible, results
+            if self._not_kept_plugins <= attempt.skipped:
+                attempt.state[ALIKE] = results.of_pods_alike
+            nominated = self._nominated_node(attempt) if cache.nominator.node_of(pod) else None
+            nodes = nominated or self._search(attempt)
+        if self._extenders:
+            nodes = self._filter_by_extenders(attempt, nodes)
+            if nominated and not nodes:
+                with self._framework.point("Filter"):
+                    nodes = self._search(attempt)
+                nodes = self._filter_by_extenders(attempt, nodes)
+        return nodes
 
-    def _nominated_node(
-        self, decision: Decision, cache: Cache, results: PluginResults, pre_filtered: PreFilterResult
-    ) -> FeasibleNodes | None:
+    def _nominated_node(self, attempt: Attempt) -> NodeSlice | None:
         """The pod's nominated node, if it fits there now. It is tried before all others."""
-        name = cache.nominator.node_of(decision.pod) or ""
-        if name not in cache.nodes or pre_filtered.rejection(name):
+        cache = attempt.cache
+        name = cache.nominator.node_of(attempt.pod)
+        if name not in cache.nodes or attempt.not_allowed_on(name):
             return None
-        index = cache.node_index[name]
-        if self._rejections([index], decision, cache, results, pre_filtered)[0]:
-            return None
-        return FeasibleNodes(index, 1)
+        node = NodeSlice(cache, [cache.node_index[name]])
+        return None if self._rejections(attempt, node)[0] else node
 
-    def _search(
-        self, decision: Decision, cache: Cache, results: PluginResults, pre_filtered: PreFilterResult
-    ) -> FeasibleNodes:
+    def _search(self, attempt: Attempt) -> NodeSlice:
         """Run the filters until enough nodes are found. The search begins where the last one ended."""
-        indexes: Sequence[int] = range(len(cache.node_list))
-        if pre_filtered.allowed_nodes:
-            decision.rejected = pre_filtered.not_allowed(cache) | decision.rejected
-            indexes = pre_filtered.allowed_indexes(cache)
+        cache = attempt.cache
+        node_list = cache.node_list
+        indexes: Sequence[int] = range(len(node_list))
+        if attempt.allowed_nodes:
+            indexes = attempt.reject_not_allowed()
         enough = feasible_nodes_to_find(len(indexes), self._framework.profile.percentage_of_nodes_to_score)
         start = self._next_start % len(indexes) if indexes else 0
-        run = FeasibleNodes(start, enough)
-        if self._needs_kept_results_only(decision.pod, cache, pre_filtered) and _all_fit(run, results):
-            self._next_start = start + enough
-            return run
+        if not (
+            attempt.allowed_nodes
+            or self._not_kept_filters - attempt.skipped
+            or cache.nominator.nominated_before(attempt.pod)
+        ):  # only results that are kept count
+            run = NodeSlice(cache, range(start, start + enough))
+            if not any(attempt.results.rejections(run)):
+                self._next_start = start + enough
+                return run
 
         feasible: list[int] = []
         in_turn, looked_at = [*indexes[start:], *indexes[:start]], 0
-        node_list = cache.node_list
         while looked_at < len(in_turn) and len(feasible) < enough:
             some = in_turn[looked_at : looked_at + enough - len(feasible)]
             looked_at += len(some)
-            found = self._rejections(some, decision, cache, results, pre_filtered)
-            feasible += [i for i, rejection in zip(some, found, strict=True) if not rejection]
-            decision.rejected.update(
-                {node_list[i].name: rejection for i, rejection in zip(some, found, strict=True) if rejection}
-            )
+            for i, rejection in zip(some, self._rejections(attempt, NodeSlice(cache, some)), strict=True):
+                if rejection:
+                    attempt.rejected[node_list[i].name] = rejection
+                else:
+                    feasible.append(i)
         self._next_start = start + looked_at
-        return FeasibleNodes(indexes=feasible)
+        return NodeSlice(cache, feasible)
 
-    def _needs_kept_results_only(self, pod: Pod, cache: Cache, pre_filtered: PreFilterResult) -> bool:
-        filters = self._not_kept_filters - pre_filtered.skipped
-        return not (filters or pre_filtered.allowed_nodes or cache.nominator.nominated_before(pod))
-
-    def _rejections(
-        self,
-        indexes: Sequence[int],
-        decision: Decision,
-        cache: Cache,
-        results: PluginResults,
-        pre_filtered: PreFilterResult,
-    ) -> list[Rejection | None]:
+    def _rejections(self, attempt: Attempt, nodes: NodeSlice) -> list[Rejection | None]:
         """For each of these nodes the first rejection; None where it fits."""
-        results.find_rejections(indexes)
-        found = [results.rejections[i] for i in indexes]
-        nodes, pod = NodeSlice(cache, indexes), decision.pod
-        filters = [each for each in self._not_kept.filters if each.plugin.name not in pre_filtered.skipped]
-        if filters:
-            found = self._not_kept.first_rejections(filters, found, decision.state, pod, nodes)
+        pod, cache, skipped = attempt.pod, attempt.cache, attempt.skipped
+        found = attempt.results.rejections(nodes)
+        if filters := [each for each in self._not_kept.filters if each.plugin.name not in skipped]:
+            found = self._framework.run_filters(filters, found, attempt.state, pod, nodes)
         nominated = cache.nominator.nominated_before(pod)
         for i, node in enumerate(nodes if nominated else ()):
             if not found[i] and node.name in nominated:
@@ -224,65 +126,20 @@ class Feasibility:
         return rejection or self._filter_one(pod, cache, node)
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
-        state: CycleState = {}
-        result = self._pre_filter(state, pod, cache, None)
-        if isinstance(result, Rejection):
-            return result
-        filters = [each for each in self._all_filters if each.plugin.name not in result.skipped]
+        framework, attempt = self._framework, Attempt(pod, cache)
+        answers = framework.run_pre_filter(framework.pre_filters, {}, attempt.state, pod, cache)
+        if rejection := attempt.note_pre_filter(answers) or attempt.not_allowed_on(node.name):
+            return rejection
+        filters = [each for each in framework.filters if each.plugin.name not in attempt.skipped]
         alone = NodeSlice(cache, [cache.node_index[node.name]])
-        return (
-            result.rejection(node.name)
-            or self._not_kept.first_rejections(filters, [None], state, pod, alone)[0]
-        )
+        return framework.run_filters(filters, [None], attempt.state, pod, alone)[0]
 
-    def _pre_filter(
-        self, state: CycleState, pod: Pod, cache: Cache, results: PluginResults | None
-    ) -> PreFilterResult | Rejection:
-        """Run PreFilter of the plugins whose answers aren't kept in `results`; returns all answers merged."""
-        result, plugins = PreFilterResult(), self._pre_filters
-        kept: Mapping[str, PreFilterAnswer] = results.pre_filtered if results else {}
-        if results and results.all_agree:
-            result.skipped.update(results.skipped)
-            plugins = self._not_kept.pre_filters
-        for plugin in plugins:
-            name = plugin.name
-            answer = kept[name] if name in kept else self._not_kept.pre_filter(plugin, state, pod, cache)
-            if answer is None:
-                continue
-            if answer is SKIP or answer == SKIP:
-                result.skipped.add(name)
-            elif isinstance(answer, Set):
-                result.allowed_nodes[name] = answer
-            else:
-                return Rejection(name, answer)
-        return result
-
-    def _filter_by_extenders(
-        self, decision: Decision, feasible: FeasibleNodes, cache: Cache
-    ) -> FeasibleNodes:
+    def _filter_by_extenders(self, attempt: Attempt, nodes: NodeSlice) -> NodeSlice:
         """The nodes that no extender rejects."""
-        if not feasible or not self._extenders:
-            return feasible
-        nodes = feasible.of(cache.node_list)
-        rejected = self._extenders.filter(decision.pod, nodes)
-        if not rejected:
-            return feasible
-        decision.rejected.update(
-            {name: Rejection(extender, why) for name, (extender, why) in rejected.items()}
-        )
-        return FeasibleNodes(
-            indexes=[cache.node_index[node.name] for node in nodes if node.name not in rejected]
-        )
-
-
-def _all_fit(run: FeasibleNodes, results: PluginResults) -> bool:
-    """Whether all nodes of a run pass the filters whose results are kept. Runs the missing ones."""
-    known = run.of(results.rejections)
-    if any(known):  # a rejection, or NOT_EVALUATED
-        results.find_rejections(run.indexes(len(results.rejections)))
-        known = run.of(results.rejections)
-        return not any(known)
-    return True
+        rejected = self._extenders.filter(attempt.pod, [*nodes]) if nodes else {}
+        attempt.rejected.update({name: Rejection(*why) for name, why in rejected.items()})
+        index = attempt.cache.node_index
+        return NodeSlice(attempt.cache, [index[node.name] for node in nodes if node.name not in rejected])
 
 
 def feasible_nodes_to_find(nodes: int, percentage: int = 0) -> int:

@@ -3,9 +3,12 @@
 Counterpart in kube-scheduler: extractPodEvents and extractNodeEvents in pkg/scheduler/framework/events.go
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 
-from lib.kube.changes import AnyChange, Kind
+from msgspec.structs import replace
+
+from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.resources import pod_requests
@@ -41,6 +44,12 @@ def old_node(change: AnyChange) -> NodeInfo | None:
     return _without_pods(change.before) if isinstance(change.before, Node) else None
 
 
+def fits_now(change: AnyChange, fits: Callable[[NodeInfo], bool]) -> bool:
+    """Whether a node fits that was added, or that did not fit before it was updated."""
+    node, before = new_node(change), old_node(change)
+    return node is not None and fits(node) and (before is None or not fits(before))
+
+
 @lru_cache(maxsize=16)
 def _without_pods(node: Node) -> NodeInfo:
     return NodeInfo(node)
@@ -65,3 +74,8 @@ def before_itself(pod: Pod, change: AnyChange) -> Pod | None:
 def deleted_pod(change: AnyChange) -> Pod | None:
     """The assigned pod that was deleted; else None."""
     return placed_pod(change) if change.kind == Kind.DELETED else None
+
+
+def freed_room(pod: Pod, node_name: str) -> Change[Pod]:
+    """The change that tells of freed room: a pod was deleted from a node."""
+    return Change(Kind.DELETED, replace(pod, spec=replace(pod.spec, node_name=node_name)), pod)

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lib.kube.objects import ControllerRef, Pod
+from lib.kube.storage import needs_storage
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.affinity_counts import existing_pods_terms
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.groups.pod_groups import POD_GROUP, group_of
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from lib.scheduling.pod_groups import POD_GROUP, Group, group_of
 from lib.scheduling.workloads import controller_of
 
 
@@ -19,38 +20,38 @@ class Needs:
     """What some pods need; each part with the pods that need it.
 
     namespaces: the labels of all namespaces. budgets: whether disruption budgets are needed. services: by
-    namespace, its services. controllers: their selectors. pod_groups: their sizes.
+    namespace, its services. controllers: their selectors. pod_groups: their sizes, by namespace and name.
+    storage: claims and volumes.
     """
 
     namespaces: Sequence[Pod]
     budgets: bool
     services: Mapping[str, Sequence[Pod]]
     controllers: Mapping[ControllerRef, Sequence[Pod]]
-    pod_groups: Mapping[Group, Sequence[Pod]]
+    pod_groups: Mapping[tuple[str, str], Sequence[Pod]]
+    storage: Sequence[Pod]
 
 
 def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> Needs:
     """What these pods need, and no more. profiles: of all schedulers that they name."""
     spreading = {each.scheduler_name for each in profiles if _spreads_by_default(each)}
     services, controllers = defaultdict[str, list[Pod]](list), defaultdict[ControllerRef, list[Pod]](list)
+    pod_groups = defaultdict[tuple[str, str], list[Pod]](list)
     for pod in pods:
         if pod.spec.scheduler_name in spreading and not pod.spec.topology_spread_constraints:
             services[pod.metadata.namespace].append(pod)
             if controller := controller_of(pod):
                 controllers[controller].append(pod)
-    everyone = existing_pods_terms(
-        cache
-    ).read_namespaces  # an assigned pod's affinity selects namespaces by label
-    pod_groups = defaultdict[Group, list[Pod]](list)
-    for pod in pods:
         if (group := group_of(pod)) and group.label == POD_GROUP:
-            pod_groups[group].append(pod)
+            pod_groups[group.namespace, group.name].append(pod)
+    everyone = existing_pods_terms(cache).read_namespaces  # an assigned pod's affinity selects by label
     return Needs(
         namespaces=[pod for pod in pods if everyone or terms_of(pod).look_at_namespaces],
         budgets=_may_preempt(pods, cache),
         services=services,
         controllers=controllers,
         pod_groups=pod_groups,
+        storage=[pod for pod in pods if needs_storage(pod)],
     )
 
 

@@ -103,27 +103,23 @@ class NodeInfo:
             self._journal.add((self, pod, sign))
 
 
-def host_ports(pod: Pod) -> list[HostPort]:
-    """The ports of its node that a pod uses: those of its containers and sidecars."""
-    containers = pod.spec.containers
-    if pod.spec.init_containers:
-        containers = [
-            *containers,
-            *(each for each in pod.spec.init_containers if each.restart_policy == "Always"),
-        ]
-    return [
-        (port.host_ip or ANY_ADDRESS, port.protocol or "TCP", port.host_port)
-        for container in containers
-        for port in container.ports
-        if port.host_port > 0
-    ]
-
-
 def used_ports(pod: Pod) -> Iterator[HostPort]:
     """A pod's host ports, each a second time under SOME_ADDRESS."""
-    for address, protocol, number in host_ports(pod):
-        yield address, protocol, number
-        yield SOME_ADDRESS, protocol, number
+    containers = pod.spec.containers
+    if pod.spec.init_containers:
+        sidecars = [each for each in pod.spec.init_containers if each.restart_policy == "Always"]
+        containers = [*containers, *sidecars]
+    for container in containers:
+        for port in container.ports:
+            if port.host_port > 0:
+                protocol = port.protocol or "TCP"
+                yield port.host_ip or ANY_ADDRESS, protocol, port.host_port
+                yield SOME_ADDRESS, protocol, port.host_port
+
+
+def host_ports(pod: Pod) -> list[HostPort]:
+    """The ports of its node that a pod uses: those of its containers and sidecars."""
+    return [each for each in used_ports(pod) if each[0] != SOME_ADDRESS]
 
 
 @lru_cache(maxsize=1024)
@@ -148,3 +144,28 @@ def described(node: Node) -> tuple[object, ...]:
 def label_of(node: NodeInfo, key: str) -> str | None:
     """A node's value of a label; None if it has no such label."""
     return node.labels.get(key)
+
+
+def capacity(node: NodeInfo, resource: str) -> int:
+    """A node's allocatable amount of a resource."""
+    return node.allocatable.get(resource, 0)
+
+
+def use_of(node: NodeInfo, resource: str) -> tuple[int, int]:
+    """The requests of a node's pods for a resource, and its allocatable amount."""
+    return node.requested.get(resource, 0), node.allocatable.get(resource, 0)
+
+
+def use_for_scores(node: NodeInfo, resource: str) -> tuple[int, int]:
+    """The same for cpu or memory, with defaults for containers that request nothing."""
+    return node.non_zero_requested.get(resource, 0), node.allocatable.get(resource, 0)
+
+
+def amount_left(node: NodeInfo, resource: str) -> int:
+    """Its allocatable less its pods' requests."""
+    return node.allocatable.get(resource, 0) - node.requested.get(resource, 0)
+
+
+def pods_left(node: NodeInfo) -> int:
+    """How many more pods it can take."""
+    return capacity(node, "pods") - len(node.pods)

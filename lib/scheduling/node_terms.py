@@ -4,7 +4,7 @@ Source: component-helpers/scheduling/corev1/nodeaffinity
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable
 
 from lib.kube.matcher import Index, Matcher
 from lib.kube.objects import NodeSelectorTerm, Requirement
@@ -36,47 +36,31 @@ class NodeTerms:
             self._index.add(matcher, matcher, weight)
         self._few = len(weights) <= FEW
         self._keys = frozenset(key for each in weights if not self._few for key in each.keys)
-        self._matched: dict[Hashable, bool] = {}
-        self._weights: dict[Hashable, int] = {}
+        self._known: dict[Hashable, tuple[bool, int]] = {}  # by kind of node
         self._comparisons = Comparisons()
 
     def match(self, node: NodeInfo) -> bool:
         """Whether one of the terms matches a node."""
-        labels = self._labels_of(node)
-        if self._few:
-            return self._match(labels)
-        kind = self._kind(labels)
-        if kind not in self._matched:
-            self._matched[kind] = self._match(labels)
-        return self._matched[kind]
+        return self._match(node)[0]
 
     def weight_of(self, node: NodeInfo) -> int:
         """The sum of the weights of the terms that match a node."""
-        labels = self._labels_of(node)
+        return self._match(node)[1]
+
+    def _match(self, node: NodeInfo) -> tuple[bool, int]:
+        """Whether a term matches, and the sum of the weights of those that do."""
+        labels = node.labels
+        if self._read_fields:
+            labels = {**labels, FIELD.format("metadata.name"): node.name}
         if self._few:
-            return self._weigh(labels)
-        kind = self._kind(labels)
-        if kind not in self._weights:
-            self._weights[kind] = self._weigh(labels)
-        return self._weights[kind]
-
-    def _labels_of(self, node: NodeInfo) -> Mapping[str, str]:
-        return {**node.labels, FIELD.format("metadata.name"): node.name} if self._read_fields else node.labels
-
-    def _kind(self, labels: Mapping[str, str]) -> Hashable:
-        return frozenset([(key, value) for key, value in labels.items() if key in self._keys])
-
-    def _match(self, labels: Mapping[str, str]) -> bool:
-        return bool(self._looked_at(labels))
-
-    def _weigh(self, labels: Mapping[str, str]) -> int:
-        return sum(self._looked_at(labels))
-
-    def _looked_at(self, labels: Mapping[str, str]) -> list[int]:
-        """The weights of the terms that match labels."""
-        if not self._few:
+            weights = self._index.matching(labels)
+            return bool(weights), sum(weights)
+        kind = frozenset([(key, value) for key, value in labels.items() if key in self._keys])
+        if kind not in self._known:
             self._comparisons.add(self._index.count(labels))
-        return self._index.matching(labels)
+            weights = self._index.matching(labels)
+            self._known[kind] = bool(weights), sum(weights)
+        return self._known[kind]
 
 
 def _matcher_of(term: NodeSelectorTerm) -> Matcher:

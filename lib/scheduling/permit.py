@@ -18,7 +18,7 @@ def recheck_permit(cache: Cache, schedulers: Mapping[str, Scheduler], now: float
         decision = life.decision
         assert decision
         scheduler = schedulers[decision.pod.spec.scheduler_name]
-        scheduler.recheck_permit(decision, cache, now - life.since)
+        decision = scheduler.recheck_permit(decision, cache, now - life.since)
         if decision.outcome != Outcome.WAITING:
             decisions.append(decision)
     return decisions

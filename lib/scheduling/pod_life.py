@@ -93,16 +93,16 @@ class PodLife:
     ended with an error. rejected_by: the plugins that rejected it, whose hints say what could help; empty
     after an error. reason: why it has no node. victims: the uids of the pods that have not yet left a node
     for it. flushed: whether it is tried because it was unschedulable for too long, not because of a change.
-    records: what has been written of it, and will be; only lib/service/writes knows what that is.
+    event: its FailedScheduling event, as it was written last; only lib/service/writes knows what that is.
     """
 
     __slots__ = (
-        "attempts", "decision", "errors", "flushed", "leaving", "look_up_at", "nominated", "phase", "pod",
-        "queued", "reason", "records", "rejected_by", "rejections", "since", "timestamp", "victims",
+        "attempts", "decision", "errors", "event", "flushed", "key", "leaving", "look_up_at", "nominated",
+        "phase", "pod", "queued", "reason", "rejected_by", "rejections", "since", "timestamp", "victims",
     )  # fmt: skip
 
-    def __init__(self, pod: Pod, timestamp: float = 0.0) -> None:
-        self.pod, self.timestamp = pod, timestamp
+    def __init__(self, pod: Pod, key: str, timestamp: float = 0.0) -> None:
+        self.pod, self.key, self.timestamp = pod, key, timestamp
         self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
         self.decision: Any = None  # a Decision, which must not be imported here: it imports this file
         self.look_up_at, self.nominated, self.leaving = inf, "", False
@@ -110,7 +110,7 @@ class PodLife:
         self.rejected_by: Collection[str] = frozenset()
         self.reason, self.flushed = "", False
         self.victims: set[str] = set()
-        self.records: Any = None
+        self.event: Any = None
 
     @property
     def is_queued(self) -> bool:
@@ -124,13 +124,18 @@ class PodLife:
 
 
 class PodLives:
-    """The records of all pods that are in the queue, have reserved room, are nominated or leave."""
+    """The records of all pods that are in the queue, have reserved room, are nominated or leave.
+
+    nominated: those that are nominated to a node and have no room, by its name, then by key; never an empty
+    dict.
+    """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
         self._clock = clock
         self._by_key: dict[str, PodLife] = {}
         self._in_phase: dict[Phase, dict[str, PodLife]] = {phase: {} for phase in Phase}
         self._leaving: dict[str, PodLife] = {}
+        self.nominated: dict[str, dict[str, PodLife]] = {}
 
     def get(self, key: str) -> PodLife | None:
         """The record of a pod, by `pod_key`."""
@@ -140,7 +145,7 @@ class PodLives:
         """The record of a pod: a new one, if there is none."""
         key = pod_key(pod)
         if key not in self._by_key:
-            self._by_key[key] = self._in_phase[Phase.OUT][key] = PodLife(pod, self._clock())
+            self._by_key[key] = self._in_phase[Phase.OUT][key] = PodLife(pod, key, self._clock())
         return self._by_key[key]
 
     def phase_of(self, pod: Pod) -> Phase:
@@ -156,18 +161,36 @@ class PodLives:
         """How many pods are in these phases."""
         return sum(len(self._in_phase[phase]) for phase in phases)
 
-    def move(self, life: PodLife, phase: Phase) -> None:
-        """Lead a pod from its phase to another. UnknownStepError if nothing leads there."""
+    def move(self, life: PodLife, phase: Phase, look_up_at: float = inf) -> None:
+        """Lead a pod from its phase to another. UnknownStepError if nothing leads there.
+
+        look_up_at: when it is looked up, if it isn't seen on its node before.
+        """
         if phase not in STEPS[life.phase]:
             known = f"{life.phase.name} is not followed by {phase.name}"
             raise UnknownStepError(f"{life.pod}: {known}")
-        key = pod_key(life.pod)
-        del self._in_phase[life.phase][key]
-        self._in_phase[phase][key] = life
-        life.phase, life.since = phase, self._clock()
+        del self._in_phase[life.phase][life.key]
+        self._in_phase[phase][life.key] = life
+        life.phase, life.since, life.look_up_at = phase, self._clock(), look_up_at
         if phase not in ROOM:
-            life.decision, life.look_up_at = None, inf
-        self.tidy(life)
+            life.decision = None
+        if life.nominated:
+            self.index_nomination(life)
+        if phase == Phase.OUT:
+            self.tidy(life)
+
+    def index_nomination(self, life: PodLife) -> None:
+        """Note where a pod is nominated; not as long as it has room already."""
+        if life.has_room:
+            self.forget_nomination(life)
+        else:
+            self.nominated.setdefault(life.nominated, {})[life.key] = life
+
+    def forget_nomination(self, life: PodLife) -> None:
+        """Forget where a pod is nominated."""
+        of_node = self.nominated.get(life.nominated, {})
+        if of_node.pop(life.key, None) and not of_node:
+            del self.nominated[life.nominated]
 
     def forget(self, life: PodLife) -> None:
         """A pod's room is given back. It is tried again: at once, or when its backoff ends."""
@@ -179,13 +202,14 @@ class PodLives:
         life = self._by_key.get(pod_key(pod))
         if life and life.phase != Phase.OUT:
             self.move(life, Phase.OUT)
+        elif life:
+            self.tidy(life)
 
     def tidy(self, life: PodLife) -> None:
         """Drop a record that nobody needs any more."""
         if life.phase == Phase.OUT and not (life.nominated or life.leaving):
-            key = pod_key(life.pod)
-            self._by_key.pop(key, None)
-            self._in_phase[Phase.OUT].pop(key, None)
+            self._by_key.pop(life.key, None)
+            self._in_phase[Phase.OUT].pop(life.key, None)
 
     # --- bindings ---------------------------------------------------------------------------------------
 
@@ -198,16 +222,13 @@ class PodLives:
 
     def bound(self, key: str, now: float) -> None:
         """A pod was bound at this time. With infinity, it is never looked up."""
-        self._written(key, Phase.BOUND, now)
+        if life := self._by_key.get(key):
+            self.move(life, Phase.BOUND, now + CONFIRM_SECONDS)
 
     def doubt(self, key: str, now: float) -> None:
-        """A pod may have been bound."""
-        self._written(key, Phase.DOUBTFUL, now)
-
-    def _written(self, key: str, phase: Phase, now: float) -> None:
+        """A pod may have been bound at this time."""
         if life := self._by_key.get(key):
-            self.move(life, phase)
-            life.look_up_at = now + CONFIRM_SECONDS
+            self.move(life, Phase.DOUBTFUL, now + CONFIRM_SECONDS)
 
     def overdue(self, now: float) -> Iterator[PodLife]:
         """The pods to look up now. If need be, each is returned again after the same time."""

@@ -9,15 +9,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from math import inf
 
-from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
+from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.objects import Pod
 from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
-from lib.scheduling.hints import changes_anything
-from lib.scheduling.pod_groups import POD_GROUP, REJECTING, group_of
+from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, Group, group_of
+from lib.scheduling.hints import changes_anything, freed_room
 from lib.scheduling.pod_life import QUEUED, Phase, PodLife, PodLives
+from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queueing_hints import QueueingHints
 
 EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
@@ -70,6 +71,7 @@ class SchedulingQueue:
             name: profile.with_point(PreEnqueuePlugin) for name, profile in profiles.items()
         }
         self._hints = QueueingHints(profiles)
+        self._nominator = Nominator(self.lives)
 
     def __len__(self) -> int:
         return self.lives.count(QUEUED)
@@ -80,101 +82,85 @@ class SchedulingQueue:
 
     # --- changes ----------------------------------------------------------------------------------------
 
-    def skip_reason(self, pod: Pod) -> str | None:
-        """Why a pod must not be queued; None if it may. Runs the PreEnqueue plugins."""
-        return why_ended(pod) or self._gate(pod, "")[1]
-
-    def _gate(self, pod: Pod, first: str) -> tuple[str, str | None]:
-        """The PreEnqueue plugin that keeps a pod out of the queue, and why. first: the one to ask first."""
-        plugins = self._pre_enqueuers[pod.spec.scheduler_name]
-        if first:
-            plugins = sorted(plugins, key=lambda each: each.name != first)
-        for plugin in plugins:
-            try:
-                if status := checked(plugin.pre_enqueue(pod)):
-                    return plugin.name, ", ".join(status.reasons)
-            except BaseException as error:
-                raise_if_interrupted(error)
-                return plugin.name, f"plugin {plugin.name} failed: {describe(error)}"
-        return "", None
-
     def apply(self, change: AnyChange, now: float) -> str | None:
         """Apply a change: to a pod without a node, or to something that may help one.
 
         Returns why a pod without a node is not queued, in words that continue "pod NAME ..."; None if
         it is, or if the change isn't about such a pod.
         """
-        if pod := unassigned_pod(change):
-            return self._apply_to_unassigned(pod, change.kind, now)  # other pods don't depend on it
-        if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
-            self.drop(change.object.metadata.uid)  # it has a node now
-        self._wake(change, now)
-        if isinstance(change.object, Pod) and change.kind == Kind.DELETED:
-            self._victim_left(change.object.metadata.uid)
-        return None
-
-    def _apply_to_unassigned(self, pod: Pod, kind: Kind, now: float) -> str | None:
-        uid = pod.metadata.uid
-        was_queued = uid in self
-        event = "UnschedulablePod" + EVENTS[kind]
-        why = why_ended(pod)
-        if kind == Kind.DELETED or why:
-            self.drop(uid)
+        pod = unassigned_pod(change)
+        if not pod:
+            self._apply_to_others(change, now)
+            return None
+        is_gone, ended = change.kind == Kind.DELETED, why_ended(pod)
+        event = "UnschedulablePod" + EVENTS[change.kind]
+        life = self.lives.of(pod)
+        was_queued, before, life.pod = life.is_queued, life.pod, pod
+        left = ""
+        if life.nominated or pod.status.nominated_node_name or change.before:
+            left = self._follow_nomination(change, life)
+        if is_gone or ended:
+            self.drop(pod.metadata.uid)
             if was_queued:
                 self._wake_group(pod, now, event)
-            return None if kind == Kind.DELETED else why
-        life = self.lives.of(pod)
+        if left:  # pods of a higher priority didn't have to keep this room free
+            self._wake(freed_room(pod, left), now, up_to=pod.spec.priority)
+        if is_gone or ended or life.has_room:
+            return None if is_gone else ended
+        if was_queued and not (life.phase == Phase.UNSCHEDULABLE and self._hints.helps_itself(life, before)):
+            return self._gate(life, event)
         if life.phase == Phase.OUT:
             life.timestamp = now
-        before, life.pod = life.pod, pod
-        if life.has_room:
-            return None
-        if why := self._keep_out(life, event):
+        return self._enter(life, now, event)
+
+    def _enter(self, life: PodLife, now: float, event: str) -> str | None:
+        """Try a pod as soon as its backoff has ended, unless a PreEnqueue plugin gates it: returns why."""
+        if (why := self._gate(life, event)) is not None:
             return why
-        if not was_queued or self._is_helped_by_itself(life, before):
-            self._enter(life, now, event)
+        life.queued = life.queued or now
+        self._lead(life, Phase.BACKOFF if now < self._times.ends_at(life) else Phase.ACTIVE, event)
         return None
 
-    def _is_helped_by_itself(self, life: PodLife, before: Pod) -> bool:
-        """Whether a change of an unschedulable pod itself could help it."""
-        if life.phase != Phase.UNSCHEDULABLE or _asks_for(before) == _asks_for(life.pod):
-            return False
-        return self._hints.may_help(Change(Kind.MODIFIED, life.pod, before), life)
-
-    def _keep_out(self, life: PodLife, event: str) -> str | None:
-        """If a PreEnqueue plugin gates a pod, keep it out of the queue. Returns why, or None."""
+    def _gate(self, life: PodLife, event: str) -> str | None:
+        """Keep a pod out of the queue if a PreEnqueue plugin gates it. Returns why; None if none does."""
         was_gated = life.phase == Phase.GATED
-        plugin, why = self._gate(life.pod, next(iter(life.rejected_by)) if was_gated else "")
-        if why is not None:
-            life.rejected_by = frozenset([plugin])
-            life.victims = set()
+        plugins = self._pre_enqueuers[life.pod.spec.scheduler_name]
+        if was_gated:  # ask the plugin first that gated it
+            plugins = sorted(plugins, key=lambda each: each.name not in life.rejected_by)
+        for plugin in plugins:
+            try:
+                if not (status := checked(plugin.pre_enqueue(life.pod))):
+                    continue
+                why = ", ".join(status.reasons)
+            except BaseException as error:
+                raise_if_interrupted(error)
+                why = f"plugin {plugin.name} failed: {describe(error)}"
+            life.rejected_by, life.victims = frozenset([plugin.name]), set()
             if not was_gated:
                 self.lives.move(life, Phase.GATED)
                 self._incoming(Phase.UNSCHEDULABLE.value, event)
-        return why
-
-    def _enter(self, life: PodLife, now: float, event: str) -> None:
-        """Try a pod as soon as its backoff has ended."""
-        life.queued = life.queued or now
-        self._lead(life, Phase.BACKOFF if now < self._times.ends_at(life) else Phase.ACTIVE, event)
+            return why
+        return None
 
     def _lead(self, life: PodLife, phase: Phase, event: str) -> None:
         self.lives.move(life, phase)
         self._incoming(phase.value, event)
 
-    def _move(self, life: PodLife, now: float, event: str) -> None:
-        """Try an unschedulable or gated pod again, unless a PreEnqueue plugin gates it."""
-        if self._keep_out(life, event) is None:
-            self._enter(life, now, event)
+    def drop(self, uid: str) -> None:
+        """Remove a pod from the queue."""
+        if (life := self.lives.get(uid)) and life.phase != Phase.BOUND:
+            self.lives.end(life.pod)
 
-    def wake_up_to(self, priority: int, change: AnyChange, now: float) -> None:
-        """Move the unschedulable pods of this priority, or a lower one, that a change could help.
+    # --- who is helped by a change ----------------------------------------------------------------------
 
-        Such is the end of a nomination: pods of a higher priority didn't have to keep its room free. The pod
-        itself is tried, too, unless it is nominated to another node.
-        Source: getLEPriorityPreCheck in pkg/scheduler/eventhandlers.go
-        """
-        self._wake(change, now, priority)
+    def _apply_to_others(self, change: AnyChange, now: float) -> None:
+        """Apply a change that isn't about a pod without a node."""
+        uid = change.object.metadata.uid
+        if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
+            self.drop(uid)  # it has a node now
+        self._wake(change, now)
+        if isinstance(change.object, Pod) and change.kind == Kind.DELETED:
+            self._victim_left(uid)
 
     def _wake(self, change: AnyChange, now: float, up_to: float = inf) -> None:
         """Move the unschedulable pods that a change could help. up_to: the highest priority of these pods.
@@ -187,10 +173,23 @@ class SchedulingQueue:
         self._ask_gates_again = True
         what = "AssignedPod" if isinstance(change.object, Pod) else type(change.object).__name__
         for life in pods:
-            if life.pod.spec.priority > up_to or _is_one_of_several_victims(change, life):
-                continue
-            if not _is_nominated_elsewhere(change, life) and self._hints.may_help(change, life):
-                self._move(life, now, what + EVENTS[change.kind])
+            if life.pod.spec.priority <= up_to and self._hints.may_help(change, life):
+                self._enter(life, now, what + EVENTS[change.kind])
+
+    def _follow_nomination(self, change: AnyChange, life: PodLife) -> str:
+        """Note where a pod is nominated. Returns the node where it was before, if it isn't any more.
+
+        Source: hasNominatedNodeNameChanged in pkg/scheduler/eventhandlers.go
+        """
+        pod, now = life.pod, life.pod.status.nominated_node_name
+        if change.kind == Kind.DELETED:
+            was = self._nominator.node_of(pod) or ""
+            self._nominator.delete(pod)
+            return was
+        was = change.before.status.nominated_node_name if isinstance(change.before, Pod) else ""
+        if (was or now) and not life.has_room:  # else our own nomination may not be in the API yet
+            self._nominator.add(pod, now)
+        return was if was != now else ""
 
     def await_victims(self, uid: str, victims: Iterable[Pod]) -> None:
         """A pod preempts others: it is tried again, without backoff, when all its victims have left.
@@ -212,12 +211,7 @@ class SchedulingQueue:
         if group := group_of(gone):
             for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
                 if group_of(life.pod) == group:
-                    self._move(life, now, event)
-
-    def drop(self, uid: str) -> None:
-        """Remove a pod from the queue."""
-        if (life := self.lives.get(uid)) and life.phase != Phase.BOUND:
-            self.lives.end(life.pod)
+                    self._enter(life, now, event)
 
     # --- what is tried ----------------------------------------------------------------------------------
 
@@ -227,16 +221,17 @@ class SchedulingQueue:
         for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
             if now - life.timestamp >= self._retried_after(life):
                 life.flushed = True
-                self._move(life, now, "UnschedulableTimeout")
+                self._enter(life, now, "UnschedulableTimeout")
         for life in self.lives.in_phase(Phase.BACKOFF):
             if now >= self._times.ends_at(life):
                 self._lead(life, Phase.ACTIVE, "BackoffComplete")
-        doubtful = self.lives.in_phase(Phase.DOUBTFUL)
-        due = [life for life in doubtful if now >= self._times.ends_at(life)]
+        due = [life for life in self.lives.in_phase(Phase.DOUBTFUL) if now >= self._times.ends_at(life)]
         if not (due or self.lives.count([Phase.ACTIVE])):
             for life in self._backing_off()[:MAX_POPPED]:
                 self._lead(life, Phase.ACTIVE, "PopFromBackoffQ")
-        active = self._with_groups(self.lives.in_phase(Phase.ACTIVE) + due, doubtful)
+        active = self.lives.in_phase(Phase.ACTIVE) + due
+        if groups := {group_of(life.pod) for life in active} - {None}:
+            active += self._others_of(groups, active)
         active.sort(key=lambda life: (self._sort.queue_sort(life.pod), life.timestamp))
         return [life.pod for life in active]
 
@@ -247,7 +242,7 @@ class SchedulingQueue:
             if overdue:
                 gated.timestamp = now
             if overdue or self._ask_gates_again:
-                self._move(gated, now, "UnschedulableTimeout" if overdue else "ForceActivate")
+                self._enter(gated, now, "UnschedulableTimeout" if overdue else "ForceActivate")
         self._ask_gates_again = False
 
     def _backing_off(self) -> list[PodLife]:
@@ -262,16 +257,13 @@ class SchedulingQueue:
             return min(self._times.unschedulable, POD_GROUP_SECONDS)
         return self._times.unschedulable
 
-    def _with_groups(self, active: list[PodLife], doubtful: list[PodLife]) -> list[PodLife]:
-        """If one pod of a group is to be tried, all of them are: all are scheduled, or none."""
-        groups = {group_of(life.pod) for life in active} - {None}
-        if not groups:
-            return active
-        for life in self.lives.in_phase(*TRIED_LATER):
-            if group_of(life.pod) in groups:
-                self._lead(life, Phase.ACTIVE, "ForceActivate")
-                active.append(life)
-        return active + [each for each in doubtful if each not in active and group_of(each.pod) in groups]
+    def _others_of(self, groups: Set[Group | None], active: list[PodLife]) -> list[PodLife]:
+        """The other pods of these groups: if one pod of a group is to be tried, all of them are."""
+        later = [life for life in self.lives.in_phase(*TRIED_LATER) if group_of(life.pod) in groups]
+        for life in later:
+            self._lead(life, Phase.ACTIVE, "ForceActivate")
+        doubtful = [each for each in self.lives.in_phase(Phase.DOUBTFUL) if each not in active]
+        return later + [each for each in doubtful if group_of(each.pod) in groups]
 
     def next_in(self, now: float) -> float:
         """The seconds until the next pod can be tried, without any change; infinity if none backs off."""
@@ -305,7 +297,7 @@ class SchedulingQueue:
     def retry_all(self, now: float) -> None:
         """Try all unschedulable pods again: something has changed that no `apply` shows."""
         for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
-            self._move(life, now, "ForceActivate")
+            self._enter(life, now, "ForceActivate")
 
     def retry_now(self, life: PodLife) -> None:
         """A pod that was doubtful, and isn't bound, is tried now."""
@@ -322,12 +314,6 @@ class SchedulingQueue:
         return {life.pod.metadata.uid for life in self.lives.in_phase(*QUEUED)}
 
     # --- for reports and metrics ------------------------------------------------------------------------
-
-    def attempt(self, uid: str) -> tuple[int, float, bool]:
-        """The number of this attempt at a pod, when the pod was queued, and whether it is `flushed`."""
-        life = self.lives.get(uid)
-        assert life
-        return life.attempts + 1, life.queued, life.flushed
 
     def counts(self) -> dict[str, int]:
         """The number of pods in each part of the queue."""
@@ -361,19 +347,3 @@ def why_ended(pod: Pod) -> str | None:
     if pod.metadata.deletion_timestamp:
         return "is being deleted"
     return "has finished" if pod.status.phase in ("Succeeded", "Failed") else None
-
-
-def _is_one_of_several_victims(change: AnyChange, life: PodLife) -> bool:
-    """Whether a pod has left a node for this one, which still waits for others."""
-    return change.object.metadata.uid in life.victims and len(life.victims) > 1
-
-
-def _is_nominated_elsewhere(change: AnyChange, life: PodLife) -> bool:
-    """Whether the pod itself has left a node, only because it is nominated to another."""
-    is_itself = change.object.metadata.uid == life.pod.metadata.uid
-    return is_itself and bool(life.pod.status.nominated_node_name)
-
-
-def _asks_for(pod: Pod) -> object:
-    """The fields that scheduling depends on. A change of other fields is no reason to try the pod again."""
-    return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.metadata.deletion_timestamp

@@ -6,11 +6,12 @@ Counterpart in kube-scheduler: isPodWorthRequeuing in pkg/scheduler/backend/queu
 import logging
 from collections.abc import Mapping
 
-from lib.kube.changes import AnyChange
+from lib.kube.changes import AnyChange, Change, Kind
+from lib.kube.objects import Pod
 from lib.scheduling.framework.interface import Profile, QueueingHintPlugin
 from lib.scheduling.framework.runtime import raise_if_interrupted
+from lib.scheduling.groups.pod_groups import REJECTING, group_of
 from lib.scheduling.hints import changed_itself, placed_pod
-from lib.scheduling.pod_groups import REJECTING, group_of
 from lib.scheduling.pod_life import PodLife
 from lib.scheduling.pod_limits import TOO_COMPLEX
 
@@ -29,11 +30,23 @@ class QueueingHints:
     def may_help(self, change: AnyChange, queued: PodLife) -> bool:
         """Whether a change could help a pod that was rejected. Without a hint, every change could.
 
-        A hint that fails counts as one that says yes.
+        A hint that fails counts as one that says yes. No change helps a pod that has itself left a node only
+        because it is nominated to another, or one that still waits for other victims to leave.
         """
-        return any(self._may_help(change, queued, name) for name in queued.rejected_by)
+        pod, left = queued.pod, placed_pod(change)
+        if left and left.metadata.uid == pod.metadata.uid and pod.status.nominated_node_name:
+            return False
+        if left and left.metadata.uid in queued.victims and len(queued.victims) > 1:
+            return False
+        return any(self._says_yes(change, queued, name) for name in queued.rejected_by)
 
-    def _may_help(self, change: AnyChange, queued: PodLife, name: str) -> bool:
+    def helps_itself(self, queued: PodLife, before: Pod) -> bool:
+        """Whether a pod that was rejected has changed so that it may fit. before: as it was then."""
+        if _asks_for(before) == _asks_for(queued.pod):
+            return False
+        return self.may_help(Change(Kind.MODIFIED, queued.pod, before), queued)
+
+    def _says_yes(self, change: AnyChange, queued: PodLife, name: str) -> bool:
         pod = queued.pod
         if name == TOO_COMPLEX:
             return changed_itself(pod, change)
@@ -47,3 +60,8 @@ class QueueingHints:
             raise_if_interrupted(error)
             log.exception("plugin %s failed to say what could help %s", name, pod, extra={"pod": str(pod)})
             return True
+
+
+def _asks_for(pod: Pod) -> object:
+    """The fields that scheduling depends on. A change of other fields is no reason to try the pod again."""
+    return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.metadata.deletion_timestamp

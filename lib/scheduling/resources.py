@@ -25,32 +25,8 @@ def _amounts(quantities: tuple[tuple[str, int], ...]) -> Resources:
     }
 
 
-@lru_cache(maxsize=1024)
-def pod_requests(pod: Pod) -> Mapping[str, int]:
-    """What a pod requests of its node."""
-    return _requests(pod, {})
-
-
-@lru_cache(maxsize=1024)
-def requests_at_least(pod: Pod) -> Mapping[str, int]:
-    """What a pod requests, with AT_LEAST for each container without a request."""
-    return pod_requests(pod) if _all_say(pod) else _requests(pod, AT_LEAST)
-
-
-@lru_cache(maxsize=1024)
-def non_zero_requests(pod: Pod) -> Mapping[str, int]:
-    """A pod's requests of cpu and memory for scoring (NodeInfo.NonZeroRequested).
-
-    With pod-level requests, only resources that the pod requests nowhere get defaults.
-    """
-    of_pod = pod.spec.resources.requests
-    if not of_pod or not any(is_pod_level(name) for name in of_pod):
-        return requests_at_least(pod)
-    said = pod_requests(pod)
-    return _requests(pod, {name: least for name, least in AT_LEAST.items() if name not in said})
-
-
-def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
+@lru_cache(maxsize=2048)
+def pod_requests(pod: Pod, defaulted: tuple[str, ...] = ()) -> Mapping[str, int]:
     """What a pod requests of its node (component-helpers/resource/helpers.go, PodRequests).
 
     Containers run at the same time, so their requests add up. Init containers run one after the other
@@ -58,8 +34,9 @@ def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
     counts, if it is larger than the sum. Pod-level requests take precedence over those of containers. The
     overhead of the pod's sandbox is added.
 
-    missing: the requests of a container without any.
+    defaulted: of these resources, a container without a request counts as requesting AT_LEAST.
     """
+    missing = {name: AT_LEAST[name] for name in defaulted}
     spec = pod.spec
     in_effect = _resizing(pod)
     if len(spec.containers) == 1 and not (in_effect or spec.init_containers or spec.resources.requests):
@@ -89,12 +66,27 @@ def _requests(pod: Pod, missing: Mapping[str, int]) -> Resources:
     return amounts(running)
 
 
-def _all_say(pod: Pod) -> bool:
-    """Whether each container requests all that AT_LEAST names, and none may be in a resize."""
-    if pod.status.container_statuses or pod.status.init_container_statuses:
-        return False
-    containers = (*pod.spec.containers, *pod.spec.init_containers)
-    return all(AT_LEAST.keys() <= each.resources.requests.keys() for each in containers)
+@lru_cache(maxsize=1024)
+def requests_at_least(pod: Pod) -> Mapping[str, int]:
+    """What a pod requests, with AT_LEAST for each container without a request."""
+    containers, status = (*pod.spec.containers, *pod.spec.init_containers), pod.status
+    may_resize = status.container_statuses or status.init_container_statuses
+    if not may_resize and all(AT_LEAST.keys() <= each.resources.requests.keys() for each in containers):
+        return pod_requests(pod)
+    return pod_requests(pod, (*AT_LEAST,))
+
+
+@lru_cache(maxsize=1024)
+def non_zero_requests(pod: Pod) -> Mapping[str, int]:
+    """A pod's requests of cpu and memory for scoring (NodeInfo.NonZeroRequested).
+
+    With pod-level requests, only resources that the pod requests nowhere get defaults.
+    """
+    of_pod = pod.spec.resources.requests
+    if not of_pod or not any(is_pod_level(name) for name in of_pod):
+        return requests_at_least(pod)
+    said = pod_requests(pod)
+    return pod_requests(pod, tuple(name for name in AT_LEAST if name not in said))
 
 
 def _resizing(pod: Pod) -> dict[str, dict[str, int]]:

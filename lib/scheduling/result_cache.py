@@ -8,28 +8,23 @@ Counterpart in kube-scheduler: pkg/scheduler/framework/runtime/batch.go, which r
 here, the results of each plugin are kept.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Sequence, Set
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from functools import partial
 from reprlib import repr as short
-from typing import NamedTuple
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.decision import Rejection
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
     SKIP,
     BadAnswerError,
     CycleState,
     DependsOn,
-    NormalizeScorePlugin,
     Plugin,
-    PreFilterPlugin,
-    PreScorePlugin,
+    Rejection,
     SignPlugin,
-    Status,
-    checked,
 )
-from lib.scheduling.framework.runtime import ForNodes, Framework, for_nodes
+from lib.scheduling.framework.runtime import Framework, PreFilterAnswer, Scorer
 from lib.scheduling.kept import Follower, Kept, NodeChange, changed_nodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
@@ -37,19 +32,12 @@ from lib.scheduling.node_slice import NodeSlice
 NOT_EVALUATED, NOT_SCORED = Rejection("", SKIP), -1
 """The result for a node that no plugin has been asked about yet."""
 
-MAX_SIGNATURES = 32
-"""Results are kept for this many kinds of pods; the least recently used are dropped."""
+MIN_SIGNATURES, MAX_RESULTS = 32, 500_000
+"""Results are kept for so many kinds of pods; for more, up to so many nodes of all kinds together. The least
+recently used are dropped."""
 
-PreFilterAnswer = Set[str] | Status | None
-"""What a PreFilter plugin returns."""
-
-
-class Filter(NamedTuple):
-    """A filter, its index among all filters of the profile (order), and how it is run for some nodes."""
-
-    order: int
-    plugin: Plugin
-    run: ForNodes
+MAX_SIGNATURES = 1000
+"""No more kinds than this, however few nodes there are."""
 
 
 class PluginGroup:
@@ -59,85 +47,13 @@ class PluginGroup:
     """
 
     def __init__(self, framework: Framework, depends_on: DependsOn | None) -> None:
-        self._framework, profile = framework, framework.profile
-        self.depends_on = depends_on
-        filters = [Filter(i, each, for_nodes(each, "filter")) for i, each in enumerate(profile.filters())]
-        names = {each.name for each in profile.plugins if _depends_on(each) == depends_on}
-        self.signers = [each for each in profile.with_point(SignPlugin) if each.name in names]
-        self.pre_filters = [each for each in profile.with_point(PreFilterPlugin) if each.name in names]
-        self.filters = [each for each in filters if each.plugin.name in names]
-        pre_scorers = profile.with_point(PreScorePlugin)
-        self.pre_scorers = [each for each in pre_scorers if each.name in names & profile.weights.keys()]
-        self.scorers = [each for each in profile.scorers() if each.name in names]
-        self.normalizers = {each.name for each in self.scorers if isinstance(each, NormalizeScorePlugin)}
-        self.weights = profile.weights
-        self._filter_order = {each.plugin.name: each.order for each in filters}
-        self._scoring = {id(each): for_nodes(each, "score") for each in self.scorers}
-
-    def sign(self, pod: Pod) -> Hashable:
-        """The signature of a pod: equal for pods that these plugins can't tell apart."""
-        framework, signatures = self._framework, []
-        for plugin in self.signers:
-            framework.running = plugin
-            signatures.append(plugin.sign_pod(pod))
-        return tuple(signatures)
-
-    def pre_filter(
-        self, plugin: PreFilterPlugin, state: CycleState, pod: Pod, cache: Cache
-    ) -> PreFilterAnswer:
-        """Run PreFilter. BadAnswerError when it returns something else."""
-        self._framework.running = plugin
-        answer = plugin.pre_filter(state, pod, cache)
-        if answer is None or answer is SKIP:  # the usual case; isinstance of an abstract class is slow
-            return answer
-        return answer if isinstance(answer, Set) else checked(answer)
-
-    def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> set[str]:
-        """Run PreScore; the names of the plugins that skip. BadAnswerError when one rejects."""
-        framework, skipped = self._framework, set()
-        for plugin in self.pre_scorers:
-            framework.running = plugin
-            status = checked(plugin.pre_score(state, pod, cache, nodes))
-            if status is None:
-                continue
-            if status is not SKIP and status != SKIP:
-                raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
-            skipped.add(plugin.name)
-        return skipped
-
-    def first_rejections(
-        self,
-        filters: Sequence[Filter],
-        known: Sequence[Rejection | None],
-        state: CycleState,
-        pod: Pod,
-        nodes: NodeSlice,
-    ) -> list[Rejection | None]:
-        """For each node, the rejection by the first filter that rejects it. Runs one filter after the other.
-
-        filters: those to run. known: rejections by other filters; one is replaced only if a filter with a
-        lower index rejects the node.
-        """
-        found = list(known)
-        order = self._filter_order
-        for own_order, plugin, run in filters:
-            self._framework.running = plugin
-            asked = [i for i, before in enumerate(found) if not before or order[before.plugin] >= own_order]
-            statuses = run(state, pod, nodes.some(asked))
-            rejections: dict[int, Rejection] = {}  # one for each status object, which many nodes may share
-            for i, status in zip(asked, statuses, strict=True):
-                if status is not None:
-                    rejection = rejections.get(id(status))
-                    if rejection is None:
-                        checked(status)
-                        rejection = rejections[id(status)] = Rejection(plugin.name, status)
-                    found[i] = rejection
-        return found
-
-    def scores(self, plugin: Plugin, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """Run Score for these nodes."""
-        self._framework.running = plugin
-        return self._scoring[id(plugin)](state, pod, nodes)
+        self.framework, self.depends_on = framework, depends_on
+        names = {each.name for each in framework.profile.plugins if _depends_on(each) == depends_on}
+        self.signers = [each for each in framework.profile.with_point(SignPlugin) if each.name in names]
+        self.pre_filters = [each for each in framework.pre_filters if each.name in names]
+        self.filters = [each for each in framework.filters if each.plugin.name in names]
+        self.pre_scorers = [each for each in framework.pre_scorers if each.name in names]
+        self.scorers = [each for each in framework.scorers if each.plugin.name in names]
 
 
 def _depends_on(plugin: Plugin) -> DependsOn | None:
@@ -162,92 +78,98 @@ class PluginResults(Follower):
 
     def __init__(self, group: PluginGroup, pod: Pod, cache: Cache, base: "PluginResults | None") -> None:
         self._group, self._pod, self._cache, self._base = group, pod, cache, base
+        self._framework = group.framework
         self.of_pods_alike: Hashable = object()
         """A key for these results; a reference to the results themselves would keep their memory."""
         self.state: CycleState = dict(base.state) if base else {}
         """The plugins' CycleState."""
-        self.pre_filtered: dict[str, PreFilterAnswer] = dict(base.pre_filtered) if base else {}
+        known = base.pre_filtered if base else {}
+        fresh = self._framework.run_pre_filter(group.pre_filters, known, self.state, pod, cache)
+        self.pre_filtered: dict[str, PreFilterAnswer] = {**known, **fresh}
         """By plugin, PreFilter's answer."""
-        for plugin in group.pre_filters:
-            self.pre_filtered[plugin.name] = group.pre_filter(plugin, self.state, pod, cache)
         self.skipped = {name for name, answer in self.pre_filtered.items() if answer == SKIP}
         """The plugins that answered SKIP."""
         self.all_agree = all(answer is None or answer == SKIP for answer in self.pre_filtered.values())
         """Whether none of them rejected the pod or named the only nodes that it allows."""
-        self._filters = [each for each in group.filters if self.pre_filtered.get(each.plugin.name) != SKIP]
-        count = len(cache.node_list)
-        self.rejections: list[Rejection | None] = [NOT_EVALUATED] * count
+        self._filters = [each for each in group.filters if each.plugin.name not in self.skipped]
+        """The filters to run."""
+        self._rejections: list[Rejection | None] = [NOT_EVALUATED] * len(cache.node_list)
         """For each node, by the first filter that rejects it; None if all let it pass."""
-        self.totals = [NOT_SCORED] * count
+        self._totals = [NOT_SCORED] * len(cache.node_list)
         """For each node, the sum of weighted scores that need no normalizing."""
         self.scores: dict[str, list[int]] = {}
-        """By plugin, an unweighted score for each node that has a total."""
+        """By plugin, an unweighted score for each node that has a total. Empty until PreScore was run."""
         self.seen_scores: dict[str, set[int]] = {}
         """All scores so far of a plugin that normalizes."""
-        self._scorers: Sequence[Plugin] | None = None
+        self._scorers: Sequence[Scorer] | None = None
+        """The plugins that score these pods. None until PreScore was run."""
         self._again: list[tuple[int, bool]] = []
         """The nodes whose result was dropped, and whether they had a total."""
 
-    def find_rejections(self, indexes: Sequence[int]) -> None:
-        """Run the filters for those of these nodes whose result isn't known."""
-        new = [i for i in indexes if self.rejections[i] is NOT_EVALUATED]
+    def rejections(self, nodes: NodeSlice) -> list[Rejection | None]:
+        """Of these nodes. Runs the filters for those whose result isn't known."""
+        found = nodes.pick(self._rejections)
+        if not any(found):  # the usual case
+            return found
+        new = [i for i in nodes.indexes if self._rejections[i] is NOT_EVALUATED]
         if not new:
-            return
-        known: list[Rejection | None] = [None] * len(new)
-        if self._base:
-            self._base.find_rejections(new)
-            known = [self._base.rejections[i] for i in new]
-        nodes = NodeSlice(self._cache, new)
-        found = self._group.first_rejections(self._filters, known, self.state, self._pod, nodes)
-        for i, rejection in zip(new, found, strict=True):
-            self.rejections[i] = rejection
+            return found
+        some = NodeSlice(self._cache, new)
+        known = self._base.rejections(some) if self._base else [None] * len(new)
+        fresh = self._framework.run_filters(self._filters, known, self.state, self._pod, some)
+        for i, rejection in zip(new, fresh, strict=True):
+            self._rejections[i] = rejection
+        return fresh if len(new) == len(nodes) else nodes.pick(self._rejections)
 
-    def pre_score(self, nodes: Sequence[NodeInfo]) -> None:
+    def run_pre_score(self, nodes: Sequence[NodeInfo]) -> None:
         """Run PreScore, if it hasn't been run."""
-        if self._base:
-            self._base.pre_score(nodes)
+        base, group = self._base, self._group
+        if base:
+            base.run_pre_score(nodes)
         if self._scorers is None:
-            skipped = self._group.pre_score(self.state, self._pod, self._cache, nodes)
-            self.scores = dict(self._base.scores) if self._base else {}
-            self._scorers = [each for each in self._group.scorers if each.name not in skipped]
-            self.scores |= {each.name: [NOT_SCORED] * len(self.totals) for each in self._scorers}
-            self.seen_scores = {name: set() for name in self._group.normalizers}
-            if self._base:
-                self.seen_scores |= self._base.seen_scores
-                self.state = {**self._base.state, **self.state}
+            skipped = self._framework.run_pre_score(
+                group.pre_scorers, self.state, self._pod, self._cache, nodes
+            )
+            self._scorers = [each for each in group.scorers if each.plugin.name not in skipped]
+            names = [each.plugin.name for each in self._scorers]
+            self.scores = {name: [NOT_SCORED] * len(self._totals) for name in names}
+            self.seen_scores = {name: set() for name in names}
+            if base:
+                self.scores |= base.scores
+                self.seen_scores |= base.seen_scores
+                self.state = {**base.state, **self.state}
 
-    def find_totals(self, indexes: Sequence[int]) -> None:
-        """Score those of these nodes that aren't scored yet."""
-        new = [i for i in indexes if self.totals[i] == NOT_SCORED]
-        if not new:
-            return
-        totals = [0] * len(new)
-        if self._base:
-            self._base.find_totals(new)
-            totals = [self._base.totals[i] for i in new]
-        nodes = NodeSlice(self._cache, new)
-        for plugin in self._scorers or ():
-            found = self._group.scores(plugin, self.state, self._pod, nodes)
-            if plugin.name in self._group.normalizers:
-                self.seen_scores[plugin.name].update(found)
+    def totals(self, nodes: NodeSlice) -> list[int]:
+        """Of these nodes. Runs the scorers for those that aren't scored yet."""
+        found = nodes.pick(self._totals)
+        if NOT_SCORED not in found:
+            return found
+        new = [i for i in nodes.indexes if self._totals[i] == NOT_SCORED]
+        some = NodeSlice(self._cache, new)
+        totals = self._base.totals(some) if self._base else [0] * len(new)
+        for plugin, run, weight, normalizer in self._scorers or ():
+            self._framework.running = plugin
+            fresh = run(self.state, self._pod, some)
+            if normalizer:
+                self.seen_scores[plugin.name].update(fresh)
             else:
-                check_scores(found, (node.name for node in nodes))
-                weight = self._group.weights[plugin.name]
-                totals = [total + score * weight for total, score in zip(totals, found, strict=True)]
+                check_scores(fresh, (node.name for node in some))
+                totals = [total + score * weight for total, score in zip(totals, fresh, strict=True)]
             scores = self.scores[plugin.name]
-            for i, score in zip(new, found, strict=True):
+            for i, score in zip(new, fresh, strict=True):
                 scores[i] = score
         for i, total in zip(new, totals, strict=True):
-            self.totals[i] = total
+            self._totals[i] = total
+        return totals if len(new) == len(nodes) else nodes.pick(self._totals)
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """Drop the results of nodes that have changed; those that depend on the pods, if these have."""
         if self._group.depends_on == DependsOn.NODES:
             changes = [each for each in changes if each[1] is None]
         for i in changed_nodes(changes, self._cache):
-            if self.rejections[i] is not NOT_EVALUATED:
-                self._again.append((i, self.totals[i] != NOT_SCORED))
-            self.rejections[i], self.totals[i] = NOT_EVALUATED, NOT_SCORED
+            if self._rejections[i] is not NOT_EVALUATED:
+                self._again.append((i, self._totals[i] != NOT_SCORED))
+            self._rejections[i], self._totals[i] = NOT_EVALUATED, NOT_SCORED
         return True
 
     def evaluate_again(self) -> None:
@@ -256,28 +178,32 @@ class PluginResults(Follower):
             self._base.evaluate_again()
         if again := self._again:
             self._again = []
-            self.find_rejections([i for i, _ in again])
-            self.find_totals([i for i, scored in again if scored and not self.rejections[i]])
+            rejections = self.rejections(NodeSlice(self._cache, [i for i, _ in again]))
+            scored = [i for (i, scored), why in zip(again, rejections, strict=True) if scored and not why]
+            if scored:
+                self.totals(NodeSlice(self._cache, scored))
 
 
 class ResultCache:
-    """The results of a profile's plugins, by the pods' signature."""
+    """The results of a profile's plugins, by the pods' signatures."""
 
     def __init__(self, framework: Framework) -> None:
-        self._of_nodes = PluginGroup(framework, DependsOn.NODES)
-        self._of_pods = PluginGroup(framework, DependsOn.PODS)
-        self.not_kept = PluginGroup(framework, None)
+        self._framework = framework
+        self._groups = [PluginGroup(framework, each) for each in (DependsOn.NODES, DependsOn.PODS)]
         self._results: Kept | None = None
-
-    def all_filters(self) -> list[Filter]:
-        """The filters of the profile in order."""
-        filters = [*self._of_nodes.filters, *self._of_pods.filters, *self.not_kept.filters]
-        return sorted(filters, key=lambda each: each.order)
 
     def results_for(self, pod: Pod, cache: Cache) -> PluginResults:
         """The results for pods like this one. Call `evaluate_again` before you use them."""
         if self._results is None or self._results.journal is not cache.journal:
-            self._results = Kept(cache.journal, MAX_SIGNATURES)
-        of_nodes, of_pods = self._of_nodes, self._of_pods
-        base = self._results.get(of_nodes.sign(pod), lambda: PluginResults(of_nodes, pod, cache, None))
-        return self._results.get((base, of_pods.sign(pod)), lambda: PluginResults(of_pods, pod, cache, base))
+            kinds = MAX_RESULTS // max(1, len(cache.node_list))
+            self._results = Kept(cache.journal, max(MIN_SIGNATURES, min(kinds, MAX_SIGNATURES)))
+        results: PluginResults | None = None
+        for group in self._groups:
+            signature = []
+            for plugin in group.signers:
+                self._framework.running = plugin
+                signature.append(plugin.sign_pod(pod))
+            find = partial(PluginResults, group, pod, cache, results)
+            results = self._results.get((results, *signature), find)
+        assert results
+        return results

@@ -3,25 +3,33 @@
 Counterpart in kube-scheduler: pkg/scheduler/schedule_one.go
 """
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping
+from itertools import chain
 from random import Random
 
-from lib.kube.objects import Pod
-from lib.scheduling.cache import Cache
-from lib.scheduling.decision import Decision, Outcome, Rejection, counted
-from lib.scheduling.extender import Extenders
-from lib.scheduling.feasibility import Feasibility, FeasibleNodes
-from lib.scheduling.framework.interface import Code, PostFilterResult, Profile, Status, unschedulable
-from lib.scheduling.framework.runtime import SCHEDULING_CYCLE, Clock, Framework, Record, raise_if_interrupted
-from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.pod_life import ROOM, Phase
-from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
-from lib.scheduling.result_cache import ResultCache
-from lib.scheduling.scoring import Scores, Scoring
+from msgspec.structs import replace
 
-UNBOUND = (Phase.HELD, Phase.DOUBTFUL)
-"""Pods that have reserved room, and aren't bound as far as is known: as victims they aren't deleted."""
+from lib.kube.objects import Pod
+from lib.scheduling.attempt import Attempt
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import ASSIGNED, PERMIT, PLACED, PRE_BIND, Decision, Outcome, counted
+from lib.scheduling.extender import Extenders
+from lib.scheduling.feasibility import Feasibility
+from lib.scheduling.framework.interface import Code, Profile, Rejection, Status
+from lib.scheduling.framework.runtime import (
+    SCHEDULING_CYCLE,
+    SUCCESS,
+    Clock,
+    Framework,
+    Record,
+    raise_if_interrupted,
+)
+from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.pod_life import ROOM, Phase, pod_key
+from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
+from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
+from lib.scheduling.result_cache import PluginGroup, check_scores
+from lib.scheduling.scoring import Scores
 
 PREEMPTED_IN_PERMIT = "waiting on permit for pod: preempted"
 PREEMPTED_IN_PRE_BIND = 'running PreBind plugin "{}": preempted by DefaultPreemption'
@@ -51,222 +59,248 @@ class Scheduler:
         self._in_full = in_full
         self._extenders = extenders or Extenders()
         self._framework = Framework(profile, clock, record)
-        self._results = ResultCache(self._framework)
-        self._feasibility = Feasibility(self._framework, self._results, self._extenders)
-        self._scoring = Scoring(self._framework, self._extenders)
+        self.post_bind = self._framework.run_post_bind  # its failures don't change the result
+        self._not_kept = PluginGroup(self._framework, None)
+        self._not_kept_scorers = {each.plugin.name for each in self._not_kept.scorers}
+        self._feasibility = Feasibility(self._framework, self._not_kept, self._extenders)
 
     # --- the scheduling cycle ---------------------------------------------------------------------------
 
     def schedule_one(self, pod: Pod, cache: Cache) -> Decision:
         """Pick a node for a pod, and assume the pod there: the next decision must not use the same room.
 
-        A plugin that raises an error fails this cycle only: the decision's outcome is `error`, and its reason
-        names the place in the plugin's source. A failed lookup of something that the pod needs is an `error`,
-        too. A pod whose conditions take too many comparisons is unschedulable.
+        A plugin that raises an error fails this cycle only: the decision's outcome is `error`, and its
+        message names the place in the plugin's source. A failed lookup of something that the pod needs is an
+        `error`, too. A pod whose conditions take too many comparisons is unschedulable.
         """
-        decision = Decision(pod, Outcome.UNSCHEDULABLE, all_nodes=len(cache.nodes))
+        attempt = Attempt(pod, cache, self._framework.clock())
         try:
-            with self._framework.point(SCHEDULING_CYCLE) as cycle:
-                decision.began = cycle.began
-                if why_not := cache.lookup_errors.get(pod.metadata.uid):
-                    decision.outcome, decision.reason = Outcome.ERROR, why_not
-                else:
-                    self._try_to_schedule(decision, cache)
-        except Exception:  # of the function that records the time
+            decision = self._schedule_pod(attempt)
+        except TooComplexError as error:
+            attempt.rejected = {}
+            decision = attempt.decide(Outcome.UNSCHEDULABLE, str(error), rejecting_plugin=TOO_COMPLEX)
+            decision = end_nomination(decision, cache)
+        except BaseException as error:
+            decision = self._fail(attempt.decision or attempt.decide(Outcome.ERROR, ""), cache, error)
+        decision = self._ended(decision, cache)
+        try:
+            self._framework.record(SCHEDULING_CYCLE, SUCCESS, decision.seconds)
+        except Exception:
             self.undo(decision, cache)
             raise
-        self._end_nomination(decision, cache)
-        decision.ended = self._framework.clock()
         return decision
 
-    def _try_to_schedule(self, decision: Decision, cache: Cache) -> None:
-        try:
-            self._schedule(decision, cache)
-        except TooComplexError as error:
-            decision.rejected = {}
-            decision.reason, decision.rejecting_plugin = str(error), TOO_COMPLEX
-        except BaseException as error:
-            raise_if_interrupted(error)
-            self._fail(decision, cache, error)
-
-    def _schedule(self, decision: Decision, cache: Cache) -> None:
+    def _schedule_pod(self, attempt: Attempt) -> Decision:
         """Run all extension points up to Permit, in order."""
-        feasible, results = self._feasibility.find(decision, cache)  # PreFilter, Filter
-        if not feasible:
-            self._post_filter(decision, cache)
-            return
-        scores = self._scoring.score(decision, cache, feasible, results)  # PreScore, Score, NormalizeScore
-        pick = self._pick(scores.totals)
-        decision.node_name = feasible.value_at(cache.node_list, pick).name
-        self._note_scores(decision, feasible, cache.node_list, scores, pick)
-        cache.assume(decision.pod, decision.node_name)
-        cache.lives.of(decision.pod).decision = decision
-        decision.outcome = Outcome.SCHEDULED
+        pod, cache = attempt.pod, attempt.cache
+        if why_not := cache.looked_up.errors.get(pod.metadata.uid):
+            return end_nomination(attempt.decide(Outcome.ERROR, why_not), cache)
+        nodes = self._feasibility.find(attempt)  # PreFilter, Filter
+        if not nodes:
+            return self._post_filter(attempt)
+        scores = self._score(attempt, nodes) if len(nodes) > 1 else Scores([0])
+        pick = scores.pick(self._random)
+        shown = range(len(nodes)) if self._in_full else scores.best_two(pick)
+        node_name = nodes.value_at(cache.node_list, pick).name
+        by_node = {nodes.value_at(cache.node_list, i).name: scores.of(i) for i in shown}
+        annotations = {}
+        if self._framework.annotators:
+            annotations = self._framework.run_annotate(attempt.state, pod, cache.nodes[node_name])
+            pod = attempt.pod = annotated(pod, annotations)
+        decision = attempt.decision = attempt.decide(
+            Outcome.SCHEDULED,
+            ASSIGNED.format(pod, node_name),
+            node_name=node_name,
+            annotations=annotations,
+            feasible=len(nodes),
+            scores=by_node,
+            totals={name: sum(by_plugin.values()) for name, by_plugin in by_node.items()},
+        )
+        cache.assume(pod, node_name)
         if rejection := self._framework.run_reserve(decision):
-            self._reject(decision, cache, rejection)
-        else:
-            self._permit(decision, cache, waited=0)
+            return self._go_on(decision, cache, rejection, PERMIT)
+        return self._go_on(decision, cache, self._framework.run_permit(decision, waited=0), PERMIT)
 
-    def _post_filter(self, decision: Decision, cache: Cache) -> None:
+    def _score(self, attempt: Attempt, nodes: NodeSlice) -> Scores:
+        """Score the nodes that fit: PreScore, Score, NormalizeScore, and extenders (prioritizeNodes)."""
+        framework, pod, results = self._framework, attempt.pod, attempt.results
+        infos = nodes.pick(attempt.cache.node_list)
+        with framework.point("PreScore"):
+            results.run_pre_score(infos)
+            state = attempt.state = {**results.state, **attempt.state}
+            skipped = framework.run_pre_score(self._not_kept.pre_scorers, state, pod, attempt.cache, infos)
+        with framework.point("Score"):
+            scores = Scores(results.totals(nodes))
+            for plugin, run, weight, normalizer in framework.scorers:
+                name, kept = plugin.name, results.scores.get(plugin.name)
+                if name in skipped or (kept is None and name not in self._not_kept_scorers):
+                    continue
+                if kept is not None and not normalizer:
+                    scores.note(name, nodes, kept, weight)
+                    continue
+                framework.running = plugin
+                if kept is None:
+                    found = run(state, pod, nodes)
+                elif len(results.seen_scores[name]) == 1:
+                    found = [nodes.value_at(kept, 0)]
+                else:
+                    found = nodes.pick(kept)
+                if kept is not None and len({*found}) == 1:
+                    raw = {"": found[0]}  # all are equal: normalize one of them, for all nodes
+                else:
+                    raw = {node.name: score for node, score in zip(infos, found, strict=True)}
+                if normalizer:
+                    normalizer.normalize_score(state, pod, raw)
+                final = [*raw.values()]
+                check_scores(final, raw)
+                scores.add(name, final, weight)
+        if self._extenders:
+            for extender, by_node in self._extenders.prioritize(pod, infos).items():
+                scores.add(extender, [by_node.get(node.name, 0) for node in infos])
+        return scores
+
+    def _post_filter(self, attempt: Attempt) -> Decision:
         """No node fits: run PostFilter, such as preemption, which can make a node fit.
 
         It doesn't run if a PreFilter plugin has rejected the pod as unresolvable: nor does it in
-        kube-scheduler 1.36.
+        kube-scheduler 1.36. If it didn't look for another node, such as while victims are leaving the
+        nominated one, the pod keeps its nomination.
         """
-        if _is_rejected_for_good(decision):
-            return
+        pod, cache, rejection = attempt.pod, attempt.cache, attempt.rejection
 
         def filter_node(name: str) -> Status | None:
-            rejection = self.filter_node(decision.pod, cache, name)
+            rejection = self.filter_node(pod, cache, name)
             return rejection.status if rejection else None
 
-        result = self._framework.run_post_filter(decision, cache, filter_node)
-        decision.keeps_nomination = result is None and bool(cache.nodes)
+        result, said, may_look = None, "", bool(cache.nodes)
+        if rejection and rejection.status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            may_look = False
+        if may_look:
+            result, said = self._framework.run_post_filter(
+                attempt.state, pod, cache, attempt.rejected, filter_node
+            )
+        if not cache.nodes:
+            why = rejection.reason if rejection else "no nodes available to schedule pods"
+        elif rejection:
+            why = f"0/{len(cache.nodes)} nodes are available: {rejection.reason}."
+        else:
+            reasons = chain(*(each.status.reasons for each in attempt.rejected.values()))
+            why = counted(len(cache.nodes), reasons)
+        decision = attempt.decide(
+            Outcome.UNSCHEDULABLE,
+            f"{why} {said}".strip(),
+            rejecting_plugin=rejection.plugin if rejection else "",
+            post_filter_message=said,
+        )
         if result and result.node_name:
-            self._nominate(decision, cache, result)
-
-    def _nominate(self, decision: Decision, cache: Cache, result: PostFilterResult) -> None:
-        """Nominate the pod to the node that its victims leave (preemption.go, prepareCandidate).
-
-        A victim that is held isn't bound, so its binding is given up; only bound pods are evicted. Pods of
-        lower priority lose their nomination to the node, unless all victims are leaving already, so that
-        nothing is done for the pod (executor.go, prepareCandidateAsync).
-        """
-        victims, phase_of = result.victims, cache.lives.phase_of
-        decision.nominated = result.node_name
-        decision.victims = tuple(each for each in victims if phase_of(each) not in UNBOUND)
-        decision.preempted_held = tuple(each for each in victims if phase_of(each) in UNBOUND)
-        if any(not each.metadata.deletion_timestamp for each in victims):
-            others = cache.nominator.less_important(decision.pod, result.node_name)
-            decision.cleared_nominations = tuple(others)
-        for other in decision.cleared_nominations:
-            cache.nominator.delete(other)
-        cache.nominator.add(decision.pod, result.node_name)
-        cache.lives.preempt(victims)
-
-    def _end_nomination(self, decision: Decision, cache: Cache) -> None:
-        """An attempt that ends without a node ends an earlier nomination, too: its room is free for others.
-
-        Not if PostFilter didn't look for another node, such as while victims are leaving the nominated one.
-        Source: clearNominatedNode in pkg/scheduler/schedule_one.go
-        """
-        ended = decision.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR)
-        if ended and not decision.nominated and not decision.keeps_nomination:
-            self.clear_nomination(decision, cache)
-
-    def clear_nomination(self, decision: Decision, cache: Cache) -> None:
-        """A pod that doesn't get its node loses its nomination, also in the API."""
-        pod = decision.pod
-        was_nominated = cache.nominator.node_of(pod) or pod.status.nominated_node_name or decision.was_held
-        decision.clears_nomination = bool(was_nominated)
-        cache.nominator.delete(pod)
-
-    def undo_preemption(self, decision: Decision, cache: Cache) -> None:
-        """Undo a decision's nomination, and evict no pods for it: not all pods of its group have room."""
-        if decision.nominated:
-            cache.nominator.delete(decision.pod)
-            cache.lives.spare((*decision.victims, *decision.preempted_held))
-            for other in decision.cleared_nominations:
-                cache.nominator.add(other, decision.nominated)
-        decision.nominated, decision.victims = "", ()
-        decision.preempted_held, decision.cleared_nominations = (), ()
+            return nominate(decision, cache, result)
+        return decision if may_look and result is None else end_nomination(decision, cache)
 
     def filter_node(self, pod: Pod, cache: Cache, node_name: str) -> Rejection | None:
         """The filters' first rejection of one node, with the cache as it is now; None if the node fits."""
         return self._feasibility.filter_with_nominated_pods(pod, cache, cache.nodes[node_name])
 
-    def _pick(self, totals: Sequence[int]) -> int:
-        """The index of the highest total; one of them at random if there are several."""
-        best, pick = max(totals), -1
-        for _ in range(self._random.randrange(totals.count(best)) + 1):
-            pick = totals.index(best, pick + 1)
-        return pick
-
-    def _permit(self, decision: Decision, cache: Cache, waited: float) -> None:
-        rejection = self._framework.run_permit(decision, waited)
-        decision.outcome, decision.reason = Outcome.SCHEDULED, ""
-        if rejection and rejection.status.code == Code.WAIT:
-            decision.outcome, decision.reason = Outcome.WAITING, ", ".join(rejection.status.reasons)
-            decision.was_held = True
-            _lead(decision, cache, Phase.HELD)
-        elif rejection:
-            self._reject(decision, cache, rejection)
-        else:
-            _lead(decision, cache, Phase.ASSUMED)
-
-    def recheck_permit(self, decision: Decision, cache: Cache, waited: float) -> None:
-        """Run Permit again for a pod that waits for it. waited: for how many seconds.
+    def recheck_permit(self, decision: Decision, cache: Cache, waited: float) -> Decision:
+        """Run Permit, or PreBind, again for a pod that waits for it. waited: for how many seconds.
 
         A pod that was preempted meanwhile is tried again after a backoff (waiting_pods_map.go, Preempt;
         pods_in_prebind_map.go, CancelPod).
         """
         try:
             if cache.lives.of(decision.pod).leaving:
-                self._give_up_to_preemptor(decision, cache)
-            elif decision.node_name in cache.nodes and decision.waits_for_pre_bind:
-                self._recheck_pre_bind(decision, cache, waited)
-            elif decision.node_name in cache.nodes:
-                self._permit(decision, cache, waited)
+                why = PREEMPTED_IN_PERMIT
+                if decision.waits_in == PRE_BIND:
+                    why = PREEMPTED_IN_PRE_BIND.format(self._framework.waits_in_pre_bind(decision.pre_bound))
+                decision = self._give_up(decision, cache, Outcome.ERROR, why)
+            elif decision.node_name not in cache.nodes:
+                why = f"node {decision.node_name} has gone"
+                decision = self._give_up(decision, cache, Outcome.UNSCHEDULABLE, why)
+            elif decision.waits_in == PRE_BIND:
+                rejection, done = self._framework.run_pre_bind(decision, waited)
+                decision = self._go_on(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)
             else:
-                gone = unschedulable(f"node {decision.node_name} has gone")
-                self._reject_binding(decision, cache, Rejection("", gone))
+                rejection = self._framework.run_permit(decision, waited)
+                decision = self._go_on(decision, cache, rejection, PERMIT)
         except BaseException as error:
-            raise_if_interrupted(error)
-            self._fail(decision, cache, error)
-        self._end_nomination(decision, cache)
-        decision.ended = self._framework.clock()
+            decision = self._fail(decision, cache, error)
+        return self._ended(decision, cache)
 
-    def _give_up_to_preemptor(self, decision: Decision, cache: Cache) -> None:
-        self.unreserve_and_forget(decision, cache)
-        decision.outcome, decision.reason = Outcome.ERROR, PREEMPTED_IN_PERMIT
-        if decision.waits_for_pre_bind:
-            decision.reason = PREEMPTED_IN_PRE_BIND.format(self._framework.waits_in_pre_bind(decision))
+    def _go_on(self, decision: Decision, cache: Cache, rejection: Rejection | None, point: str) -> Decision:
+        """What follows from a plugin's answer: the pod is to be bound, must wait, or doesn't get the node.
 
-    def _recheck_pre_bind(self, decision: Decision, cache: Cache, waited: float) -> None:
-        rejection = self._framework.run_pre_bind(decision, waited)
+        point: PERMIT in the scheduling cycle, PRE_BIND in the binding cycle.
+        """
+        if rejection is None and decision.outcome == Outcome.SCHEDULED:
+            return decision
         if rejection is None:
-            decision.outcome, decision.reason = Outcome.SCHEDULED, ""
-            _lead(decision, cache, Phase.ASSUMED)
-        elif rejection.status.code != Code.WAIT:
-            self._reject_binding(decision, cache, rejection)
+            message = ASSIGNED.format(decision.pod, decision.node_name)
+            return replace(decision, outcome=Outcome.SCHEDULED, message=message)
+        if rejection.status.code == Code.WAIT:
+            return replace(
+                decision,
+                outcome=Outcome.WAITING,
+                message=rejection.reason,
+                waits_in=point,
+                writes=rejection.status.writes,
+            )
+        message = counted(1, rejection.status.reasons) if point == PERMIT else rejection.reason
+        return self._give_up(decision, cache, Outcome.UNSCHEDULABLE, message, rejection.plugin)
 
     # --- the binding cycle ------------------------------------------------------------------------------
 
-    def bind(self, decision: Decision, cache: Cache) -> bool:
-        """Run PreBind, the extenders and Bind; returns whether one of them bound the pod.
+    def bind(self, decision: Decision, cache: Cache) -> Decision:
+        """Run PreBind, the extenders and Bind.
 
-        If none did, and the decision's outcome still is `scheduled`, poller must POST the binding. If it is
-        `waiting`, a PreBind plugin waits, and the decision's `writes` must be written first.
+        The outcome is `bound` if one of them bound the pod; if it still is `scheduled`, poller must POST the
+        binding. If it is `waiting`, a PreBind plugin waits, and the decision's `writes` must be written.
         """
-        assert decision.node_name
+        pod, node_name = decision.pod, decision.node_name
+        assert node_name
         try:
-            bound: bool | Rejection | None = self._framework.run_pre_bind(decision)
-            if bound is None:
-                by_extender = self._extenders.bind(decision.pod, decision.node_name)
+            rejection, done = self._framework.run_pre_bind(decision, waited=0)
+            decision = self._go_on(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)
+            if decision.outcome == Outcome.SCHEDULED:
+                by_extender = self._extenders and self._extenders.bind(pod, node_name)
                 bound = by_extender or self._framework.run_bind(decision)
+                if isinstance(bound, Rejection):
+                    decision = self._go_on(decision, cache, bound, PRE_BIND)
+                elif bound:
+                    decision = replace(decision, outcome=Outcome.BOUND)
         except BaseException as error:
-            raise_if_interrupted(error)
-            self._fail(decision, cache, error)
-            self._end_nomination(decision, cache)
-            return False
-        if isinstance(bound, Rejection) and bound.status.code == Code.WAIT:
-            decision.outcome, decision.reason = Outcome.WAITING, ", ".join(bound.status.reasons)
-            decision.waits_for_pre_bind, decision.writes = True, bound.status.writes
-            decision.was_held = True
-            return False
-        if isinstance(bound, Rejection):
-            self._reject_binding(decision, cache, bound)
-            self._end_nomination(decision, cache)
-            return False
-        return bound
+            decision = self._fail(decision, cache, error)
+        return self._ended(decision, cache)
 
-    def post_bind(self, decision: Decision) -> None:
-        """Run PostBind. Its failures don't change the result."""
-        self._framework.run_post_bind(decision)
+    # --- how a cycle ends, and undo ---------------------------------------------------------------------
 
-    # --- undo and failures ------------------------------------------------------------------------------
+    def _fail(self, decision: Decision, cache: Cache, error: BaseException) -> Decision:
+        """A plugin failed: that is the outcome of the decision."""
+        raise_if_interrupted(error)
+        return self._give_up(decision, cache, Outcome.ERROR, self._framework.blame(error))
 
-    def unreserve_and_forget(self, decision: Decision, cache: Cache) -> None:
+    def _give_up(
+        self, decision: Decision, cache: Cache, outcome: Outcome, message: str, plugin: str = ""
+    ) -> Decision:
+        """The pod doesn't get the node that was picked, if any. It loses its nomination, also in the API."""
+        if decision.node_name:
+            decision = self.unreserve_and_forget(decision, cache)
+        decision = replace(decision, outcome=outcome, message=message, rejecting_plugin=plugin)
+        return end_nomination(decision, cache)
+
+    def _ended(self, decision: Decision, cache: Cache) -> Decision:
+        """The decision with its time. The record of a pod with reserved room holds it.
+
+        A pod that PreBind lets wait is held only when its volumes are written.
+        """
+        decision = replace(decision, ended=self._framework.clock())
+        life = cache.lives.get(pod_key(decision.pod))
+        if life and life.has_room and decision.outcome in PLACED:
+            life.decision = decision
+            phase = Phase.HELD if decision.outcome == Outcome.WAITING else Phase.ASSUMED
+            if life.phase != phase and not (phase == Phase.HELD and decision.waits_in == PRE_BIND):
+                cache.lives.move(life, phase)
+        return decision
+
+    def unreserve_and_forget(self, decision: Decision, cache: Cache) -> Decision:
         """Undo a decision: run Unreserve, and remove the assumed pod from the cache.
 
         A pod that was nominated before keeps that room, which may have been made for it. A nomination that
@@ -274,57 +308,17 @@ class Scheduler:
         """
         self._framework.run_unreserve(decision)
         cache.forget(decision.pod)
-        decision.clears_nomination = decision.was_held and not cache.nominator.node_of(decision.pod)
+        ends = bool(decision.waits_in) and not cache.nominator.node_of(decision.pod)
+        return replace(decision, clears_nomination=ends)
 
-    def undo(self, decision: Decision, cache: Cache) -> None:
+    def undo(self, decision: Decision, cache: Cache) -> Decision:
         """Undo all of a decision: the reservation, and the preemption."""
         if cache.lives.phase_of(decision.pod) in ROOM:
-            self.unreserve_and_forget(decision, cache)
-        self.undo_preemption(decision, cache)
-
-    def _reject(self, decision: Decision, cache: Cache, rejection: Rejection) -> None:
-        """A plugin rejected the node that was picked: as kube-scheduler says it, one node of one."""
-        self.unreserve_and_forget(decision, cache)
-        decision.outcome, decision.reason = Outcome.UNSCHEDULABLE, counted(1, rejection.status.reasons)
-        decision.rejecting_plugin = rejection.plugin
-
-    def _reject_binding(self, decision: Decision, cache: Cache, rejection: Rejection) -> None:
-        """A plugin of the binding cycle rejected the node: in its own words."""
-        self._reject(decision, cache, rejection)
-        decision.reason = ", ".join(rejection.status.reasons)
-
-    def _fail(self, decision: Decision, cache: Cache, error: BaseException) -> None:
-        """Make an error of a plugin the outcome of the decision."""
-        decision.outcome, decision.reason = Outcome.ERROR, self._framework.blame(error)
-        if decision.node_name:
-            self.unreserve_and_forget(decision, cache)
-
-    def _note_scores(
-        self, decision: Decision, feasible: FeasibleNodes, nodes: list[NodeInfo], scores: Scores, pick: int
-    ) -> None:
-        shown = range(len(feasible)) if self._in_full else [pick, *_runner_up(scores.totals, pick)]
-        decision.feasible = len(feasible)
-        decision.scores = {feasible.value_at(nodes, i).name: scores.of(i) for i in shown}
+            decision = self.unreserve_and_forget(decision, cache)
+        return undo_preemption(decision, cache)
 
 
-def _lead(decision: Decision, cache: Cache, phase: Phase) -> None:
-    """Lead a pod with reserved room to a phase, if it isn't there."""
-    life = cache.lives.of(decision.pod)
-    if life.phase != phase:
-        cache.lives.move(life, phase)
-
-
-def _is_rejected_for_good(decision: Decision) -> bool:
-    """Whether a PreFilter plugin rejected the pod as unresolvable."""
-    why = next(iter(decision.rejected.values())).status if decision.rejecting_plugin else None
-    return why is not None and why.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-
-
-def _runner_up(totals: list[int], pick: int) -> list[int]:
-    """The index of the best node after the pick; None if there is no other. `totals` stays as it was."""
-    if len(totals) < 2:
-        return []
-    picked, totals[pick] = totals[pick], -sys.maxsize
-    runner_up = totals.index(max(totals))
-    totals[pick] = picked
-    return [runner_up]
+def annotated(pod: Pod, annotations: Mapping[str, str]) -> Pod:
+    """A copy of a pod with more annotations."""
+    metadata = replace(pod.metadata, annotations={**pod.metadata.annotations, **annotations})
+    return replace(pod, metadata=metadata)

@@ -53,6 +53,12 @@ def count(number: int, thing: str, things: str = "") -> str:
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
+def sentence(text: str) -> str:
+    """The text, with one mark at its end: a full stop, unless it has a mark of its own."""
+    text = text.rstrip(" .")
+    return text if text.endswith(("!", "?", "…")) else f"{text}."
+
+
 def verb(number: int, one: str, many: str) -> str:
     """The form of a verb for this number of things."""
     return one if number == 1 else many
@@ -70,8 +76,8 @@ def labels_text(labels: Mapping[str, str]) -> str:
 
 
 def listed(things: Iterable[str]) -> str:
-    """`a, b and c`."""
-    *most, last = things
+    """`a, b and c`; "" for nothing."""
+    *most, last = [*things] or [""]
     return f"{', '.join(most)} and {last}" if most else last
 
 

@@ -4,19 +4,19 @@ import gc
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from math import inf
 from pathlib import Path
-from random import Random
 from urllib.parse import urlsplit
 
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
+from lib.kube.in_flight import InFlight
 from lib.kube.informer import Informer
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import PollingSource
+from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.plugins.volume_binding import VolumeBinding
@@ -27,6 +27,7 @@ from lib.service.http_extender import connected
 from lib.service.leader_election import elected
 from lib.service.options import Options
 from lib.service.policy_watch import watching
+from lib.service.reserved_room import ReservedRoom
 from lib.service.rights import needed_rights
 from lib.service.served_profiles import profiles_for
 from lib.service.shutdown import Shutdown, Stopped, on_signal
@@ -37,7 +38,7 @@ from lib.service.telemetry.observer import Address, ListenError, Observer
 from lib.service.telemetry.report import Report
 from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline
-from lib.service.writes.writes import MAX_FLUSH_SECONDS, Writes
+from lib.service.writes.writes import MAX_FLUSH_SECONDS, SHORT_FLUSH_SECONDS, Writes
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once. NO_START also without --once, for example when the listen address is in use."""
@@ -50,18 +51,25 @@ PAGE = Path(__file__).resolve().parents[2] / "scripts/ui"
 
 
 @contextmanager
-def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[Poller]:
-    """The parts that the options ask for, connected while the block runs. ApiError when that fails."""
-    random, namespaces = Random(options.seed), options.namespaces
+def assembled(
+    options: Options, report: Report, shutdown: Shutdown, system: System = MACHINE
+) -> Iterator[Poller]:
+    """The parts that the options ask for, connected while the block runs. ApiError when that fails.
+
+    system: what they take from the machine.
+    """
+    random, namespaces = system.random(options.seed), options.namespaces
     with ExitStack() as stack:
-        report.observer = observer = _observer(options.listen)
+        report.observer = observer = _observer(options.listen, system)
         proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = proxy.address if proxy else options.proxy
-        leads = stack.enter_context(elected(options.leader_election, address, shutdown))
+        leads = stack.enter_context(elected(options.leader_election, address, shutdown, system))
         if options.leader_election:
             observer.elects(options.leader_election.resource_name, leads)
-        api = stack.enter_context(Api(address, shutdown.stopping, may_write=leads, request_observer=observer))
-        observer.probes(lambda: api.hurried().get_whole("/version"))
+        api = stack.enter_context(
+            Api(address, shutdown.stopping, may_write=leads, request_observer=observer, system=system)
+        )
+        observer.probes(lambda: api.with_short_timeouts().get_whole("/version"))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
         profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
         names = [each.scheduler_name for each in profiles]
@@ -72,12 +80,12 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
                 random,
                 extenders,
                 in_full=in_full,
-                clock=time.monotonic,
+                clock=system.monotonic,
                 record=observer.record_for(name),
             )
             for name, profile in zip(names, profiles, strict=True)
         }
-        lives, gate = PodLives(time.monotonic), WriteGate(shutdown)
+        lives, gate = PodLives(system.monotonic), WriteGate(shutdown)
         cache = Cache(served=namespaces, lives=lives)
         queue = SchedulingQueue(
             dict(zip(names, profiles, strict=True)), options.times, observer.queued, lives
@@ -91,31 +99,37 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
             volumes=any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
             election=options.leader_election,
         )
+        writes = Writes(
+            Pipeline(
+                InFlight(api.begin, system), api.retrying(), gate, options.bind_workers, system.monotonic
+            ),
+            gate,
+            schedulers,
+            cache,
+            report,
+            annotate=options.annotate,
+            annotate_in_full=options.ui,
+            dry_run=dry_run,
+            event_seconds=inf if options.once else MAX_FLUSH_SECONDS,
+            record_seconds=SHORT_FLUSH_SECONDS if options.watch and not options.once else inf,
+            clock=system.monotonic,
+            now=lambda: system.now().replace(microsecond=0),
+        )
         poller = Poller(
             options,
             (Informer if options.watch else PollingSource)(api, names, namespaces),
             cache,
             queue,
             schedulers,
-            Writes(
-                Pipeline(api.begin, api.retrying(), gate, options.bind_workers),
-                gate,
-                schedulers,
-                cache,
-                report,
-                annotate=options.annotate,
-                annotate_in_full=options.ui,
-                dry_run=dry_run,
-                max_seconds=inf if options.once else MAX_FLUSH_SECONDS,
-                short_flushes=options.watch and not options.once,
-            ),
+            writes,
             report,
-            api,
             gate,
             shutdown,
             leads,
             proxy,
-            StartupChecks(api.asking(), names, namespaces, rights, report),
+            StartupChecks(api.for_access_reviews(), names, namespaces, rights, report),
+            ReservedRoom(cache, queue, schedulers, api, report, writes, system.monotonic, dry_run),
+            system=system,
         )
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
         if options.top:
@@ -130,13 +144,13 @@ def assembled(options: Options, report: Report, shutdown: Shutdown) -> Iterator[
         yield poller
 
 
-def _observer(listen: Address | None) -> Observer:
+def _observer(listen: Address | None, system: System) -> Observer:
     """The observer: with an address, metrics and health, which are served there."""
     if listen is None:
-        return Observer()
+        return Observer(system)
     from lib.service.telemetry.listen import answering  # here, as few runs need Prometheus' client
 
-    return answering(listen)
+    return answering(listen, system)
 
 
 def main(loop: Callable[[Poller], None], options: Options) -> int:

@@ -8,7 +8,7 @@ from dataclasses import is_dataclass
 from lib.kube.lease import LeaderElection
 from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
-from lib.service.config import KubeSchedulerConfiguration
+from lib.service.config.file import KubeSchedulerConfiguration
 
 NONE = "(none)"
 
@@ -61,7 +61,11 @@ def _told(profile: Profile) -> Iterator[str]:
     for plugin in profile.plugins:
         if hasattr(plugin, "args") and is_dataclass(plugin):
             own, usual = (
-                {name: value for name, value in vars(each).items() if name != "extenders"}
+                {
+                    name: value
+                    for name, value in vars(each).items()
+                    if name != "extenders" and not name.startswith("_")
+                }
                 for each in (plugin, type(plugin)())
             )
             other = [f"{name}={value!r}" for name, value in own.items() if value != usual[name]]

@@ -1,6 +1,5 @@
 """Extenders over HTTP: connects those of a configuration, and gets the full objects for them."""
 
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
@@ -10,10 +9,11 @@ import msgspec
 
 from lib import __version__
 from lib.kube.api import Api
+from lib.kube.attempt import read_all
 from lib.kube.errors import ApiError
-from lib.kube.in_flight import read_all
 from lib.kube.objects import UNREADABLE, Node, ObjectMeta, Pod
 from lib.kube.paths import path_of
+from lib.kube.system import System
 from lib.kube.transport import KeepAliveTransport, to_host
 from lib.scheduling.extender import Extender, ExtenderError, Extenders
 from lib.service.config.extenders import ExtenderConfig
@@ -34,7 +34,7 @@ def connected(
         api.check_may_write(f"{request.method} {request.url}")
 
     with ExitStack() as stack:
-        yield Extenders([_extender(each, stack, originals, check) for each in configs], warn)
+        yield Extenders([_extender(each, stack, originals, check, api.system) for each in configs], warn)
 
 
 def _extender(
@@ -42,13 +42,14 @@ def _extender(
     stack: ExitStack,
     originals: "FullObjects",
     check: Callable[[httpx.Request], None],
+    system: System,
 ) -> Extender:
     url = httpx.URL(config.url_prefix)
     tls = config.ssl_context() if url.scheme == "https" else None
     port = url.port or (443 if tls else 80)
     server_name = (config.tls_config and config.tls_config.server_name) or ""
     client = httpx.Client(
-        transport=KeepAliveTransport(to_host(url.host, port, tls, server_name)),
+        transport=KeepAliveTransport(to_host(url.host, port, tls, server_name, system), system),
         auth=(url.username, url.password) if url.userinfo else None,
         headers={"Accept-Encoding": "gzip"},
         timeout=config.http_timeout,
@@ -58,7 +59,7 @@ def _extender(
     return Extender(
         # It is also the extender's name in events.
         str(url.copy_with(userinfo=b"")) if url.userinfo else config.url_prefix,
-        HttpWire(stack.enter_context(client), config, originals),
+        HttpWire(stack.enter_context(client), config, originals, system),
         filter_verb=config.filter_verb,
         prioritize_verb=config.prioritize_verb,
         preempt_verb=config.preempt_verb,
@@ -76,8 +77,10 @@ def _extender(
 class HttpWire:
     """The connection to one extender. A failed request isn't retried: the pod is tried again later."""
 
-    def __init__(self, client: httpx.Client, config: ExtenderConfig, originals: "FullObjects") -> None:
-        self._http = client
+    def __init__(
+        self, client: httpx.Client, config: ExtenderConfig, originals: "FullObjects", system: System
+    ) -> None:
+        self._http, self._system = client, system
         self._seconds = config.http_timeout
         self._originals = originals
 
@@ -85,12 +88,12 @@ class HttpWire:
         """POST JSON; returns the answer's JSON. ExtenderError if it isn't complete in time."""
         where = f"extender {url}"
         headers = {"Content-Type": "application/json", "User-Agent": f"poller/{__version__}"}
-        extensions = {"deadline": time.monotonic() + self._seconds}
+        extensions = {"deadline": self._system.monotonic() + self._seconds}
         try:
             with self._http.stream(
                 "POST", url, content=body, headers=headers, extensions=extensions
             ) as answer:
-                said = read_all(answer, where, within=self._seconds)
+                said = read_all(answer, where, within=self._seconds, system=self._system)
         except httpx.TimeoutException as error:
             raise ExtenderError(f"{where}: no answer within {self._seconds:g} s") from error
         except httpx.HTTPError as error:

@@ -7,12 +7,13 @@ import httpx
 
 from lib.kube.api import Api, always
 from lib.kube.lease import Candidate, LeaderElection
+from lib.kube.system import System
 from lib.service.shutdown import Shutdown, Stopped
 
 
 @contextmanager
 def elected(
-    election: LeaderElection | None, address: str, shutdown: Shutdown
+    election: LeaderElection | None, address: str, shutdown: Shutdown, system: System
 ) -> Iterator[Callable[[], bool]]:
     """A function that says whether we lead; without an election, always.
 
@@ -22,7 +23,8 @@ def elected(
     if not election:
         yield always
         return
-    with Api(address, shutdown.stopping, timeout=httpx.Timeout(election.renew_deadline / 2)) as api:
+    timeout = httpx.Timeout(election.renew_deadline / 2)
+    with Api(address, shutdown.stopping, timeout=timeout, system=system) as api:
         candidate = Candidate(api, election, shutdown.abort)
         candidate.start()
         try:

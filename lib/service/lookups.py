@@ -1,110 +1,111 @@
-"""Looks up what pods need, and puts it into the cache."""
+"""Looks up what pods need."""
 
-import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
+from dataclasses import replace
+from math import inf
+from typing import TypeVar
 
 from lib.kube.errors import ApiError, ForbiddenError
-from lib.kube.listers import Listers
-from lib.kube.lookup import ALL, PendingError
-from lib.kube.objects import ControllerRef, LabelSelector, Pod, Service
-from lib.scheduling.cache import Cache
+from lib.kube.lookup import ALL, PENDING, PendingError
+from lib.kube.objects import Pod
+from lib.kube.source import ClusterSource
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.needs import Needs
 from lib.scheduling.workloads import Workloads
 from lib.service.telemetry.report import Report
 
 SPREADING = "spreading pods that belong together"
 
+T = TypeVar("T")
 
-def look_up(needs: Needs, listers: Listers, cache: Cache, report: Report, patience: float) -> dict[str, str]:
-    """Look up what pods need, and no more, and put it into the cache. patience: seconds to wait for answers.
 
-    Returns by uid which pods can't be tried now, and why: an answer that they need hasn't come yet. The
-    reason of a failed lookup goes into the cache: the pods that need it wait, others don't. poller goes on
-    without what it has no right to read. UnreachableError when the API server isn't there.
+def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Report, until: float) -> LookedUp:
+    """Look up what pods need, and no more. before: what was looked up the last time.
+
+    A failed lookup is the error of the pods that need it. until: when to stop waiting for
+    answers; an answer that hasn't come then is pending for them, or has failed if that is infinity. poller
+    goes on without what it may not read. UnreachableError when the API server isn't there.
     """
+    listers = source.listers
     listers.namespaces.begin([ALL] if needs.namespaces else [])
     listers.budgets.begin([ALL] if needs.budgets else [])
     listers.services.begin(needs.services)
     listers.selectors.begin(needs.controllers)
-    groups = {(each.namespace, each.name): pods for each, pods in needs.pod_groups.items()}
-    listers.group_sizes.begin(groups)
-    listers.wait(time.monotonic() + patience)
-    return _Taking(listers, cache, report).take(needs, groups)
+    listers.group_sizes.begin(needs.pod_groups)
+    listers.wait(until)
+
+    blocked = _Blocked(report, may_wait=until < inf)
+    namespaces = before.namespaces
+    if needs.namespaces:
+        listed = blocked.unless(listers.namespaces.of(ALL), needs.namespaces, "namespaces")
+        if listed is not None:
+            namespaces = {each.metadata.name: each.metadata.labels for each in report.readable(listed)}
+    services, selectors, group_sizes = [], {}, {}
+    for namespace, pods in needs.services.items():
+        what, found = f"services of namespace {namespace}", listers.services.of(namespace)
+        if (of_namespace := blocked.unless(found, pods, what, SPREADING)) is not None:
+            services += report.readable(of_namespace)
+    for controller, pods in needs.controllers.items():
+        what = f"{controller.kind} {controller.namespace}/{controller.name}"
+        if selector := blocked.unless(listers.selectors.of(controller), pods, what, SPREADING):
+            selectors[controller] = selector
+    for group, pods in needs.pod_groups.items():
+        size = blocked.unless(listers.group_sizes.of(group), pods, f"PodGroup {'/'.join(group)}")
+        if size is not None:
+            group_sizes[group] = size
+    if source.storage.is_pending:
+        blocked.block(needs.storage, "claims and volumes", PENDING)
+    return replace(
+        _with_budgets(before, source, report) if needs.budgets else before,
+        namespaces=namespaces,
+        workloads=Workloads(services, selectors),
+        group_sizes=group_sizes,
+        storage_unseen=source.storage.unseen,
+        errors=blocked.errors,
+        pending=blocked.pending,
+    )
 
 
-class _Taking:
-    """Takes the answers that have come."""
+def _with_budgets(before: LookedUp, source: ClusterSource, report: Report) -> LookedUp:
+    """The disruption budgets. No pod waits for them: one that fits needs no preemption."""
+    found = source.listers.budgets.of(ALL)
+    if isinstance(found, ForbiddenError):
+        report.without("preemption", found)
+        return replace(before, budgets=None, budgets_error="")
+    if isinstance(found, ApiError):
+        return replace(before, budgets_error=_why_not("disruption budgets", found))
+    unread = {name.partition("/")[0] for name in found.malformed}
+    return replace(before, budgets=report.readable(found), budgets_error="", budgets_unread=unread)
 
-    def __init__(self, listers: Listers, cache: Cache, report: Report) -> None:
-        self._listers, self._cache, self._report = listers, cache, report
-        self._pending: dict[str, str] = {}  # by uid
 
-    def take(self, needs: Needs, groups: Mapping[tuple[str, str], Iterable[Pod]]) -> dict[str, str]:
-        self._cache.lookup_errors = {}
-        if needs.namespaces:
-            self._take_namespaces(needs.namespaces)
-        if needs.budgets:
-            self._take_budgets()
-        self._cache.workloads = Workloads(self._services(needs.services), self._selectors(needs.controllers))
-        self._take_group_sizes(groups)
-        return self._pending
+class _Blocked:
+    """The pods that can't be tried, by uid, and why: `errors`, or `pending` answers.
 
-    def _take_namespaces(self, pods: Iterable[Pod]) -> None:
-        found = self._listers.namespaces.of(ALL)
-        if isinstance(found, ApiError):
-            self._hold_back(pods, "namespaces", found)
+    may_wait: whether they can be tried again when an answer has come.
+    """
+
+    def __init__(self, report: Report, *, may_wait: bool) -> None:
+        self.errors: dict[str, str] = {}
+        self.pending: dict[str, str] = {}
+        self._report, self._may_wait = report, may_wait
+
+    def unless(self, found: T | ApiError, pods: Iterable[Pod], what: str, without: str = "") -> T | None:
+        """What was found. If it wasn't, None, and the pods that need it are blocked.
+
+        without: what poller goes on without if it may not read this; "" if it can't.
+        """
+        if not isinstance(found, ApiError):
+            return found
+        if without and isinstance(found, ForbiddenError):
+            self._report.without(without, found)
         else:
-            readable = self._report.readable(found)
-            self._cache.namespaces = {each.metadata.name: each.metadata.labels for each in readable}
+            self.block(pods, what, found)
+        return None
 
-    def _take_budgets(self) -> None:
-        cache, found = self._cache, self._listers.budgets.of(ALL)
-        cache.budgets_error = ""
-        if isinstance(found, ForbiddenError):
-            self._report.without("preemption", found)
-            cache.budgets = None
-        elif isinstance(found, ApiError):  # also if it hasn't come yet: a pod that fits needs no preemption
-            cache.budgets_error = _why_not("disruption budgets", found)
-        else:
-            cache.budgets = self._report.readable(found)
-            cache.budgets_unread = {name.partition("/")[0] for name in found.malformed}
-
-    def _services(self, needed: Mapping[str, Iterable[Pod]]) -> list[Service]:
-        services: list[Service] = []
-        for namespace, pods in needed.items():
-            found = self._listers.services.of(namespace)
-            if isinstance(found, ForbiddenError):
-                self._report.without(SPREADING, found)
-            elif isinstance(found, ApiError):
-                self._hold_back(pods, f"services of namespace {namespace}", found)
-            else:
-                services += self._report.readable(found)
-        return services
-
-    def _selectors(self, needed: Mapping[ControllerRef, Iterable[Pod]]) -> dict[ControllerRef, LabelSelector]:
-        selectors: dict[ControllerRef, LabelSelector] = {}
-        for controller, pods in needed.items():
-            found = self._listers.selectors.of(controller)
-            if isinstance(found, ForbiddenError):
-                self._report.without(SPREADING, found)
-            elif isinstance(found, ApiError):
-                self._hold_back(pods, f"{controller.kind} {controller.namespace}/{controller.name}", found)
-            elif found:
-                selectors[controller] = found
-        return selectors
-
-    def _take_group_sizes(self, groups: Mapping[tuple[str, str], Iterable[Pod]]) -> None:
-        self._cache.group_sizes = {}
-        for group, pods in groups.items():
-            found = self._listers.group_sizes.of(group)
-            if isinstance(found, ApiError):
-                self._hold_back(pods, f"PodGroup {'/'.join(group)}", found)
-            elif found is not None:
-                self._cache.group_sizes[group] = found
-
-    def _hold_back(self, pods: Iterable[Pod], what: str, error: ApiError) -> None:
+    def block(self, pods: Iterable[Pod], what: str, error: ApiError) -> None:
         """Let pods wait: a lookup that they need has failed, or hasn't ended yet."""
-        waiting = self._pending if isinstance(error, PendingError) else self._cache.lookup_errors
+        is_pending = isinstance(error, PendingError) and self._may_wait
+        waiting = self.pending if is_pending else self.errors
         for pod in pods:
             waiting.setdefault(pod.metadata.uid, _why_not(what, error))
 

@@ -16,8 +16,8 @@ from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
 from lib.service.check_config import show
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
-from lib.service.config import ConfigError, KubeSchedulerConfiguration, default_config, read_config
-from lib.service.config.fields import without_repetitions
+from lib.service.config.fields import ConfigError, without_repetitions
+from lib.service.config.file import KubeSchedulerConfiguration, default_config, read_config
 from lib.service.help import Group
 from lib.service.policies import Policy, PolicyError, load_policies
 from lib.service.served_profiles import Asked, PolicyName, profiles_for

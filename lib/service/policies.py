@@ -1,23 +1,29 @@
 """Loads policies: Python files that users write."""
 
+import functools
 import importlib.util
 import inspect
+import logging
+import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lib.scheduling.class_plugins import read_only
+from lib.kube.system import MACHINE
 from lib.scheduling.framework import interface
 from lib.scheduling.framework.interface import Plugin, QueueSortPlugin
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
-from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.policies.class_plugins import read_only
+from lib.scheduling.policies.function_plugins import plugin_of
 from lib.service.policy_watch import watching
+
+log = logging.getLogger("poller")
 
 POINTS = [
     point
@@ -28,6 +34,22 @@ POINTS = [
 
 METHODS = {name for point in POINTS for name in vars(point) if not name.startswith("_") and name != "name"}
 """Their methods."""
+
+TAKES: Mapping[str, Sequence[str]] = {
+    "filter": ("a pod", "a node"),
+    "explain": ("a pod", "a node"),
+    "remedies": ("a pod", "nodes"),
+    "score": ("a pod", "a node"),
+    "normalize": ("a pod", "scores"),
+    "sign": ("a pod",),
+    "state": ("a node",),
+    "prepare": ("pods",),
+    "annotate": ("a pod", "a node"),
+}
+"""The functions that a policy may have, and what each takes."""
+
+LONG_CALL = 1.0
+"""Seconds after which a call of a policy's function for one node is too slow."""
 
 BUILT_IN = {plugin.name for plugin in default_profile("").plugins}
 
@@ -68,17 +90,16 @@ def load_policies(files: Iterable[Path]) -> list[Policy]:
 def load_policy(file: Path) -> Policy:
     """Read one policy.
 
-    The functions `filter(pod, node)` and `score(pod, node)` become plugins with the file's name;
-    `explain(pod, node)` and `remedies(pod, nodes)` belong to `filter`. Each class with the methods of an
+    The functions that TAKES names become a plugin with the file's name, if `filter` or `score` is among them.
+    Each class with the methods of an
     extension point becomes a plugin with its own name. WEIGHT multiplies scores; by default it is 1.
     """
     module = _run(file)
     plugins: list[Plugin] = []
-    if filtering := _of_pod_and_node(module, "filter", file):
-        others = (_of_pod_and_node(module, name, file) for name in ("explain", "remedies"))
-        plugins.append(FilterFunction(file.stem, filtering, *others))
-    if scoring := _of_pod_and_node(module, "score", file):
-        plugins.append(ScoreFunction(file.stem, scoring))
+    asked = {name: _function(module, name, takes, file) for name, takes in TAKES.items()}
+    functions = {name: function for name, function in asked.items() if function}
+    if functions.keys() & {"filter", "score"}:
+        plugins.append(plugin_of(file.stem, functions))
     plugins += [_made(kind, file) for kind in vars(module).values() if _is_plugin(kind)]
     if not plugins:
         raise PolicyError(
@@ -90,17 +111,39 @@ def load_policy(file: Path) -> Policy:
     return Policy(module.__file__ or str(file), tuple(plugins), weight)
 
 
-def _of_pod_and_node(module: ModuleType, name: str, file: Path) -> Callable[..., Any] | None:
-    """A function of a policy, if it is there. PolicyError when it doesn't take two arguments."""
+def _function(module: ModuleType, name: str, takes: Sequence[str], file: Path) -> Callable[..., Any] | None:
+    """A function of a policy, if it is there. PolicyError when it doesn't take these arguments."""
     function: Callable[..., Any] | None = getattr(module, name, None)
     if not callable(function):
         return None
     try:
-        inspect.signature(function).bind("pod", "node")
+        inspect.signature(function).bind(*takes)
     except TypeError:
         signature = f"{function.__name__}{inspect.signature(function)}"
-        raise PolicyError(f"{file}: {signature} doesn't take a pod and a node") from None
-    return function
+        raise PolicyError(f"{file}: {signature} doesn't take {' and '.join(takes)}") from None
+    return _timed(function) if name in ("filter", "score") else function
+
+
+def _timed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function; the first call that takes longer than LONG_CALL is logged."""
+    told = False
+
+    @functools.wraps(function)
+    def timed(pod: Any, node: Any) -> Any:
+        nonlocal told
+        began = MACHINE.monotonic()
+        answer = function(pod, node)
+        took = MACHINE.monotonic() - began
+        if took > LONG_CALL and not told:
+            told = True
+            code = getattr(inspect.unwrap(function), "__code__", None)
+            where = f" at {Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
+            name = getattr(function, "__name__", "a function")
+            why = "it is called for each pod and each node, and all else waits"
+            log.warning("%s%s took %.1f s for one node; %s", name, where, took, why)
+        return answer
+
+    return timed
 
 
 class _SourceLoader(SourceFileLoader):
@@ -119,6 +162,9 @@ def _run(file: Path) -> ModuleType:
     if file.suffix != ".py" or not spec or not spec.loader:
         raise PolicyError(f"{file}: a policy is a Python file, NAME.py")
     module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    beside = str(file.resolve().parent)
+    sys.path.append(beside)  # it may import files beside it; at the end, so that none hides another module
+    before = {*sys.modules}
     try:
         with watching([spec.origin or str(file)]):
             spec.loader.exec_module(module)
@@ -130,6 +176,13 @@ def _run(file: Path) -> ModuleType:
         raise_if_interrupted(error)
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise PolicyError(f"{last.filename}:{last.lineno}: {describe(error)}") from error
+    finally:
+        sys.path.remove(beside)
+        for new in (
+            sys.modules.keys() - before - {name}
+        ):  # another policy may have a file of the same name beside it
+            if str(getattr(sys.modules[new], "__file__", "")).startswith(f"{beside}{os.sep}"):
+                del sys.modules[new]
     return module
 
 

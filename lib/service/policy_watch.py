@@ -8,9 +8,11 @@ import sys
 import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from functools import partial
 from traceback import walk_stack, walk_tb
 from types import FrameType
 
+from lib.kube.system import MACHINE
 from lib.scheduling.framework.position import Position, position_in
 
 log = logging.getLogger("poller")
@@ -32,10 +34,9 @@ def watching(files: Collection[str], long: float = LONG) -> Iterator[None]:
     if not files:
         yield
         return
-    done = threading.Event()
-    watched = set(files), threading.get_ident(), done, long
-    watch = threading.Thread(target=_watch, args=watched, name="policy-watch", daemon=True)
-    watch.start()
+    done = MACHINE.event()
+    run = partial(_watch, set(files), threading.get_ident(), done, long)
+    watch = MACHINE.start_thread(run, "policy-watch")
     try:
         yield
     except BaseException as error:

@@ -10,12 +10,10 @@ from typing import Any, NamedTuple
 from lib.kube.api import Api
 from lib.kube.lease import LeaderElection
 from lib.kube.objects import Object, Value
+from lib.kube.paths import STORAGE_API, STORAGE_PATHS
 from lib.kube.write import Request
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-
-STORAGE = "storageclasses", "csinodes", "csidrivers", "csistoragecapacities", "volumeattachments"
-"""The resources of storage.k8s.io that the scheduling of pods with volumes depends on."""
 
 AT_ONCE = 8
 """Reviews in flight at the same time, each on its own connection."""
@@ -76,9 +74,12 @@ def needed_rights(
         if preemption:
             inside.append(Right("delete", "pods"))
     if volumes:
-        everywhere += [Right(verb, resource, "storage.k8s.io") for resource in STORAGE for verb in look]
         verbs = [*look, "patch", "get"] if writes else look
-        everywhere += [Right(verb, "persistentvolumes") for verb in verbs]
+        for path in STORAGE_PATHS:
+            api, resource = path.rsplit("/", 1)
+            is_written = resource == "persistentvolumes"
+            group = "storage.k8s.io" if api == STORAGE_API else ""
+            everywhere += [Right(verb, resource, group) for verb in (verbs if is_written else look)]
         inside += [Right(verb, "persistentvolumeclaims") for verb in verbs]
     rights = everywhere + [right._replace(namespace=each) for each in namespaces or [""] for right in inside]
     if election:

@@ -10,8 +10,8 @@ from lib.scheduling.framework.arguments import Handle, not_between
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.registry import default_profile, random_profile
-from lib.service.config import KubeSchedulerConfiguration
 from lib.service.config.fields import ConfigError
+from lib.service.config.file import KubeSchedulerConfiguration
 from lib.service.config.profile_builder import ProfileBuilder
 from lib.service.config.profiles import KubeSchedulerProfile
 from lib.service.policies import Policy

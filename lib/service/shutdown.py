@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+from lib.kube.system import MACHINE, System
 from lib.scheduling.framework.interface import Interruption
 
 
@@ -20,8 +21,8 @@ class Shutdown:
     second one came. aborted: whether poller itself, not a signal, ended the run.
     """
 
-    def __init__(self) -> None:
-        self.stopping = threading.Event()
+    def __init__(self, system: System = MACHINE) -> None:
+        self.stopping = system.event()
         self.signal: signal.Signals | None = None
         self.hurried = False
         self.aborted = False

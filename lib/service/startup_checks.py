@@ -4,7 +4,6 @@ If a check fails, it is skipped.
 """
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,11 +12,12 @@ from functools import partial
 from math import inf
 
 from lib.kube.api import Api
-from lib.kube.errors import ApiError, NotFoundError, StatusError
+from lib.kube.errors import ApiError, NotFoundError, StartingError, StatusError
 from lib.kube.lookup import ALL, PATIENCE, Lookup
 from lib.kube.objects import Lease, Namespace, Pod
 from lib.kube.paths import NAMESPACES, paths_of, segment
 from lib.kube.source import MAIN_SCHEDULER
+from lib.scheduling.text import names, verb
 from lib.service.rights import Right, missing_rights, rules_for
 from lib.service.telemetry.report import Report
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 LOOK_AGAIN = 60.0
 """Seconds until misspelled scheduler names are looked for, or rights reviewed, again."""
 
-ALIKE = 0.8
+SIMILAR = 0.8
 """The similarity of two names that differ in one or two of ten letters: difflib's ratio, from 0 to 1."""
 
 KUBE_SCHEDULER_LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
@@ -57,8 +57,10 @@ class StartupChecks:
         self._namespaces = namespaces
         self._rights = rights
         self._report = report
-        self._reviews = Lookup("rights", self._review_rights, max_age=inf)
-        self._checks = Lookup[Check, Sequence[str]]("checks", lambda check: check(), max_age=inf)
+        self._reviews = Lookup("rights", self._review_rights, max_age=inf, system=api.system)
+        self._checks = Lookup[Check, Sequence[str]](
+            "checks", lambda check: check(), max_age=inf, system=api.system
+        )
         self._to_check: list[Check] = [partial(self._check_namespace, name) for name in namespaces]
         if MAIN_SCHEDULER in scheduler_names:
             self._to_check.append(self._check_kube_scheduler)
@@ -73,7 +75,7 @@ class StartupChecks:
         A thread reviews them meanwhile: there are dozens of reviews, and the first poll mostly waits. After a
         poll that succeeds, they are named later if that takes longer than `patience`, in seconds.
         """
-        if self._rights_known or time.monotonic() < self._review_again_at:
+        if self._rights_known or self._api.system.monotonic() < self._review_again_at:
             yield
             return
         self._reviews.begin([ALL])
@@ -84,7 +86,9 @@ class StartupChecks:
             raise
         self._name_missing(patience)
         if not self._reviews.is_under_way:
-            self._review_again_at = time.monotonic() + LOOK_AGAIN  # polls work: only reviews may fail
+            self._review_again_at = (
+                self._api.system.monotonic() + LOOK_AGAIN
+            )  # polls work: only reviews may fail
 
     def _review_rights(self, _: str) -> list[Right] | None:
         """The missing rights; None if they aren't known yet.
@@ -92,7 +96,10 @@ class StartupChecks:
         No ApiError is kept: an exception refers to the requests that have failed, and these to connections.
         """
         try:
-            return missing_rights(self._api, self._rights)
+            missing = missing_rights(self._api, self._rights)
+            return None if missing and self._api.is_starting() else missing
+        except StartingError:
+            return None
         except StatusError as error:
             log.debug("which rights are missing isn't known: %s", error)
             return []
@@ -101,7 +108,7 @@ class StartupChecks:
             return None
 
     def _name_missing(self, patience: float) -> None:
-        self._reviews.wait(time.monotonic() + patience)
+        self._reviews.wait(self._api.system.monotonic() + patience)
         rights = self._reviews.of(ALL)
         if rights is None or isinstance(rights, ApiError):  # they aren't known yet
             return
@@ -117,11 +124,11 @@ class StartupChecks:
 
         They are told of later if that takes longer than `patience`, in seconds.
         """
-        if time.monotonic() >= self._look_again_at:
-            self._look_again_at = time.monotonic() + LOOK_AGAIN
+        if self._api.system.monotonic() >= self._look_again_at:
+            self._look_again_at = self._api.system.monotonic() + LOOK_AGAIN
             self._to_check.append(self._check_pods)
         self._checks.begin(self._to_check)
-        self._checks.wait(time.monotonic() + patience)
+        self._checks.wait(self._api.system.monotonic() + patience)
         for check in self._to_check.copy():
             warnings = self._checks.of(check)
             if not isinstance(warnings, ApiError):  # else the answer hasn't come yet
@@ -169,18 +176,15 @@ class StartupChecks:
             by_name[pod.spec.scheduler_name].append(pod)
         warnings: list[str] = []
         for name, waiting in by_name.items():
-            near = get_close_matches(name, self._other_than(name), n=1, cutoff=ALIKE)
+            near = get_close_matches(name, self._other_than(name), n=1, cutoff=SIMILAR)
             if near and name not in self._said:
                 self._said.add(name)
                 warnings.append(
-                    f"{waiting[0]}{_and_more(len(waiting) - 1)} waits for a scheduler named {name}; "
+                    f"{names([str(pod) for pod in waiting], 2)} {verb(len(waiting), 'waits', 'wait')} for a "
+                    f"scheduler named {name}; "
                     f"this one is {near[0]}: is that a misspelling?"
                 )
         return warnings
 
     def _other_than(self, name: str) -> Iterable[str]:
         return [each for each in self._scheduler_names if each != name]
-
-
-def _and_more(count: int) -> str:
-    return f" (and {count} more)" if count else ""

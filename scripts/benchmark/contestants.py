@@ -58,14 +58,17 @@ class Running:
 
 
 @contextmanager
-def running(contestant: Contestant, arena: Arena, url: str) -> Iterator[Running]:
-    """Run a contestant for as long as the block takes. url: of the API server, or of a relay before it."""
+def running(contestant: Contestant, arena: Arena, url: str, *options: str) -> Iterator[Running]:
+    """Run a contestant for as long as the block takes. url: of the API server, or of a relay before it.
+
+    options: more of them for its command line.
+    """
     with ExitStack() as stack:
         proxy = None
         if contestant.behind_proxy:
             proxy = stack.enter_context(process(_proxy_command(arena, url), arena.folder / "proxy.log"))
             url = f"http://{line_with('Starting to serve on ', proxy).rsplit(' ', 1)[1]}"
-        command = contestant.command(arena, url, contestant.scheduler_name)
+        command = [*contestant.command(arena, url, contestant.scheduler_name), *options]
         log = arena.folder / f"{contestant.key}.log"
         environment = {"PATH": _path(), **_compiled(arena.folder)}
         yield Running(stack.enter_context(process(command, log, environment)), proxy)
@@ -163,8 +166,8 @@ BASELINES = ("kube-unlimited", "bare")
 """The others are compared with the first of these that has a figure."""
 
 CONTESTANTS = (
-    Contestant("poller", "poller", poller(), parts=("decide", *COMPARED)),
-    Contestant("watch", "poller --watch", poller("--watch"), _no_watch, parts=COMPARED),
+    Contestant("poller", "poller", poller(), parts=("decide", *COMPARED, "failover")),
+    Contestant("watch", "poller --watch", poller("--watch"), _no_watch, parts=(*COMPARED, "failover")),
     Contestant("lab", "lab's script", lab, _no_lab, most_pods=50),
     Contestant("bare", "bare loop", bare, parts=BINDING_ONLY, workloads=["SchedulingBasic"]),
     Contestant("kube", "kube-scheduler", kube_scheduler(), _no_kube_scheduler, behind_proxy=False),

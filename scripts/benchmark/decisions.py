@@ -20,6 +20,7 @@ from lib.kube.objects import Node, Pod, Service, decode_hook
 from lib.kube.storage import StorageObject
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
@@ -85,8 +86,7 @@ def main(arguments: Sequence[str]) -> None:
     cache = Cache(
         (_read(Node, each) for each in scene.nodes),
         (_read(Pod, _with_uid(each)) for each in scene.existing),
-        scene.namespaces,
-        Workloads(services),
+        LookedUp(scene.namespaces, workloads=Workloads(services)),
     )
     for each in scene.storage:
         cache.storage.put(_read_storage(each))

@@ -4,7 +4,10 @@ from typing import Literal
 
 import msgspec
 
-Part = Literal["burst", "throughput", "single", "start", "idle", "decide"]
+Part = Literal["burst", "throughput", "single", "start", "idle", "failover", "decide"]
+
+WITHOUT_ARENA = "decide", "failover"
+"""These parts need no API server, or start one of their own."""
 
 
 class Figure(msgspec.Struct, omit_defaults=True):

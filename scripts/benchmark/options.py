@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from scripts.benchmark.contestants import CONTESTANTS
-from scripts.benchmark.figures import Part
+from scripts.benchmark.figures import WITHOUT_ARENA, Part
 from scripts.benchmark.workloads import NAMES
 from scripts.servers.real import assets
 
@@ -73,7 +73,7 @@ def options() -> Options:
     chosen = parser.parse_args()
     if chosen.decisions:
         chosen.only = ["decide"]
-    chosen.server = "" if chosen.only == ["decide"] else server(chosen.server)
+    chosen.server = "" if set(chosen.only) <= set(WITHOUT_ARENA) else server(chosen.server)
     chosen.nodes = sorted(chosen.nodes or (MANY_NODES if chosen.decisions else NODES))
     del chosen.decisions
     return Options(**vars(chosen))

@@ -1,4 +1,4 @@
-"""A TCP relay that counts bytes; TLS passes unchanged."""
+"""A TCP relay that counts bytes, and can hold them back; TLS passes unchanged."""
 
 import socket
 import socketserver
@@ -11,7 +11,10 @@ CHUNK = 1 << 16
 
 
 class Relay(socketserver.ThreadingTCPServer):
-    """Listens on a free port of loopback and passes everything on; `bytes` counts both directions."""
+    """Listens on a free port of loopback and passes everything on; `bytes` counts both directions.
+
+    passing: as long as it isn't set, nothing passes, and nobody is told.
+    """
 
     daemon_threads = True
     block_on_close = False
@@ -24,6 +27,8 @@ class Relay(socketserver.ThreadingTCPServer):
         self.target = target.hostname, target.port
         self.url = f"{target.scheme}://127.0.0.1:{self.server_address[1]}"
         self.bytes = 0
+        self.passing = threading.Event()
+        self.passing.set()
         self._lock = threading.Lock()
 
     def pump(self, source: socket.socket, sink: socket.socket) -> None:
@@ -32,6 +37,7 @@ class Relay(socketserver.ThreadingTCPServer):
             while chunk := source.recv(CHUNK):
                 with self._lock:
                     self.bytes += len(chunk)
+                self.passing.wait()
                 sink.sendall(chunk)
         with suppress(OSError):
             sink.shutdown(socket.SHUT_WR)
@@ -60,4 +66,5 @@ def relay(url: str) -> Iterator[Relay]:
         try:
             yield running
         finally:
+            running.passing.set()  # so that its threads end
             running.shutdown()

@@ -13,7 +13,8 @@ from scripts.benchmark.arena import Arena
 from scripts.benchmark.client import RefusedError
 from scripts.benchmark.contestants import Contestant
 from scripts.benchmark.decisions import decide, decide_workload, deciding
-from scripts.benchmark.figures import Figure, Part
+from scripts.benchmark.failover import LATE, NODES, WAYS, failover, title
+from scripts.benchmark.figures import WITHOUT_ARENA, Figure, Part
 from scripts.benchmark.measures import Result
 from scripts.benchmark.options import Options
 from scripts.benchmark.processes import FailedError
@@ -39,7 +40,7 @@ class Step:
 
     def prepare(self, arena: Arena) -> None:
         """Prepare the cluster for the measurement."""
-        if self.part == "decide":
+        if self.part in WITHOUT_ARENA:
             return
         if self.workload:
             arena.prepare_workload(self.workload)
@@ -55,6 +56,7 @@ def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> 
         *_bursts(arena, options, contestants),
         *_throughput(arena, options, contestants),
         *_at_rest(arena, options, contestants),
+        *_failover(arena, options, contestants),
     ]
     return [each for each in planned if each.part in options.only]
 
@@ -112,6 +114,12 @@ def _at_rest(arena: Arena, options: Options, contestants: Sequence[Contestant]) 
         measure = partial(measures.idle, arena, contestant, options.idle, options.limit)
         yields = [measures.CPU, measures.PROXY_CPU, measures.NETWORK]
         yield Step("idle", yields, contestant, nodes, measure, bound)
+
+
+def _failover(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    for _, contestant in product(range(options.repeat), _taking_part("failover", contestants)):
+        measure = partial(failover, contestant, arena.folder, options.limit, tuple(WAYS))
+        yield Step("failover", [*map(title, WAYS), LATE], contestant, NODES, measure)
 
 
 def _taking_part(part: Part, contestants: Sequence[Contestant]) -> list[Contestant]:

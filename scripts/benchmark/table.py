@@ -139,12 +139,15 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
     if "single" in parts:
         yield "one pod at a time: from the sending of its POST to the binding that a watch sees."
     if rounds := _rounds(results.figures):
-        yield f"burst, workloads, one pod at a time: the medians of {rounds} rounds."
+        yield f"burst, workloads, one pod at a time, failover: the medians of {rounds} rounds."
     if "start" in parts or "idle" in parts:
         bound = max(each.bound for each in results.figures if each.part in ("start", "idle"))
         yield f"start, peak memory, idle: with {bound:,} pods bound before; idle: {results.idle_seconds:g} s."
         yield "CPU: of the scheduler's own process; kubectl proxy's has its own row."
         yield "network: both directions, at the API server's door, TLS as it is."
+    if "failover" in parts:
+        yield "failover: of two with --leader-elect, on a real API server of their own, the leader fails."
+        yield "Seconds from then to the binding of a pod that is created then. Who wrote: in the audit log."
     if parts & {"throughput", "start"}:
         yield "peak memory: of the scheduler's own process."
     if results.load > BUSY:

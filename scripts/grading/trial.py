@@ -13,7 +13,7 @@ from lib.questions.manifests import workloads_in
 from lib.questions.trial import Placing, new_pods
 from lib.questions.trial import Trial as PlacedTrial
 from lib.scheduling.framework.arguments import Handle
-from lib.service.config import default_config
+from lib.service.config.file import default_config
 from lib.service.served_profiles import DEFAULT_NAME, Asked, profiles_for
 from scripts.grading.best import Best, best
 from scripts.grading.remote_policy import Limits, PolicyProblemError, RemotePolicy, policy_process

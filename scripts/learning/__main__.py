@@ -1,24 +1,29 @@
 """`scripts/learn`: starts a cluster and a shell; in there, `learn` shows the page and checks tasks."""
 
 import os
-import shlex
 import shutil
 import subprocess
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from scripts.learning import page as browser
+from scripts.learning import report as reports
+from scripts.learning import slides as teaching
 from scripts.learning.bash import Bash, ShellError
 from scripts.learning.checks import CHECKS
+from scripts.learning.folder import PROGRESS, pages_folder, remove_logs
+from scripts.learning.keeper import session
 from scripts.learning.lab import Lab, LabError, NotYetError, eventually
+from scripts.learning.made import check_made
 from scripts.learning.markdown import Page
 from scripts.learning.pages import Step, lessons
-from scripts.learning.progress import Progress, find
-from scripts.learning.session import FOLDER, current_cluster, lab_of, own_cluster, run_shell
-from scripts.servers.process import ROOT
+from scripts.learning.progress import Progress, find, following, preceding
+from scripts.learning.session import lab_of, run_shell, schedulers_of_shells
+from scripts.servers.process import ending_with_all_it_starts
 
-PROGRESS = FOLDER / "progress.json"
 PATIENCE = 3.0  # seconds; a check waits so long for changes that have begun
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -31,29 +36,33 @@ def start(
     context: typer.Context,
     cluster: Annotated[bool, typer.Option("--cluster", help="Use the current kubectl context.")] = False,
 ) -> None:
-    """Learn scheduling, in eleven lessons, on a small cluster of the lab's own.
+    """Learn scheduling, in lessons of 10 to 20 minutes, on a small cluster of the lab's own.
 
-    Without a command: start the cluster and a shell; in that shell, show the page again. The commands are
-    for that shell, where `learn` is short for scripts/learn.
+    Without a command: start the cluster and a shell; in that shell, show the page again. In a second
+    terminal, scripts/learn gives another shell for the same cluster. The commands are for these shells, where
+    `learn` is short for scripts/learn.
     """
     if context.invoked_subcommand:
         return
     if lab_of(os.environ):
         show(Progress.load(PROGRESS, LESSONS).current(LESSONS))
         return
-    FOLDER.mkdir(exist_ok=True)
     if cluster:
         console.print(
             "The lessons make and delete pods in the namespace default of this cluster, cordon nodes, and put"
             " labels and taints on them. Take a cluster that you can throw away."
         )
         typer.confirm("Use the cluster of the current kubectl context?", abort=True)
-    with current_cluster() if cluster else own_cluster() as environment:
-        lab = lab_of(environment)
-        assert lab
-        prepare(lab, Progress.load(PROGRESS, LESSONS).current(LESSONS), environment)
-        run_shell(environment)
-        lab.reset()
+    with session(of_current_context=cluster) as lab_session:
+        if lab_session.joined:
+            console.print(
+                "[bold]This terminal joins the lab that runs already:[/] same cluster, same progress."
+            )
+        else:
+            lab = lab_of(lab_session.environment)
+            assert lab
+            prepare(lab, Progress.load(PROGRESS, LESSONS).current(LESSONS), lab_session.environment)
+        run_shell(lab_session.environment)
     console.print("Until next time. [bold]scripts/learn[/bold] goes on where you are.")
 
 
@@ -62,23 +71,72 @@ def go_on() -> None:
     """Look whether the task is done; if it is, or there is none, go on to the next step."""
     lab, progress = the_lab(), Progress.load(PROGRESS, LESSONS)
     step = progress.current(LESSONS)
-    if step.check:
-        try:
+    to = following(LESSONS, step)
+    try:
+        eventually(lambda: check_made(lab, step.made, os.environ), PATIENCE)
+        if step.check:
+            progress.task().tries += 1
             seen = eventually(lambda: CHECKS[step.check](lab), PATIENCE)
-        except NotYetError as error:
-            console.print(f"[bold yellow]Not yet:[/] {error}.", soft_wrap=True)
-            console.print("[dim]learn hint helps; learn again starts the step over[/]")
+            console.print(f"[bold green]Seen:[/] {seen}", soft_wrap=True)
+            progress.solved()
+            progress.save(PROGRESS)
+        if to is None or to.number == 1:
+            check_nothing_runs()
+    except NotYetError as error:
+        progress.save(PROGRESS)
+        end = "" if str(error).endswith("?") else "."
+        console.print(f"[bold yellow]Not yet:[/] {error}{end}", soft_wrap=True)
+        if isinstance(error, StillRunsError):
             raise typer.Exit(1) from None
-        console.print(f"[bold green]Seen:[/] {seen}", soft_wrap=True)
-    following = progress.advance(LESSONS)
-    progress.save(PROGRESS)
-    if following is None:
+        helps = (
+            "learn hint helps; learn again"
+            if step.check
+            else "learn run does what the page says; learn again"
+        )
+        console.print(f"[dim]{helps} starts the step over[/]")
+        raise typer.Exit(1) from None
+    if to is None:
         console.print("[bold]That was the last lesson.[/] Leave this shell with [bold]exit[/].")
         return
-    if following.number == 1:
+    progress.go_to(to)
+    progress.save(PROGRESS)
+    if to.number == 1:
         console.print(f"[bold]Lesson {step.lesson.number} is done.[/] The cluster is made as good as new …")
         lab.reset()
-    show(following)
+        remove_logs()
+    else:
+        for pid, name in schedulers_of_shells().items():
+            console.print(f"[dim]({name} still runs, as process {pid}.)[/]")
+    show(to)
+
+
+class StillRunsError(NotYetError):
+    """A scheduler still runs, and would place the next lesson's pods."""
+
+
+def check_nothing_runs() -> None:
+    """StillRunsError if a scheduler runs in a shell of the lab."""
+    if running := schedulers_of_shells():
+        named = " and ".join(f"{name} (process {pid})" for pid, name in running.items())
+        ids = " ".join(map(str, running))
+        raise StillRunsError(
+            f"{named} still runs, and would place the pods of the next lesson. End it: kill %1, or kill"
+            f" {ids}; in another terminal, Ctrl-C"
+        )
+
+
+@app.command()
+def back() -> None:
+    """Show the page of the step before this one. The cluster stays as it is."""
+    progress = Progress.load(PROGRESS, LESSONS)
+    to = preceding(LESSONS, progress.current(LESSONS))
+    if to is None:
+        console.print("This is the first step of all.")
+        return
+    progress.go_to(to)
+    progress.save(PROGRESS)
+    show(to)
+    console.print("[dim]The cluster is as you left it; learn again makes it as it was at this step.[/]")
 
 
 @app.command()
@@ -90,6 +148,8 @@ def hint() -> None:
         console.print("There is no task here: [bold]learn next[/] goes on.")
         return
     progress.hints = min(progress.hints + 1, len(hints))
+    if not progress.task().solved:
+        progress.task().hints = max(progress.task().hints, progress.hints)
     progress.save(PROGRESS)
     last = progress.hints == len(hints)
     heading = "A solution" if last else f"Hint {progress.hints} of {len(hints) - 1}"
@@ -100,8 +160,32 @@ def hint() -> None:
 
 
 @app.command()
+def run() -> None:
+    """Type this step's commands for you: those of the page, or of the solution once you have seen it."""
+    the_lab()
+    progress = Progress.load(PROGRESS, LESSONS)
+    step = progress.current(LESSONS)
+    solution_was_shown = step.hints and progress.hints == len(step.hints)
+    if solution_was_shown and not progress.task().solved:
+        progress.task().ran = True
+        progress.save(PROGRESS)
+    parts = [step.solution] if solution_was_shown else [block.commands for block in step.blocks]
+    if not parts:
+        console.print("This page has no commands to run.")
+    told: list[str] = []
+    with pages_folder(told, with_files=True) as folder:
+        for part in parts:
+            for line in part.splitlines():
+                console.print(f"$ {line}", style="dim", markup=False, soft_wrap=True)
+            command = ["bash", "--norc", "--noprofile", "-c", part]
+            with ending_with_all_it_starts(command, cwd=folder) as bash:
+                bash.wait()
+    tell(told)
+
+
+@app.command()
 def again() -> None:
-    """Start this step over, on a cluster that is as it was when the step began."""
+    """Start this step over, on a cluster that is as it was when the step began. Your files stay."""
     progress = Progress.load(PROGRESS, LESSONS)
     progress.hints = 0
     progress.save(PROGRESS)
@@ -110,38 +194,86 @@ def again() -> None:
 
 
 @app.command()
-def at(lesson: int, step: Annotated[int, typer.Argument()] = 1) -> None:
-    """Go to a lesson, or to one of its steps."""
+def at(where: Annotated[list[str], typer.Argument(metavar="LESSON[.STEP]")]) -> None:
+    """Go to a lesson, or to one of its steps: learn at 6, learn at 6.2."""
+    numbers = ".".join(where).split(".")
+    if len(numbers) > 2 or not all(each.isdecimal() for each in numbers):
+        raise typer.BadParameter(f"{' '.join(where)} is no lesson: say learn at 6, or learn at 6.2")
+    lesson, step = map(int, [*numbers, "1"][:2])
     try:
         target = find(LESSONS, lesson, step)
     except LookupError as error:
         raise typer.BadParameter(str(error)) from None
     prepare(the_lab(), target, {})
-    Progress(lesson, step).save(PROGRESS)
+    progress = Progress.load(PROGRESS, LESSONS)
+    progress.go_to(target)
+    progress.save(PROGRESS)
     show(target)
 
 
 @app.command("list")
 def contents() -> None:
-    """Show all lessons, and where you are."""
+    """Show all lessons, where you are, and which tasks you have solved."""
     here = Progress.load(PROGRESS, LESSONS)
+    marks = {"alone": "✓", "with the solution": "s", "learn run": "r", "": "-"}
     for lesson in LESSONS:
-        mark = "->" if lesson.number == here.lesson else "  "
+        arrow = "->" if lesson.number == here.lesson else "  "
         step = f"  (step {here.step} of {len(lesson.steps)})" if lesson.number == here.lesson else ""
-        console.print(f"{mark} {lesson.number:2}  {lesson.title}{step}")
+        tasks = [each for each in lesson.steps if each.check]
+        numbers = [f"{lesson.number}.{each.number}" for each in tasks]
+        found = [
+            reports.by(each, here.tasks[n]) if n in here.tasks else ""
+            for n, each in zip(numbers, tasks, strict=True)
+        ]
+        ticks = "".join(marks[each] for each in found)
+        console.print(f"{arrow} {lesson.number:2}  {ticks:3} {lesson.title}{step}", soft_wrap=True)
+    console.print(
+        "[dim]✓ a task solved by yourself, s after you saw the solution, r by learn run, - not yet[/]"
+    )
 
 
 @app.command()
-def commands() -> None:
-    """Print the commands of this step, which `learn run` runs, and what shows each before it runs."""
-    progress = Progress.load(PROGRESS, LESSONS)
-    step = progress.current(LESSONS)
-    solution_was_shown = step.hints and progress.hints == len(step.hints)
-    parts = [step.solution] if solution_was_shown else [block.commands for block in step.blocks]
-    for part in parts:
-        shown = "\n".join(f"$ {line}" for line in part.splitlines())
-        print(f"printf '\\033[2m%s\\033[0m\\n' {shlex.quote(shown)}")
-        print(part)
+def report(
+    files: Annotated[list[Path] | None, typer.Argument(help="For a class: students' progress.json.")] = None,
+    csv: Annotated[bool, typer.Option("--csv", help="A line for each student and task, as CSV.")] = False,
+) -> None:
+    """Show which tasks are solved: alone, with how many hints, when; of you, or of each student of a class.
+
+    A student hands in .lab/progress.json, as ann.json or ann/progress.json.
+    """
+    missing = [str(each) for each in files or () if not each.is_file()]
+    if missing:
+        raise typer.BadParameter(f"there is no file {', '.join(missing)}")
+    if files or csv:
+        reports.many(console, files or [PROGRESS], LESSONS, as_csv=csv)
+    else:
+        reports.one(console, Progress.load(PROGRESS, LESSONS), LESSONS)
+
+
+@app.command()
+def slides(
+    file: Annotated[Path, typer.Argument(help="Where to write it.")],
+) -> None:
+    """For a teacher: write the lecture as one HTML file with slides, which also prints."""
+    file.write_text(teaching.slides())
+    console.print(f"{file}: arrows go on and back, n shows what to say; printed, each slide is a page")
+
+
+@app.command()
+def answers() -> None:
+    """For a teacher: print the expected answer to each task, as Markdown."""
+    print(teaching.answers(LESSONS), end="")
+
+
+@app.command()
+def page() -> None:
+    """Open a page in the browser that shows pods, nodes and decisions, live. It places no pods."""
+    the_lab()
+    with console.status("starting the page …"):
+        url = browser.address()
+    opened = browser.open_in_browser(url)
+    console.print("The page is open in your browser:" if opened else "Open this address in a browser:")
+    console.print(url, style="bold", soft_wrap=True)
 
 
 def the_lab() -> Lab:
@@ -155,14 +287,21 @@ def the_lab() -> Lab:
 def prepare(lab: Lab, step: Step, environment: dict[str, str]) -> None:
     """Make the cluster as it is when a step begins: do what the lesson asks for before it."""
     before = step.lesson.steps[: step.number - 1]
+    told: list[str] = []
     with console.status("making the cluster as it was when this step began …" if before else "cleaning up …"):
         lab.reset()
-        for log in FOLDER.glob("*.log"):  # from an earlier try
-            log.unlink()
-        with Bash(environment, ROOT) as bash:
+        remove_logs()
+        with pages_folder(told, with_files=False) as folder, Bash(environment, folder) as bash:
             for each in before:
                 for commands in [*(block.commands for block in each.blocks), each.solution]:
                     bash.run(commands)
+    tell(told)
+
+
+def tell(sentences: list[str]) -> None:
+    """Say what has become of a page's files."""
+    for each in sentences:
+        console.print(each, style="yellow", soft_wrap=True)
 
 
 def show(step: Step) -> None:
@@ -170,7 +309,7 @@ def show(step: Step) -> None:
     text = Page(step.text)
     where = f"lesson {step.lesson.number}, step {step.number} of {len(step.lesson.steps)}"
     what = "do the task, then: learn next · learn hint" if step.check else "learn next"
-    footer = f"[dim]{where} · {what} · learn run · learn again · learn list[/]"
+    footer = f"[dim]{where} · {what} · learn run · learn again · learn list · learn --help[/]"
     lines = len(console.render_lines(text))
     if not console.is_terminal or lines + 2 < console.height or not shutil.which("less"):
         console.print(text)

@@ -4,9 +4,16 @@ It returns what it saw, as a sentence. NotYetError when the task isn't done; its
 """
 
 import json
+from collections import Counter
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
+import yaml
+
+from lib.kube.quantity import Quantity
 from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of
+from scripts.learning.probe import bound_by_script
+from scripts.servers.process import ROOT
 
 Check = Callable[[Lab], str]
 
@@ -55,7 +62,18 @@ def web_is_on_the_second_node(lab: Lab) -> str:
         node == wanted, f"pod web is on {node}, not on {wanted}. A pod can't move: delete it, make it again"
     )
     require(decision_of(pod) is None, "pod web was bound by poller. Delete it, and do it by hand")
+    require(
+        not was_created_with_a_node(pod),
+        "pod web was created with a nodeName, so no scheduler was needed, and no Binding. Delete it, create"
+        " it for my-scheduler, and POST a Binding",
+    )
     return f"pod web is on {wanted}, and you have put it there."
+
+
+def was_created_with_a_node(pod: Json) -> bool:
+    """Whether the pod's author has set its nodeName. A binding notes no field."""
+    notes = [each.get("fieldsV1") or {} for each in pod["metadata"].get("managedFields") or ()]
+    return any("f:nodeName" in note.get("f:spec", {}) for note in notes)
 
 
 # --- 3: a loop in bash ------------------------------------------------------------------------------------
@@ -87,7 +105,17 @@ def all_six_are_on_the_third_node(lab: Lab) -> str:
         not wrong, f"some of the six are on {' and '.join(wrong)}: delete them, and look at the script again"
     )
     require(not any(decision_of(pod) for pod in pods), "it was poller that has placed them")
-    return f"all six are on {wanted}."
+    script = lab.folder / "scheduler.sh"
+    require(script.is_file(), "there is no .lab/scheduler.sh: which script has placed them?")
+    other = others[0]
+    found = bound_by_script(lab, script, free=other, cordoned=wanted)
+    require(found, "they are there, but .lab/scheduler.sh hasn't bound two other pods within 10 s")
+    require(
+        found == {other},
+        f"they are there, but it isn't cordons that .lab/scheduler.sh respects: with {wanted} cordoned and"
+        f" {other} free, it has bound pods to {' and '.join(sorted(found))}",
+    )
+    return f"all six are on {wanted}; and with {wanted} cordoned, your script takes {other}."
 
 
 def decision_of(pod: Json) -> Json | None:
@@ -132,7 +160,7 @@ def ssd_is_placed(lab: Lab) -> str:
     require(labelled, "no node has the label lab-disk=ssd")
     require(
         node_of(pod),
-        f"pod ssd has no node yet. {' and '.join(labelled)} has the label now; what does poller say?",
+        f"pod ssd has no node yet. The label is on {' and '.join(labelled)} now; what does poller say?",
     )
     require("lab-disk" in pod["spec"].get("nodeSelector", {}), "pod ssd asks for no label any more")
     return f"pod ssd is on {node_of(pod)}."
@@ -144,6 +172,8 @@ def tester_is_on_the_tainted_node(lab: Lab) -> str:
     wanted = the_nodes(lab)[1]
     taints = lab.nodes()[wanted]["spec"].get("taints") or ()
     require(any(taint["key"] == "lab-only" for taint in taints), f"{wanted} has its taint no more")
+    heavy = lab.pod("heavy")
+    require(node_of(heavy) == wanted, f"pod heavy isn't on {wanted} any more: learn again puts it there")
     pod, node = lab.bound("tester")
     require(node == wanted, f"pod tester is on {node}: it may go to {wanted}, but nothing draws it there")
     require(decision_of(pod), "pod tester wasn't placed by poller")
@@ -162,12 +192,18 @@ def medium_went_where_you_said(lab: Lab) -> str:
 @task
 def picky_went_where_it_prefers(lab: Lab) -> str:
     """`picky` prefers a node with a label, was predicted, and placed there."""
-    affinity = lab.pod("picky")["spec"].get("affinity", {}).get("nodeAffinity", {})
+    pod = lab.pod("picky")
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
     preferred = affinity.get("preferredDuringSchedulingIgnoredDuringExecution")
     require(preferred, "pod picky prefers nothing")
     require(
         "requiredDuringSchedulingIgnoredDuringExecution" not in affinity,
         "pod picky requires a node; it is to prefer one only",
+    )
+    asked = [each.get("resources", {}).get("requests") or {} for each in pod["spec"]["containers"]]
+    require(
+        [(each.get("cpu"), each.get("memory")) for each in asked] == [("500m", "512Mi")],
+        "pod picky doesn't request 500m of cpu and 512Mi of memory, as medium does",
     )
     first, node = the_nodes(lab)[0], lab.nodes()[the_nodes(lab)[0]]
     require(node["metadata"]["labels"].get("lab-disk") == "ssd", f"{first} hasn't the label lab-disk=ssd")
@@ -187,7 +223,20 @@ def predicted(lab: Lab, name: str) -> str:
         said == node,
         f"you said {said}, and it went to {node}. Look at the table, then delete the pod and try again",
     )
+    require(
+        not was_changed_after_its_placement(pod),
+        f"pod {name} was changed after it was placed, so nobody knows what you said before. Delete it, create"
+        " it again, and predict first",
+    )
     return f"you said {said}, and there it went."
+
+
+def was_changed_after_its_placement(pod: Json) -> bool:
+    """Whether somebody has changed a pod, beside its status, after its binding."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    placed = next((each["lastTransitionTime"] for each in conditions if each["type"] == "PodScheduled"), "")
+    notes = [each for each in pod["metadata"].get("managedFields") or () if not each.get("subresource")]
+    return bool(placed) and any(each["time"] > placed for each in notes)
 
 
 # --- 7: a policy of your own ------------------------------------------------------------------------------
@@ -218,8 +267,13 @@ def the_follower_is_beside_the_leader(lab: Lab) -> str:
     """`follower` was tried in vain, and then placed beside a pod with the label app=leader."""
     follower = lab.pod("follower")
     require(lab.events("FailedScheduling", "follower"), "poller hasn't tried pod follower in vain yet")
-    leaders = [node_of(pod) for pod in lab.pods("app=leader") if node_of(pod)]
-    require(leaders, "no pod with the label app=leader has a node")
+    require(
+        "podAffinity" in follower["spec"].get("affinity", {}),
+        "pod follower doesn't ask for a leader any more",
+    )
+    others = [pod for pod in lab.pods("app=leader") if pod["metadata"]["name"] != "follower"]
+    leaders = [node_of(pod) for pod in others if node_of(pod)]
+    require(leaders, "no other pod with the label app=leader has a node: nobody can be one's own leader")
     require(node_of(follower), "pod follower has no node yet; does poller run?")
     require(node_of(follower) in leaders, f"pod follower is on {node_of(follower)}, without a leader")
     return f"pod follower was woken, and is on {node_of(follower)}, beside its leader."
@@ -264,24 +318,39 @@ def polite_waits(lab: Lab) -> str:
     require(named == "lab-polite", f"pod polite is of the class {named}")
     ports = [port.get("hostPort") for each in pod["spec"]["containers"] for port in each.get("ports") or ()]
     require(8099 in ports, "pod polite doesn't want port 8099 of its node")
-    require(not node_of(pod), f"pod polite is on {node_of(pod)}: there was room")
+    require(not node_of(pod), f"pod polite is on {node_of(pod)}: there was room. learn again fills it")
     require(lab.events("FailedScheduling", "polite"), "poller hasn't tried pod polite yet")
-    require(not victims_of(lab, "polite"), "pod polite has taken somebody's place")
+    require(not victims_of(lab, pod), "pod polite has taken somebody's place")
     return "pod polite waits, and nobody had to go."
 
 
-def victims_of(lab: Lab, pod: str) -> list[str]:
-    """The pods that were evicted for a pod, according to their events."""
+def victims_of(lab: Lab, pod: Json) -> list[str]:
+    """The pods that were evicted for this pod, not for an earlier one of its name, as their events say."""
     return [
         event["involvedObject"]["name"]
         for event in lab.events("Preempted")
-        if (event.get("related") or {}).get("name") == pod
+        if (event.get("related") or {}).get("uid") == pod["metadata"]["uid"]
     ]
 
 
 # --- 11: deploy it ----------------------------------------------------------------------------------------
 
-CLUSTER_ROLE = "/apis/rbac.authorization.k8s.io/v1/clusterroles/poller"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+CLUSTER_ROLE = f"{RBAC}/clusterroles/poller"
+
+PERMISSIONS = ROOT / "scripts/deploy/permissions.yaml"
+
+OF_THE_ACCOUNT = {
+    ("ServiceAccount", "poller"),
+    ("User", "system:serviceaccount:poller:poller"),
+    ("Group", "system:serviceaccounts:poller"),
+    ("Group", "system:serviceaccounts"),
+    ("Group", "system:authenticated"),
+}
+"""The subjects of bindings that give rights to the ServiceAccount poller."""
+
+IN_THE_POD = ".learn/in-the-pod"
+"""A file in the lab's folder: as-in-the-pod.sh notes in each line when a poller has begun and ended."""
 
 
 def may_bind(lab: Lab) -> bool:
@@ -290,25 +359,253 @@ def may_bind(lab: Lab) -> bool:
     return any("pods/binding" in rule["resources"] and "create" in rule["verbs"] for rule in rules)
 
 
+def rights(rules: list[Json]) -> set[tuple[str, str, str]]:
+    """The group, resource and verb of each right."""
+    return {
+        (group, resource, verb)
+        for rule in rules
+        for group in rule.get("apiGroups") or ()
+        for resource in rule.get("resources") or ()
+        for verb in rule.get("verbs") or ()
+    }
+
+
+def require_no_more_rights(lab: Lab) -> None:
+    """NotYetError if poller may do more than the shipped ClusterRole says."""
+    shipped = next(
+        each for each in yaml.safe_load_all(PERMISSIONS.read_text()) if each["kind"] == "ClusterRole"
+    )
+    role = lab.get(CLUSTER_ROLE) or {}
+    more = sorted(rights(role.get("rules") or []) - rights(shipped["rules"]))
+    require(not more, "the ClusterRole poller has rights that poller doesn't need: " + _right(more))
+    for kind in ("clusterrolebindings", "rolebindings"):
+        for binding in lab.items(f"{RBAC}/{kind}"):
+            name, subjects = binding["metadata"]["name"], binding.get("subjects") or ()
+            ours = any((subject["kind"], subject["name"]) in OF_THE_ACCOUNT for subject in subjects)
+            require(
+                not ours or name == "poller" or name.startswith("system:"),
+                f"{binding['roleRef']['kind']} {binding['roleRef']['name']} is granted to poller, too, by the"
+                f" {kind.removesuffix('s')} {name}: that is more than it needs. Delete that",
+            )
+
+
+def _right(rights: list[tuple[str, str, str]]) -> str:
+    return ", ".join(f"{verb} {resource}" for _, resource, verb in rights[:3])
+
+
+def was_placed_in_the_pod(lab: Lab, pod: Json) -> bool:
+    """Whether a pod was bound while as-in-the-pod.sh ran. Known only where the cluster has our clock."""
+    if not lab.own:
+        return True
+    at = datetime.fromisoformat(
+        next(
+            each["lastTransitionTime"]
+            for each in pod["status"]["conditions"]
+            if each["type"] == "PodScheduled" and each["status"] == "True"
+        )
+    )
+    file = lab.folder / IN_THE_POD
+    lines = file.read_text().splitlines() if file.is_file() else []
+    times = [[datetime.fromisoformat(word).astimezone(UTC) for word in line.split()] for line in lines]
+    second = timedelta(seconds=1)  # times of the API are whole seconds
+    return any(began - second < at <= ended for began, ended in times)
+
+
+WITH_OWN_RIGHTS = "was placed with your own rights. Delete it, and use scripts/lab/as-in-the-pod.sh"
+
+
 @task
 def sleep_runs_and_poller_has_its_rights(lab: Lab) -> str:
-    """The rights are granted, and the pods of `sleep` run."""
+    """The rights are granted, and no more, and with them the pods of `sleep` were placed."""
     binding = CLUSTER_ROLE.replace("clusterroles", "clusterrolebindings")
     require(lab.get(CLUSTER_ROLE), "there is no ClusterRole poller")
     require(lab.get(binding), "there is no ClusterRoleBinding poller: who has the rules of the ClusterRole?")
     require(may_bind(lab), "the ClusterRole poller doesn't let it create pods/binding")
+    require_no_more_rights(lab)
     pods = lab.pods("app=sleep")
     require(len(pods) == 3, f"the Deployment sleep has {len(pods)} pods, not 3")
     ready = sum(map(is_ready, pods))
     require(ready == 3, f"{ready} of 3 pods of sleep run")
     require(all(map(decision_of, pods)), "the pods of sleep weren't placed by poller")
+    own = [pod["metadata"]["name"] for pod in pods if not was_placed_in_the_pod(lab, pod)]
+    require(not own, f"{', '.join(own)} {WITH_OWN_RIGHTS}")
     return "the Deployment sleep runs, and poller has placed it with the rights of its ServiceAccount."
 
 
 @task
 def nginx_is_placed_with_the_rights_back(lab: Lab) -> str:
-    """poller may write bindings again, and `nginx` has a node."""
+    """poller may write bindings again, and with its own rights has placed `nginx`."""
     require(may_bind(lab), "the ClusterRole poller doesn't let it create pods/binding")
+    require_no_more_rights(lab)
     pod, node = lab.bound("nginx")
     require(decision_of(pod), "pod nginx wasn't placed by poller")
-    return f"pod nginx is on {node}."
+    require(was_placed_in_the_pod(lab, pod), f"pod nginx {WITH_OWN_RIGHTS}")
+    return f"pod nginx is on {node}, and poller has put it there with its own rights."
+
+
+# --- 12: requests, limits, and real use -------------------------------------------------------------------
+
+
+@task
+def all_four_of_api_run(lab: Lab) -> str:
+    """The four pods of `api` are placed: they reserve less, and may still use 3 cpu."""
+    pods = lab.pods("app=api")
+    require(len(pods) == 4, f"the Deployment api has {len(pods)} pods, not 4")
+    for pod in pods:
+        resources = pod["spec"]["containers"][0].get("resources") or {}
+        limit = (resources.get("limits") or {}).get("cpu", "")
+        require(limit, "there is no limit for cpu any more: a pod may use 3 cpu, and no more")
+        require(_milli(limit) == 3000, f"the limit is {limit} now: with work to do, a pod may not use 3 cpu")
+        request = (resources.get("requests") or {}).get("cpu", "0")
+        require(_milli(request) <= 1000, f"a pod still reserves {request} of cpu")
+        require(_milli(request) >= 500, f"a pod reserves {request} of cpu, but usually it uses half a cpu")
+    waiting = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
+    require(not waiting, f"without a node: {', '.join(waiting)}")
+    require(all(map(decision_of, pods)), "they weren't all placed by poller")
+    return "all four have a node: each reserves less, and may still use 3 cpu."
+
+
+def _milli(amount: str) -> int:
+    return Quantity.parse(amount).milli
+
+
+# --- 13: spreading ----------------------------------------------------------------------------------------
+
+
+@task
+def five_of_db_are_spread(lab: Lab) -> str:
+    """The five pods of `db` are placed evenly, by a rule of their own."""
+    pods = lab.pods("app=db")
+    require(len(pods) == 5, f"the Deployment db has {len(pods)} pods, not 5")
+    for pod in pods:
+        rules = [
+            each
+            for each in pod["spec"].get("topologySpreadConstraints") or ()
+            if each["topologyKey"] == "kubernetes.io/hostname"
+        ]
+        name = pod["metadata"]["name"]
+        require(rules, f"pod {name} has no spread constraint for nodes (kubernetes.io/hostname)")
+        how = rules[0]["whenUnsatisfiable"]
+        require(how == "DoNotSchedule", f"the constraint is only a wish: whenUnsatisfiable is {how}")
+        require(
+            rules[0]["maxSkew"] == 1, f"maxSkew is {rules[0]['maxSkew']}: numbers may differ by that much"
+        )
+        selected = (rules[0].get("labelSelector") or {}).get("matchLabels")
+        require(
+            selected == {"app": "db"}, "the constraint's labelSelector doesn't count the pods with app=db"
+        )
+    waiting = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
+    require(not waiting, f"without a node: {', '.join(waiting)}")
+    counts = Counter(map(node_of, pods))
+    numbers = [counts[name] for name in the_nodes(lab)]
+    require(max(numbers) - min(numbers) <= 1, f"the nodes have {numbers} of them")
+    return f"the nodes have {numbers} of the five pods, and that is a rule."
+
+
+# --- 14: volumes and zones --------------------------------------------------------------------------------
+
+
+@task
+def store_is_beside_its_disk(lab: Lab) -> str:
+    """`store` runs in zone a, with its claim, and `heavy` elsewhere."""
+    first, *others = the_nodes(lab)
+    zones = {
+        name: node["metadata"]["labels"].get("topology.kubernetes.io/zone")
+        for name, node in lab.nodes().items()
+    }
+    moved = [name for name, zone in zones.items() if zone != ("a" if name == first else "b")]
+    require(not moved, f"the zone of {', '.join(moved)} was changed: nodes can't move, either")
+    volume = lab.get("/api/v1/persistentvolumes/lab-disk")
+    affinity = ((volume or {}).get("spec") or {}).get("nodeAffinity")
+    require("'values': ['a']" in str(affinity), "the disk isn't in zone a any more: it can't move")
+    pod, node = lab.bound("store")
+    claims = [
+        each.get("persistentVolumeClaim", {}).get("claimName") for each in pod["spec"].get("volumes") or ()
+    ]
+    require("data" in claims, "pod store has lost its claim: it would run without its data")
+    request = pod["spec"]["containers"][0].get("resources", {}).get("requests", {}).get("cpu")
+    require(request == "2", f"pod store requests {request} of cpu, not 2")
+    require(decision_of(pod), "pod store wasn't placed by poller")
+    _, elsewhere = lab.bound("heavy")
+    require(elsewhere in others, f"pod heavy is on {elsewhere}, too: 5 of 4 cpu are reserved there")
+    return f"pod store is on {node}, where its disk is."
+
+
+# --- 15: disruption budgets -------------------------------------------------------------------------------
+
+
+@task
+def a_node_is_drained_within_the_budget(lab: Lab) -> str:
+    """A cordoned node has no pod of `shop`, two or more run elsewhere, and the budget is as it was."""
+    budget = lab.get("/apis/policy/v1/namespaces/default/poddisruptionbudgets/shop")
+    require(budget, "the budget shop is gone: nothing would have kept the shop open")
+    assert budget is not None
+    kept = budget["spec"].get("minAvailable") == 2 and budget["metadata"].get("generation", 1) == 1
+    require(kept, "the budget shop was changed: learn again brings the old one back")
+    pods = lab.pods("app=shop")
+    cordoned = [name for name, node in lab.nodes().items() if node["spec"].get("unschedulable")]
+    require(cordoned, "no node is cordoned")
+    still = {node_of(pod) for pod in pods} & set(cordoned)
+    require(not still, f"{', '.join(still)} still has a pod of the shop")
+    ready = sum(map(is_ready, pods))
+    require(ready >= 2, f"{ready} pods of the shop run, not 2")
+    require(len(pods) >= 3, "the shop has two pods only: then one of them was away for a while")
+    return f"{', '.join(cordoned)} can be repaired, and {ready} pods of the shop run."
+
+
+# --- 16: two schedulers -----------------------------------------------------------------------------------
+
+
+@task
+def the_schedulers_share_no_node(lab: Lab) -> str:
+    """Pods of `theirs` are on $NODE3 only, those of `ours` on the others, by rules."""
+    *others, third = the_nodes(lab)[:3]
+    taints = lab.nodes()[third]["spec"].get("taints") or ()
+    hard = [taint for taint in taints if taint["effect"] in ("NoSchedule", "NoExecute")]
+    require(hard, f"{third} has no taint: what keeps the pods of ours away, if all other nodes are full")
+    for app, scheduler, allowed in (
+        ("theirs", "other-scheduler", [third]),
+        ("ours", "my-scheduler", others),
+    ):
+        pods = lab.pods(f"app={app}")
+        require(len(pods) == 2, f"the Deployment {app} has {len(pods)} pods, not 2")
+        for pod in pods:
+            name, spec = pod["metadata"]["name"], pod["spec"]
+            require(
+                spec["schedulerName"] == scheduler, f"pod {name} names the scheduler {spec['schedulerName']}"
+            )
+            drawn = spec.get("nodeSelector") or (spec.get("affinity") or {}).get("nodeAffinity", {}).get(
+                "requiredDuringSchedulingIgnoredDuringExecution"
+            )
+            require(
+                drawn or app == "ours",
+                f"pod {name} is let in, but no rule keeps it away from {' and '.join(others)}",
+            )
+            require(node_of(pod), f"pod {name} has no node yet")
+            require(node_of(pod) in allowed, f"pod {name} is on {node_of(pod)}")
+            require(decision_of(pod), f"pod {name} wasn't placed by poller")
+    return f"theirs are on {third}, ours elsewhere, and that is a rule."
+
+
+# --- 17: sampling at scale --------------------------------------------------------------------------------
+
+
+@task
+def fast_is_on_the_best_of_all(lab: Lab) -> str:
+    """`fast` is on the node with the disk, of its own choice, and all nodes were looked at."""
+    pod, node = lab.bound("fast")
+    decision = decision_of(pod)
+    require(decision, "pod fast wasn't placed by poller")
+    assert decision is not None
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    require(
+        not pod["spec"].get("nodeSelector")
+        and "requiredDuringSchedulingIgnoredDuringExecution" not in affinity,
+        "pod fast requires a node now; it is to prefer one only",
+    )
+    found, _, of = str(decision.get("feasible", "")).partition("/")
+    require(
+        found == of, f"poller looked at {found} of {of} nodes: it was luck. Delete the pod, and try again"
+    )
+    require(node == "lab-200", f"pod fast is on {node}, not on lab-200")
+    return f"pod fast is on {node}, the best of all {of} nodes."

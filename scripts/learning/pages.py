@@ -4,8 +4,8 @@ A page is plain Markdown, to be read anywhere. `## ` begins a step. A block of `
 block of `text` right behind it their output. There `...` on a line of its own stands for any lines. With
 the word `any-node` behind `text` the names of nodes may differ, with `any-order` the order of lines, and
 with `example` everything. A comment `<!-- check: NAME -->` makes a step a task, which a function in checks.py
-checks; its hints are `<details>` with the summary Hint, and the one with the summary Solution holds commands
-that solve it.
+checks, and `<!-- made: ITEMS -->` says what a step's commands make (made.py). A task's hints are `<details>`
+with the summary Hint, and the one with the summary Solution holds commands that solve it.
 """
 
 import re
@@ -21,6 +21,7 @@ _DETAILS = re.compile(
     r"^<details><summary>(?P<summary>\w+)</summary>\n(?P<content>.*?)^</details>\n*", re.M | re.S
 )
 _CHECK = re.compile(r"^<!-- check: (?P<name>\w+) -->\n*", re.M)
+_MADE = re.compile(r"^<!-- made: (?P<items>.*?) -->\n*", re.M | re.S)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Step:
     @cached_property
     def text(self) -> str:
         """The Markdown that is shown: without hints and comments."""
-        return _CHECK.sub("", _DETAILS.sub("", self.source)).strip() + "\n"
+        return _MADE.sub("", _CHECK.sub("", _DETAILS.sub("", self.source))).strip() + "\n"
 
     @cached_property
     def blocks(self) -> list[Block]:
@@ -62,6 +63,12 @@ class Step:
         """The name of the task's check."""
         found = _CHECK.search(self.source)
         return found["name"] if found else ""
+
+    @property
+    def made(self) -> list[str]:
+        """What the step's commands make, as made.py checks it."""
+        found = _MADE.search(self.source)
+        return [" ".join(item.split()) for item in found["items"].split(",")] if found else []
 
     @property
     def hints(self) -> list[str]:

@@ -1,51 +1,82 @@
 """A student's progress, kept in a file between commands."""
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
+
+import msgspec
 
 from scripts.learning.pages import Lesson, Step
 
 
-@dataclass
-class Progress:
-    """The lesson and its step, both from 1 on, and how many hints of the step were shown."""
+class Task(msgspec.Struct):
+    """What became of a task.
+
+    hints: how many were shown. tries: how often it was checked. ran: `learn run` has done it. solved: when it
+    was seen to be done; empty before.
+    """
+
+    hints: int = 0
+    tries: int = 0
+    ran: bool = False
+    solved: str = ""
+
+
+class Progress(msgspec.Struct):
+    """The lesson and its step, both from 1 on; how many hints of it were shown; all tasks, by LESSON.STEP."""
 
     lesson: int = 1
     step: int = 1
     hints: int = 0
+    tasks: dict[str, Task] = {}
 
     @classmethod
     def load(cls, file: Path, lessons: Sequence[Lesson]) -> "Progress":
         """Read the file; the first step of all if the file, or the step that it names, doesn't exist."""
         try:
-            progress = cls(**json.loads(file.read_text()))
+            progress = msgspec.json.decode(file.read_bytes(), type=cls)
             progress.current(lessons)
-        except (OSError, ValueError, TypeError, LookupError):
+        except (OSError, msgspec.MsgspecError, LookupError):
             return cls()
         return progress
 
     def save(self, file: Path) -> None:
         """Write the file."""
-        file.write_text(json.dumps(asdict(self)) + "\n")
+        file.parent.mkdir(exist_ok=True)
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
 
     def current(self, lessons: Sequence[Lesson]) -> Step:
         """The lesson's step. LookupError when it doesn't exist."""
         return find(lessons, self.lesson, self.step)
 
-    def advance(self, lessons: Sequence[Lesson]) -> Step | None:
-        """Go on to the next step, or the next lesson, and return it; None if this is the last step of all."""
-        step = self.current(lessons)
-        numbers = [lesson.number for lesson in lessons]
-        if step.number < len(step.lesson.steps):
-            self.step += 1
-        elif self.lesson < numbers[-1]:
-            self.lesson, self.step = numbers[numbers.index(self.lesson) + 1], 1
-        else:
-            return None
-        self.hints = 0
-        return self.current(lessons)
+    def task(self) -> Task:
+        """The record of the current step's task."""
+        return self.tasks.setdefault(f"{self.lesson}.{self.step}", Task())
+
+    def solved(self) -> None:
+        """Note that the current task is done now. The first time counts."""
+        task = self.task()
+        task.solved = task.solved or datetime.now().astimezone().isoformat(timespec="minutes")
+
+    def go_to(self, step: Step) -> None:
+        """Make a step the current one."""
+        self.lesson, self.step, self.hints = step.lesson.number, step.number, 0
+
+
+def following(lessons: Sequence[Lesson], step: Step) -> Step | None:
+    """The step after this one; None if this is the last step of all."""
+    return _beside(lessons, step, 1)
+
+
+def preceding(lessons: Sequence[Lesson], step: Step) -> Step | None:
+    """The step before this one; None if this is the first step of all."""
+    return _beside(lessons, step, -1)
+
+
+def _beside(lessons: Sequence[Lesson], step: Step, by: int) -> Step | None:
+    steps = [(each.lesson.number, each.number) for lesson in lessons for each in lesson.steps]
+    at = steps.index((step.lesson.number, step.number)) + by
+    return find(lessons, *steps[at]) if 0 <= at < len(steps) else None
 
 
 def find(lessons: Sequence[Lesson], lesson: int, step: int) -> Step:

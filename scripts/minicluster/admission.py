@@ -5,7 +5,7 @@ https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/
 
 from typing import Any
 
-from . import errors
+from . import errors, limits
 from .clock import timestamp
 from .resources import CLAIMS, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, STORAGE_CLASSES, Resource
 from .store import Store
@@ -26,6 +26,8 @@ def admit(store: Store, resource: Resource, content: Object) -> None:
         spec = content.setdefault("spec", {})
         _tolerate_lost_nodes(spec)
         _set_priority(store, name, spec)
+        limits.set_defaults(store, metadata["namespace"], spec)
+        limits.check(store, metadata["namespace"], name, spec)
         if spec.get("schedulingGates"):
             content["status"] = {"conditions": [_gated()]}
 

@@ -68,6 +68,8 @@ class Api:
             raise errors.already_exists(resource, metadata["name"])
         if manager:
             note_manager(resource, metadata, manager)
+            if resource == PODS and content["spec"].get("nodeName"):  # not by a binding, which notes nothing
+                metadata["managedFields"][-1]["fieldsV1"] = {"f:spec": {"f:nodeName": {}}}
         return self._written(resource, content, dry_run)
 
     def update(
@@ -247,7 +249,7 @@ def random_letters(count: int) -> str:
 
 
 def note_manager(resource: Resource, metadata: Object, manager: str, subresource: str = "") -> None:
-    """Note who wrote last, and when. The fields of each aren't noted, as there is no server-side apply."""
+    """Note who wrote last, and when. Fields aren't noted here, as there is no server-side apply."""
     part = {"subresource": subresource} if subresource else {}
     entry = {
         "manager": manager,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+import yaml
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
@@ -26,6 +27,7 @@ from .store import Object, Stored
 from .watches import Watch
 
 GZIP_FROM = 128 * 1024  # bytes; to compress smaller answers isn't worth the time
+TEXTS = ("application/json", "application/yaml")  # the media types of bodies that are text
 LONGEST_WATCH = 3600.0  # seconds, for watches without timeoutSeconds
 
 
@@ -283,12 +285,15 @@ class Call:
         return self._json(errors.success(details=errors.details_of(target.resource, target.name, uid=uid)))
 
     def _content(self, body: bytes) -> Object:
-        if self.request.headers.get("content-type", "").startswith(protobuf.MEDIA_TYPE):
+        media_type = self.request.headers.get("content-type", "").partition(";")[0].strip()
+        if media_type == protobuf.MEDIA_TYPE:
             return protobuf.decode(body)
+        if media_type not in ("", *TEXTS):  # curl --data says application/x-www-form-urlencoded
+            raise errors.unknown_format((*TEXTS, protobuf.MEDIA_TYPE))
         kind = self.target.resource.kind
         try:
-            content = json.loads(body)
-        except ValueError as error:
+            content = yaml.safe_load(body) if media_type == TEXTS[1] else json.loads(body)
+        except (ValueError, yaml.YAMLError) as error:
             raise errors.bad_request(
                 f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
                 f"json parse error: {error} ({body.decode(errors='replace')})"

@@ -1,6 +1,7 @@
 """Errors in the API server's words: a Status object with a reason, and its HTTP code."""
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from .resources import Resource
@@ -49,6 +50,12 @@ def details_of(resource: Resource, name: str, **more: Any) -> Object:
 
 def bad_request(message: str) -> ApiError:
     return ApiError(400, "BadRequest", message)
+
+
+def unknown_format(accepted: Iterable[str]) -> ApiError:
+    types = ", ".join(accepted)
+    why = f"the body of the request was in an unknown format - accepted media types include: {types}"
+    return ApiError(415, "UnsupportedMediaType", why)
 
 
 def not_found(resource: Resource, name: str) -> ApiError:

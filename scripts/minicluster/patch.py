@@ -11,7 +11,7 @@ from typing import Any
 import jsonpatch
 from jsonpointer import JsonPointerException
 
-from .errors import ApiError, bad_request
+from .errors import ApiError, bad_request, unknown_format
 
 Object = dict[str, Any]
 
@@ -53,9 +53,7 @@ def apply_patch(content_type: str, target: Object, body: bytes) -> Object:
 def check_patch_type(content_type: str) -> None:
     """ApiError for server-side apply (application/apply-patch+yaml), which isn't supported."""
     if content_type not in PATCHES:
-        accepted = ", ".join(PATCHES)
-        why = f"the body of the request was in an unknown format - accepted media types include: {accepted}"
-        raise ApiError(415, "UnsupportedMediaType", why)
+        raise unknown_format(PATCHES)
 
 
 def _object(value: Any) -> Object:

@@ -40,6 +40,13 @@ ContainerPort: 1:name:s 2:hostPort:i 3:containerPort:i 4:protocol:s
 PodDisruptionBudget: 1:metadata:ObjectMeta 2:spec:PodDisruptionBudgetSpec
 PodDisruptionBudgetSpec: 1:minAvailable:IntOrString 2:selector:LabelSelector 3:maxUnavailable:IntOrString
 PriorityClass: 1:metadata:ObjectMeta 2:value:i 3:globalDefault:b 4:description:s 5:preemptionPolicy:s
+ClusterRole: 1:metadata:ObjectMeta 2:rules:[PolicyRule]
+Role: 1:metadata:ObjectMeta 2:rules:[PolicyRule]
+PolicyRule: 1:verbs:[s] 2:apiGroups:[s] 3:resources:[s] 4:resourceNames:[s] 5:nonResourceURLs:[s]
+ClusterRoleBinding: 1:metadata:ObjectMeta 2:subjects:[Subject] 3:roleRef:RoleRef
+RoleBinding: 1:metadata:ObjectMeta 2:subjects:[Subject] 3:roleRef:RoleRef
+Subject: 1:kind:s 2:apiGroup:s 3:name:s 4:namespace:s
+RoleRef: 1:apiGroup:s 2:kind:s 3:name:s
 SelfSubjectAccessReview: 1:metadata:ObjectMeta 2:spec:AccessReviewSpec
 AccessReviewSpec: 1:resourceAttributes:ResourceAttributes
 ResourceAttributes: 1:namespace:s 2:verb:s 3:group:s 4:version:s 5:resource:s 6:subresource:s 7:name:s
@@ -74,8 +81,10 @@ def _message(name: str, data: bytes) -> Object:
         if number not in MESSAGES[name]:
             if not _is_empty(value):  # an error is better than an object without some of its fields
                 raise _unsupported(f"{name} (field {number})")
-        elif not _is_empty(value) or isinstance(value, int):
-            _set(content, *MESSAGES[name][number], value)
+        elif not _is_empty(value) or isinstance(value, int) or MESSAGES[name][number][1] == "[s]":
+            _set(
+                content, *MESSAGES[name][number], value
+            )  # in a list of strings, "" is one: the core API group
     return content
 
 

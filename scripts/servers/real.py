@@ -26,6 +26,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from scripts.servers.process import ending_with_us
 
+AUDIT_LOG = "audit.log"
 START_TIMEOUT = 180.0
 STOP_TIMEOUT = 1.0  # seconds; kube-apiserver waits longer while a watch is open, and nothing here needs that
 LOG_LINES_SHOWN = 20
@@ -52,6 +53,7 @@ class RealCluster:
     http: httpx.Client
     folder: Path
     ca: trustme.CA
+    audit_log: Path
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig for this user, who may do what RBAC grants to the user and the groups, no more."""
@@ -59,9 +61,10 @@ class RealCluster:
 
 
 @contextmanager
-def apiserver(folder: Path) -> Iterator[RealCluster]:
+def apiserver(folder: Path, audited: Sequence[str] = ()) -> Iterator[RealCluster]:
     """Start etcd and kube-apiserver on loopback, yield them when they are ready, end both.
 
+    audited: the resources whose writes are in the audit log, as lines of JSON, with what was sent.
     Certificates, kubeconfigs and logs are written to `folder` and stay there; etcd's data doesn't.
     """
     binaries = assets()
@@ -89,11 +92,11 @@ def apiserver(folder: Path) -> Iterator[RealCluster]:
 
         stack.callback(shutil.rmtree, folder / "etcd", ignore_errors=True)
         etcd = stack.enter_context(_process(_etcd_command(binaries, folder, etcd_url), folder / "etcd.log"))
-        command = _apiserver_command(binaries, folder, port, etcd_url)
+        command = [*_apiserver_command(binaries, folder, port, etcd_url), *_auditing(folder, audited)]
         kube = stack.enter_context(_process(command, folder / "kube-apiserver.log"))
         for path in READY_PATHS:
             _wait_for(http, path, etcd, kube)
-        yield RealCluster(url, kubeconfig, tls, http, folder, ca)
+        yield RealCluster(url, kubeconfig, tls, http, folder, ca, folder / AUDIT_LOG)
 
 
 def _etcd_command(binaries: Path, folder: Path, url: str) -> list[str]:
@@ -129,6 +132,28 @@ def _apiserver_command(binaries: Path, folder: Path, port: int, etcd_url: str) -
         "--disable-admission-plugins=ServiceAccount",
         # The endpoints of the service `kubernetes` can't be on loopback; nothing here reads them.
         "--endpoint-reconciler-type=none",
+    ]
+
+
+def _auditing(folder: Path, audited: Sequence[str]) -> list[str]:
+    """The options of kube-apiserver for an audit log of the writes to these resources."""
+    if not audited:
+        return []
+    resources = [name for each in audited for name in (each, f"{each}/*")]
+    groups = [{"group": group, "resources": resources} for group in ("", "coordination.k8s.io")]
+    verbs = ["create", "update", "patch", "delete"]
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Request", "verbs": verbs, "resources": groups}, {"level": "None"}],
+    }
+    file = folder / "audit-policy.json"
+    file.write_text(json.dumps(policy))
+    return [
+        f"--audit-policy-file={file}",
+        f"--audit-log-path={folder / AUDIT_LOG}",
+        "--audit-log-mode=blocking",
     ]
 
 

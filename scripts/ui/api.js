@@ -39,6 +39,11 @@ export async function list(path) {
   return {items, resourceVersion};
 }
 
+/** What `poller.py why` answers about a pod, NAMESPACE/NAME. ApiError when it can't. */
+export async function why(pod) {
+  return (await get("why", {pod})).json();
+}
+
 /** Calls `change(type, object)` for each event of a watch, until the server ends it. */
 async function watch(path, resourceVersion, change) {
   const answer = await get(path, {watch: 1, resourceVersion, allowWatchBookmarks: true, timeoutSeconds: 300});

@@ -17,6 +17,7 @@ export class Board {
     this.chips = new Map(); // by the pod's uid
     this.boxes = new Map(); // by the node's name
     this.selected = "";
+    this.wanted = ""; // what is searched for
     this.lanes = new Map([...document.querySelectorAll(".lane")].map((each) => [each.dataset.lane, each]));
   }
 
@@ -44,7 +45,10 @@ export class Board {
 
   drawPods(box, pods) {
     say(box.querySelector(".count"), String(pods.length));
-    const shown = pods.slice(0, MAX_CHIPS).map((pod) => this.chip(pod));
+    const some = pods.slice(0, MAX_CHIPS);
+    const chosen = pods.find((pod) => pod.uid === this.selected || (this.wanted && this.isFound(pod.title)));
+    if (chosen && !some.includes(chosen)) some[MAX_CHIPS - 1] = chosen;
+    const shown = some.map((pod) => this.chip(pod));
     const list = box.querySelector("ul");
     let more = list.querySelector(".more");
     if (pods.length > shown.length) {
@@ -67,6 +71,7 @@ export class Board {
     if (button.title !== words) button.title = words;
     button.setAttribute("aria-pressed", String(pod.uid === this.selected));
     item.classList.toggle("deleting", pod.deleting);
+    item.classList.toggle("not-found", !this.isFound(pod.title));
     return item;
   }
 
@@ -92,7 +97,34 @@ export class Board {
     say(box.querySelector(".hint"), [node.cordoned && "cordoned", ...node.taints].filter(Boolean).join(", "));
     box.classList.toggle("cordoned", node.cordoned);
     this.drawPods(box, pods);
+    const isFound = this.isFound(node.name) || pods.some((pod) => this.isFound(pod.title));
+    box.classList.toggle("not-found", !isFound);
     return box;
+  }
+
+  isFound(name) {
+    return !this.wanted || name.toLowerCase().includes(this.wanted);
+  }
+
+  /** Dims the pods and nodes whose names don't have this text, and shows the first one that has it. */
+  find(wanted) {
+    this.wanted = wanted;
+    for (const item of this.chips.values()) item.classList.toggle("not-found", !this.isFound(item.dataset.pod));
+    for (const [name, box] of this.boxes) {
+      box.classList.toggle("not-found", !this.isFound(name) && !box.querySelector(".pod:not(.not-found)"));
+    }
+    const first = wanted && document.querySelector(".pod:not(.not-found), .node:not(.not-found)");
+    if (first) first.scrollIntoView({block: "center"});
+  }
+
+  /** The uid of the first pod that is found; empty if nothing is searched for, or none is found. */
+  firstFound() {
+    return (this.wanted && document.querySelector(".pod:not(.not-found)")?.dataset.uid) || "";
+  }
+
+  /** Scrolls so that a pod is seen. */
+  show(uid) {
+    this.chips.get(uid)?.scrollIntoView({block: "nearest", inline: "nearest"});
   }
 
   /** Marks the pod whose decision is shown, and its node. */

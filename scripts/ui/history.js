@@ -28,6 +28,11 @@ export class History {
     return true;
   }
 
+  /** An object that was there at some time, as it was last; null if it isn't remembered. */
+  remembered(uid) {
+    return this.now.get(uid) || this.changes.findLast((each) => each.uid === uid && each.before)?.before || null;
+  }
+
   /** Adds objects that existed before the page was opened; they don't count as changes. */
   begin(objects) {
     for (const each of objects) this.now.set(each.uid, each);

@@ -71,7 +71,8 @@ export function slimEvent(event) {
     kind: "Event", uid: event.metadata.uid,
     when: event.lastTimestamp || event.eventTime || event.firstTimestamp || event.metadata.creationTimestamp,
     count: event.series?.count || event.count || 1, type: event.type || "", reason: event.reason || "",
-    message: event.message || "", about: [about.namespace, about.name].filter(Boolean).join("/"),
+    message: event.message || "", aboutUid: about.uid || "", relatedUid: event.related?.uid || "",
+    about: [about.namespace, about.name].filter(Boolean).join("/"),
   };
 }
 

@@ -1,6 +1,6 @@
 // Puts the page together: objects that are read go into the history, and the history is drawn.
 
-import {follow} from "./api.js";
+import {follow, why} from "./api.js";
 import {Board} from "./board.js";
 import {explain} from "./decision.js";
 import {byId, make, say} from "./elements.js";
@@ -10,13 +10,15 @@ import {Predict} from "./predict.js";
 
 const MAX_EVENTS = 100;
 const RESOURCES = [
-  {kind: "Node", path: "api/v1/nodes", slim: slimNode, without: "Nodes can't be read"},
-  {kind: "Pod", path: "api/v1/pods", slim: slimPod, without: "Pods can't be read"},
-  {kind: "Event", path: "api/v1/events", slim: slimEvent, without: "Events can't be read"},
+  {kind: "Node", path: "api/v1/nodes", slim: slimNode, without: "Nodes can't be read", parts: ["nodes"]},
+  {kind: "Pod", path: "api/v1/pods", slim: slimPod, without: "Pods can't be read", parts: ["queue", "nodes", "decision"]},
+  {kind: "Event", path: "api/v1/events", slim: slimEvent, without: "Events can't be read", parts: ["stream"]},
 ];
 
 const history = new History();
 const problems = new Map(); // by kind: what went wrong
+const lost = new Map(); // by kind: when it was last read, in milliseconds
+const asked = new Map(); // by a waiting pod's uid: {of, answer} or {of, error}; `of` is the state it was asked in
 const listed = new Set(); // kinds that were read once
 const slider = byId("slider");
 let isLive = true;
@@ -30,9 +32,35 @@ const shownNumber = () => (isLive ? history.last : Number(slider.value));
 
 function select(uid) {
   selected = uid;
+  asked.delete(uid);
+  document.body.classList.toggle("chosen", Boolean(uid));
   board.select(uid);
   drawDecision(history.at(shownNumber()));
-  byId("decision").scrollIntoView({block: "nearest"});
+  byId("decision").scrollTop = 0;
+  board.show(uid);
+}
+
+/** Asks poller why a pod waits, once for each of its states. */
+async function ask(pod) {
+  const of = `${pod.lane} ${pod.why}`;
+  if (asked.get(pod.uid)?.of === of) return;
+  asked.set(pod.uid, {of, pending: true});
+  let found;
+  try {
+    found = {of, answer: await why(pod.title)};
+  } catch (error) {
+    found = {of, error: `Poller can't say why node by node: ${error.message}`};
+  }
+  if (asked.get(pod.uid)?.of === of) asked.set(pod.uid, found);
+  redraw();
+}
+
+/** What events say of a preemption: who was evicted for this pod, and why it is evicted itself. */
+function preemptionOf(pod, objects) {
+  const events = [...objects.values()].filter((each) => each.kind === "Event" && each.reason === "Preempted");
+  const victims = events.filter((each) => each.relatedUid === pod.uid)
+    .map((each) => ({title: each.about, priority: history.remembered(each.aboutUid)?.priority}));
+  return {victims, preemption: events.find((each) => each.aboutUid === pod.uid) || null};
 }
 
 /** Draws once at the next frame, whatever the number of changes until then. */
@@ -80,11 +108,15 @@ function drawDecision(objects) {
   const pod = objects.get(selected);
   const body = byId("decision-body");
   const hidden = isLive && predict.hides(selected);
-  const drawn = JSON.stringify([pod ?? selected, hidden]);
+  const waits = pod && isLive && !hidden && !pod.node;
+  if (waits) ask(pod);
+  const found = waits ? asked.get(pod.uid) : {error: "This is how it was then; go back to live to ask poller why."};
+  const more = pod ? {...preemptionOf(pod, objects), asked: found?.pending ? null : found} : {};
+  const drawn = JSON.stringify([pod ?? selected, hidden, more]);
   if (body.dataset.drawn === drawn) return;
   body.dataset.drawn = drawn;
   if (hidden) body.replaceChildren(make("p", {}, `${pod.title}: say first where it will go.`));
-  else if (pod) body.replaceChildren(...explain(pod));
+  else if (pod) body.replaceChildren(...explain(pod, more));
   else body.replaceChildren(make("p", {}, selected ? "This pod isn't there at this time." : "Choose a pod to see why it is where it is."));
 }
 
@@ -104,8 +136,15 @@ function drawEvents(events, asks) {
 
 function drawProblems() {
   const broken = [...problems.entries()];
-  say(byId("connection"), broken.length ? "some of it can't be read" : listed.size === RESOURCES.length ? "connected" : "connecting…");
-  say(byId("notes"), broken.map(([, words]) => words).join(" "));
+  const isDown = broken.length === RESOURCES.length;
+  const since = Math.min(...[...lost.values()]);
+  const words = isDown && lost.size ? `not connected since ${new Date(since).toLocaleTimeString()}`
+    : broken.length ? "some of it can't be read" : listed.size === RESOURCES.length ? "connected" : "connecting…";
+  say(byId("connection"), words);
+  const age = isDown && lost.size ? ` What you see is as old as ${new Date(since).toLocaleTimeString()}.` : "";
+  say(byId("notes"), broken.map(([, each]) => each).join(" ") + age);
+  const old = new Set(RESOURCES.filter(({kind}) => lost.has(kind)).flatMap(({parts}) => parts));
+  for (const part of RESOURCES.flatMap(({parts}) => parts)) byId(part).classList.toggle("old", old.has(part));
 }
 
 /** Passes one change on to the history, to predict mode, and to screen readers. */
@@ -137,12 +176,30 @@ for (const {kind, path, slim, without} of RESOURCES) {
       redraw();
     },
     status(error) {
-      if (error) problems.set(kind, `${without}: ${error.message}. The page tries again.`);
-      else problems.delete(kind);
+      if (error) {
+        problems.set(kind, `${without}: ${error.message}. The page tries again.`);
+        if (listed.has(kind) && !lost.has(kind)) lost.set(kind, Date.now());
+      } else {
+        problems.delete(kind);
+        lost.delete(kind);
+      }
       drawProblems();
     },
   });
 }
+
+const search = byId("search");
+search.addEventListener("input", () => board.find(search.value.trim().toLowerCase()));
+search.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter") return;
+  const uid = board.firstFound();
+  if (uid) select(uid);
+});
+byId("close").addEventListener("click", () => {
+  const chip = board.chips.get(selected)?.firstElementChild;
+  select("");
+  chip?.focus();
+});
 
 slider.addEventListener("input", () => {
   isLive = Number(slider.value) >= history.last;

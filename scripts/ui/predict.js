@@ -1,5 +1,6 @@
 // Predict mode: a pod that gets a node is hidden from the nodes until the reader has said where it will go.
 
+import {tied} from "./decision.js";
 import {byId, make, say} from "./elements.js";
 
 const MAX_BUTTONS = 12; // with more nodes, there are no buttons beside the question: each node's box has one
@@ -81,8 +82,11 @@ export class Predict {
     if (!pod || this.answered) return;
     this.asked += 1;
     this.answered = true;
-    if (node === pod.node) this.right += 1;
-    const words = node === pod.node ? `Right: ${pod.title} is on ${pod.node}.` : `No: ${pod.title} is on ${pod.node}, not on ${node}.`;
+    const isTied = tied(pod).includes(node);
+    if (node === pod.node || isTied) this.right += 1;
+    const words = node === pod.node ? `Right: ${pod.title} is on ${pod.node}.`
+      : isTied ? `As good: ${node} has as many points as ${pod.node}, which was picked at random.`
+        : `No: ${pod.title} is on ${pod.node}, not on ${node}.`;
     this.show();
     say(byId("question-answer"), words);
     this.changed();

@@ -26,6 +26,7 @@ from plugin_harness import (
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 
 TOO_FAR = ["node(s) didn't match pod affinity rules"]
@@ -60,7 +61,7 @@ def far(*terms: dict[str, Any], labels: str = "", **more: Any) -> Pod:
 
 
 def cluster_of(nodes: list[Node], others: list[Pod]) -> Cache:
-    return Cache(nodes, others, namespaces=NAMESPACES)
+    return Cache(nodes, others, looked_up=LookedUp(NAMESPACES))
 
 
 def fits(asking: Pod, *others: Pod, nodes: list[Node] | None = None) -> str:

@@ -28,6 +28,7 @@ from plugin_harness import (
 from lib.kube.objects import LabelSelector, Node, Pod, Service, TopologySpreadConstraint
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import Workloads, controller_of
 
@@ -442,7 +443,7 @@ def service(selector: str, namespace: str = "default") -> Service:
 def default_scores(
     asking: Pod, nodes: list[Node], others: str, workloads: Workloads, plugin: PodTopologySpread | None = None
 ) -> dict[str, int] | str:
-    cluster = Cache(nodes, running(others), workloads=workloads)
+    cluster = Cache(nodes, running(others), looked_up=LookedUp(workloads=workloads))
     return scores(plugin or PodTopologySpread(), asking, cluster)
 
 
@@ -490,12 +491,12 @@ def test_a_pod_of_a_service_or_controller_is_spread_by_default(
 def test_by_default_nodes_and_zones_count(placed: str, others: str, raw: dict[str, int]) -> None:
     labels = dict(each.split("=") for each in placed.split())
     nodes = [node(n, {HOSTNAME: n} | ({ZONE: zone} if zone else {})) for n, zone in labels.items()]
-    cluster = Cache(nodes, running(others), workloads=SERVED)
+    cluster = Cache(nodes, running(others), looked_up=LookedUp(workloads=SERVED))
     assert raw_scores(PodTopologySpread(), labelled("app=web"), cluster) == raw
 
 
 def test_by_default_nothing_must_hold() -> None:
-    cluster = Cache(HOSTS, running("a a a a a a a"), workloads=SERVED)
+    cluster = Cache(HOSTS, running("a a a a a a a"), looked_up=LookedUp(workloads=SERVED))
     assert fitting(PodTopologySpread(), labelled("app=web"), cluster) == "a b x y"
 
 
@@ -525,4 +526,7 @@ def test_defaults_of_ones_own_replace_the_systems() -> None:
 )
 def test_defaults_of_ones_own_may_be_musts(asking: Pod, workloads: Workloads, expected: str) -> None:
     plugin = PodTopologySpread(default_constraints=(TopologySpreadConstraint("zone"),))
-    assert fitting(plugin, asking, Cache(HOSTS, running("a"), workloads=workloads)) == expected
+    assert (
+        fitting(plugin, asking, Cache(HOSTS, running("a"), looked_up=LookedUp(workloads=workloads)))
+        == expected
+    )

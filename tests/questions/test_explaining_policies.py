@@ -118,3 +118,39 @@ def test_remedies_that_fail_are_told_of_beside_the_answer(
     assert done.status == 3
     assert "fits on none of 2 nodes" in done.out
     assert said in caplog.text
+
+
+def test_an_edit_that_fails_after_another_edit_changes_no_answer(
+    poller: Run, cluster: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = """
+from lib.scheduling.edits import patched
+from lib.scheduling.framework.interface import Remedy, unschedulable
+
+def labelled(pod, key):
+    if pod.metadata.labels:
+        raise LookupError("which of them?")
+    return patched(pod, {"metadata": {"labels": {key: ""}}})
+
+class Picky:
+    def filter(self, state, pod, node):
+        return None if len(pod.metadata.labels) == 2 else unschedulable("node(s) want two labels")
+
+    def remedies(self, state, pod, cache, rejected):
+        yield Remedy("with the label one", lambda pod: labelled(pod, "one"))
+        yield Remedy("with the label two", lambda pod: labelled(pod, "two"))
+"""
+    done = poller("why", "web", "--from", cluster, "--plugin", policy(tmp_path, source))
+    assert done.status == 3
+    assert "fits on none of 2 nodes" in done.out
+    assert "with the label two: this can't be tried: LookupError: which of them?" in caplog.text
+
+
+def test_an_edit_that_returns_no_pod_is_told_of(
+    poller: Run, cluster: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = CLASS.replace('patched(pod, {"metadata": {"labels": {"loud": ""}}})', '"a loud pod"')
+    done = poller("why", "web", "--from", cluster, "--plugin", policy(tmp_path, source))
+    assert done.status == 3
+    assert "fits on none of 2 nodes" in done.out
+    assert "plugin Calm failed: 'a loud pod' is not a Pod" in caplog.text

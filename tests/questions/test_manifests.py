@@ -12,9 +12,10 @@ from questions_harness import a_node, a_pod, decider_of, snapshot_of
 from lib.kube.objects import Object, Pod
 from lib.kube.storage import StorageClass
 from lib.questions.errors import QuestionError
+from lib.questions.limits import LimitRange
 from lib.questions.manifests import read_manifests, workloads_in
 from lib.questions.new_pods import PodMaker
-from lib.questions.snapshot import LimitRange, PriorityClass, RuntimeClass
+from lib.questions.snapshot import PriorityClass, RuntimeClass
 from lib.questions.trial import Placing, new_pods
 from lib.scheduling.node_info import host_ports
 from lib.scheduling.resources import pod_requests
@@ -182,20 +183,24 @@ def test_a_service_in_the_manifest_spreads_pods(tmp_path: Path) -> None:
     (one,) = workloads_in(read_manifests([file], "default"), snapshot)
     cache = decider_of(snapshot).cache
     (new,) = PodMaker(snapshot, cache.storage).pods_of(one)
-    selector = cache.workloads.selector_for(new.pod)
+    selector = cache.looked_up.workloads.selector_for(new.pod)
     assert selector
     assert selector.match_labels == {"app": "web"}
 
 
 def test_pods_that_are_there_already_are_told_of(tmp_path: Path) -> None:
-    owner = {"ownerReferences": [{"kind": "ReplicaSet", "name": "web-5d4f", "uid": "r", "controller": True}]}
-    file = tmp_path / "web.yaml"
-    file.write_text(yaml.safe_dump(workload()))
-    snapshot = snapshot_of(a_node("n1"), a_pod("web-5d4f-x", on="n1", metadata=owner))
-    workloads_in(read_manifests([file], "default"), snapshot)
-    assert snapshot.notes == [
-        "Deployment default/web is there already with 1 pod; they stay, and the new ones come on top"
-    ]
+    owners = [("Deployment", "ReplicaSet", "web-5d4f"), ("ReplicaSet", "ReplicaSet", "web")]
+    for kind, owner_kind, owner_name in owners:
+        ref = {"kind": owner_kind, "name": owner_name, "uid": "r", "controller": True}
+        file = tmp_path / "web.yaml"
+        file.write_text(yaml.safe_dump(workload(kind)))
+        there = a_pod("web-x", on="n1", metadata={"ownerReferences": [ref]})
+        snapshot = snapshot_of(a_node("n1"), there)
+        workloads = workloads_in(read_manifests([file], "default"), snapshot)
+        assert workloads[0].existing == (there,)
+        new_pods(workloads, snapshot, decider_of(snapshot))
+        on_top = "ReplicaSet default/web is there already with 1 pod; they stay, and the new ones come on top"
+        assert snapshot.notes == ([] if kind == "Deployment" else [on_top])  # a Deployment is rolled out
 
 
 def storage_class(name: str, mode: str, *, default: bool = False) -> StorageClass:

@@ -73,7 +73,11 @@ CASES = {
             a_node("n3"),
             a_node("n4", labels={"disktype": "ssd"}, unschedulable=True),
         ],
-        ["without nodeSelector disktype=ssd: n1, n2, n3 fit", "with n4 uncordoned: n4 fits"],
+        [
+            "without nodeSelector disktype=ssd: n1, n2, n3 fit",
+            "with n4 uncordoned: n4 fits",
+            "with the label disktype=ssd on n1: n1 fits",
+        ],
     ),
     "a taint": (
         a_pod("p"),
@@ -198,7 +202,8 @@ def test_pods_that_were_only_placed_stay_where_they_are_while_others_are_explain
     pod = a_pod("p", cpu="2")
     (decision,) = decider.place([pod])
     found = why_nowhere(pod, decision, decider)
-    assert "if default/two left: n1 fits" in spoken(found)
+    assert "without cpu: n1 fits" in spoken(found)
+    assert not any("default/two" in each for each in spoken(found))  # nobody could delete it
     assert {each.metadata.name for each in decider.node("n1").pods} == {"one", "two"}
     assert decider.node("n1").requested["cpu"] == 4000
 

@@ -127,6 +127,8 @@ def test_files_tell_what_the_cluster_does(four_nodes: Cluster, tmp_path: Path) -
 def test_the_pods_of_a_node_that_is_drained(four_nodes: Cluster) -> None:
     four_nodes.add_pod("small", nodeName="n1", metadata={"labels": {"app": "web"}})
     four_nodes.add_pod("large", nodeName="n3", requests={"cpu": "5"})
+    running = {"status": {"phase": "Running"}}  # a pod that doesn't run yet has no protection
+    four_nodes.patch("/api/v1/namespaces/default/pods/small/status", running)
     budget = {
         "metadata": {"name": "web"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1},
@@ -167,6 +169,19 @@ def test_kubectl_poller_asks_the_cluster_of_kubectl(four_nodes: Cluster, tmp_pat
     assert kubectl("poller", "why", "web").stderr.startswith(words)
     kubectl("config", "set-context", "--current", "--namespace=default")
     assert "Usage: kubectl poller" in kubectl("poller").stdout
+    there = kubectl("config", "current-context").stdout.strip()
+    kubectl("config", "set-context", "elsewhere", "--cluster=nowhere")
+    kubectl("config", "use-context", "elsewhere")
+    for words in (
+        ["--context", there, "-n", "default", "why", "web"],
+        ["why", "pod/web", f"--context={there}", "--namespace=default", f"--kubeconfig={kubeconfig}"],
+    ):
+        assert kubectl("poller", *words).stdout.startswith("default/web waits: it fits on none of 4 nodes")
+    kubectl("config", "use-context", there)
+    once = kubectl("poller", "--once", "--dry-run", "--scheduler-name=other")
+    assert (once.returncode, "pods: none to schedule\n" in once.stderr) == (0, True), once.stderr
+    once = kubectl("poller", "--once", "--dry-run", "--explain=table", "--scheduler-name=other")
+    assert "none to schedule: no pod that waits names other; --scheduler-name chooses" in once.stderr
     for words, candidates in (
         (["why", "w"], ["web"]),
         (["drain", "n"], ["n1", "n2", "n3", "n4"]),

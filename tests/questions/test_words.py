@@ -9,6 +9,7 @@ from questions_harness import ZONE, a_claim, a_node, a_pod, a_volume, ask_why, u
 
 from lib.kube.objects import Object, Pod
 from lib.kube.storage import CSINode, StorageClass
+from lib.scheduling.text import sentence
 
 
 def near(app: str, key: str = ZONE) -> list[dict[str, Any]]:
@@ -178,7 +179,7 @@ CASES = [
     Case(
         "node(s) didn't match PersistentVolume's node affinity",
         a_pod("p", **using("data")),
-        ["volume pv of claim default/data can't be reached from here"],
+        [f"volume pv of claim default/data needs {ZONE} In [b]: the node has {ZONE}=a"],
         [a_claim("data", "pv"), a_volume("pv", nodeAffinity=IN_ZONE_B)],
     ),
     Case(
@@ -211,6 +212,18 @@ CASES = [
         ],
     ),
     Case(
+        "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use "
+        "by another pod",
+        a_pod("p", **using("data")),
+        ["claim default/data is for one pod alone, and default/one, default/two have it"],
+        [
+            a_claim("data", "pv", accessModes=["ReadWriteOncePod"]),
+            a_volume("pv"),
+            a_pod("one", on="n1", **using("data")),
+            a_pod("two", on="n1", **using("data")),
+        ],
+    ),
+    Case(
         "node(s) exceed max volume count",
         a_pod("p", **using("data")),
         ["driver ebs attaches no more than 0 volumes here"],
@@ -238,3 +251,16 @@ def test_a_pod_with_gates_is_said_to_wait_for_them() -> None:
     answer = ask_why(a_pod("p", schedulingGates=[{"name": "example.com/x"}]), [a_node("n1")])
     assert answer.gated == "waiting for scheduling gates: [example.com/x]"
     assert not answer.yes
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("it waits", "it waits."),
+        ("it waits.", "it waits."),
+        ("who says so?", "who says so?"),
+        ("a ...", "a."),
+    ],
+)
+def test_a_sentence_has_one_mark_at_its_end(text: str, said: str) -> None:
+    assert sentence(text) == said

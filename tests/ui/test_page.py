@@ -64,8 +64,8 @@ def chip(page: Page, name: str, within: str = "") -> Any:
 
 
 def test_a_pod_waits_moves_to_its_node_and_explains_itself(page: Page, cluster: Cluster) -> None:
-    for name in ("n1", "n2", "n3"):
-        cluster.add_node(name)
+    for name, cpu in (("n1", "1"), ("n2", "8"), ("n3", "4")):
+        cluster.add_node(name, cpu=cpu)
     cluster.kubectl("cordon", "n3")
     cluster.add_pod("web")
     cluster.add_pod("huge", requests={"cpu": "64"})
@@ -87,6 +87,11 @@ def test_a_pod_waits_moves_to_its_node_and_explains_itself(page: Page, cluster: 
     expect(body.locator(".runner-up")).to_contain_text("The runner-up is")
     chip(page, "huge").click()
     expect(body.locator(".why")).to_contain_text("2 Insufficient cpu")
+    expect(body.locator(".reasons li").first).to_have_text(
+        "n1 NodeResourcesFit: Insufficient cpu; needs cpu 64, the node has 1 in all"
+    )
+    expect(body).to_contain_text("n3 NodeUnschedulable: node(s) were unschedulable")
+    expect(body).to_contain_text("at cpu 7900m in place of 64: then n2")
 
     cluster.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
     expect(chip(page, "web")).to_have_count(0)
@@ -95,7 +100,7 @@ def test_a_pod_waits_moves_to_its_node_and_explains_itself(page: Page, cluster: 
 def test_poller_serves_the_page_and_tells_it_of_each_node(browser: Browser, cluster: Cluster) -> None:
     cluster.add_node("n1", cpu="1")
     cluster.add_node("n2")
-    cluster.add_node("n3")
+    cluster.add_node("n3", memory="99Gi")
     cluster.add_node("n4")
     cluster.kubectl("cordon", "n4")
     with page_of(cluster, "--interval=0.1") as address, open_page(browser, address) as page:
@@ -149,7 +154,9 @@ def test_a_decision_in_full_shows_nodes_falling_away_and_stacked_scores(page: Pa
         ]
     )
     rows = page.locator(".bars li")
-    expect(rows).to_have_text(["n1 (picked)NodeResourcesFit 20ImageLocality 1030", "n2NodeResourcesFit 2525"])
+    expect(rows).to_have_text(
+        ["n1 (picked)NodeResourcesFit 20ImageLocality 103020 + 10", "n2NodeResourcesFit 252525"]
+    )
 
 
 def test_text_from_the_api_stays_text(page: Page, cluster: Cluster) -> None:
@@ -244,6 +251,83 @@ def test_the_slider_shows_what_was(page: Page, cluster: Cluster) -> None:
     expect(chip(page, "new", "[data-lane=active]")).to_be_visible()
 
 
+def test_a_tie_is_named_and_is_not_a_wrong_prediction(page: Page, cluster: Cluster) -> None:
+    for name in ("n1", "n2", "n3"):
+        cluster.add_node(name)
+    cluster.kubectl("taint", "node", "n3", "spot=true:PreferNoSchedule")
+    totals = {"n1": 97, "n2": 97, "n3": 50}
+    nodes = {
+        name: {"scores": {"NodeResourcesFit": fit, "TaintToleration": 300}, "total": 300 + fit}
+        for name, fit in totals.items()
+    }
+    said = json.dumps({"feasible": "3/3", "total": 397, "runnerUp": {"n2": 397}, "nodes": nodes})
+    cluster.add_pod("web", metadata={"annotations": {"poller/decision": said}})
+    page.get_by_label("Predict mode").check()
+    expect(chip(page, "web", "[data-lane=active]")).to_be_visible()
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}}
+    target = {"target": {"apiVersion": "v1", "kind": "Node", "name": "n1"}}
+    cluster.post("/api/v1/namespaces/default/pods/web/binding", binding | target)
+    page.locator("#question").get_by_role("button", name="n2", exact=True).click()
+    expect(page.locator("#question-answer")).to_have_text(
+        "As good: n2 has as many points as n1, which was picked at random."
+    )
+    expect(page.locator("#score")).to_have_text("1 of 1 right")
+    expect(page.locator(".tie")).to_have_text("Tie: one of n1, n2 at random.")
+    expect(page.locator(".same")).to_contain_text(
+        "The same for all nodes, and in each total: TaintToleration 300."
+    )
+    widths = page.locator(".bars rect").evaluate_all("all => all.map(each => each.getAttribute('width'))")
+    assert [round(float(width)) for width in widths] == [100, 100, 52]
+
+
+def test_a_preemption_says_who_must_go_and_why(page: Page, cluster: Cluster) -> None:
+    cluster.add_node("n1", cpu="4")
+    held = {"finalizers": ["example.com/slow"]}
+    cluster.add_pod("batch", nodeName="n1", requests={"cpu": "3"}, metadata=held)
+    cluster.kubectl("create", "priorityclass", "page-high", "--value=1000")
+    cluster.add_pod("urgent", requests={"cpu": "3"}, priorityClassName="page-high")
+    assert cluster.poller().returncode == 3
+    body = page.locator("#decision-body")
+    chip(page, "urgent").click()
+    expect(body).to_contain_text("These pods must go, so that it fits: its own priority, 1000, is higher.")
+    expect(body.locator(".victims")).to_have_text("default/batch, priority 0")
+    chip(page, "batch").click()
+    expect(body).to_contain_text("It must go. Preempted by pod ")
+    path = "/api/v1/namespaces/default/pods/batch"
+    cluster.patch(path, {"metadata": {"finalizers": None}})
+    cluster.api.delete(path, params={"gracePeriodSeconds": "0"})
+    assert cluster.poller().returncode == 0
+    chip(page, "urgent", "[data-node=n1]").click()
+    expect(body).to_contain_text("It took the place of these pods on n1")
+    cluster.kubectl("delete", "priorityclass", "page-high")
+
+
+def test_search_and_a_chosen_pod_stays_in_view_among_many(browser: Browser, tmp_path: Path) -> None:
+    with (
+        embedded(tmp_path, nodes=60) as cluster,
+        page_of(cluster) as address,
+        open_page(browser, address) as page,
+    ):
+        expect(page.locator("#node-count")).to_have_text("60")
+        for number in range(120):
+            cluster.add_pod(f"web-{number}", nodeName=f"node{1 + number % 60}")
+        for width, height in ((1440, 900), (390, 844)):
+            page.set_viewport_size({"width": width, "height": height})
+            search = page.get_by_label("Find a pod or node")
+            search.fill("web-107")
+            expect(page.locator(".pod:not(.not-found)")).to_have_count(1)
+            search.press("Enter")
+            expect(page.locator("#decision-body h3")).to_have_text("default/web-107")
+            box = chip(page, "web-107").bounding_box()
+            above = page.locator("#decision").bounding_box()
+            assert box
+            assert above
+            bottom = height if width > 800 else above["y"]
+            assert 0 <= box["y"] <= bottom - box["height"]
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            search.fill("")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(page: Page, cluster: Cluster, scheme: Any) -> None:
     from axe_playwright_python.sync_playwright import Axe
@@ -297,3 +381,16 @@ def test_what_may_not_be_read_is_named_and_the_rest_is_shown(
             'Events can\'t be read: events is forbidden: User "reader"'
         )
         expect(page.locator("[data-node=n1]")).to_be_visible()
+
+
+def test_an_outage_dims_what_is_old_and_says_since_when(browser: Browser, tmp_path: Path) -> None:
+    with embedded(tmp_path, nodes=2) as cluster, browser.new_context() as context:
+        page = context.new_page()
+        with page_of(cluster) as address:
+            page.goto(address)
+            expect(page.locator("#connection")).to_have_text("connected")
+            expect(page.locator(".old")).to_have_count(0)
+        expect(page.locator("#connection")).to_contain_text("not connected since ")
+        expect(page.locator("#notes")).to_contain_text("What you see is as old as ")
+        for part in ("nodes", "queue", "decision", "stream"):
+            expect(page.locator(f"#{part}")).to_have_class("old")

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from objects import read
@@ -16,11 +17,13 @@ from lib.kube.errors import (
     ServerError,
     UnreachableError,
 )
+from lib.kube.in_flight import InFlight
 from lib.kube.objects import Pod
-from lib.kube.write import Request, Together, Write
+from lib.kube.system import System
+from lib.kube.write import Request, Write
 from lib.service.shutdown import Shutdown
 from lib.service.writes.gate import WriteGate
-from lib.service.writes.pipeline import Pipeline
+from lib.service.writes.pipeline import Pipeline, Sort
 
 CONFLICT, NOT_FOUND = ConflictError("409"), NotFoundError("404")
 LOST, AWAY = LostAnswerError("no answer"), UnreachableError("nothing answers")
@@ -46,39 +49,24 @@ def shown(request: Request) -> str:
 
 
 def play(write: Write[Any], *answers: object) -> tuple[list[str], Any]:
-    """Answer the requests of a write in turn; pauses end at once.
+    """Answer the requests of a write in turn, those that the pipeline repeats, too.
 
     Returns the requests, and the result or the error.
     """
-    requests: list[str] = []
-    left = iter(answers)
-
-    def go(write: Write[Any]) -> Any:
-        answer: Any = None
-        while True:
-            try:
-                step = write.throw(answer) if isinstance(answer, ApiError) else write.send(answer)
-            except StopIteration as end:
-                return end.value
-            except ApiError as error:
-                return error
-            answer = None
-            if isinstance(step, Request):
-                requests.append(shown(step))
-                answer = next(left)
-            elif isinstance(step, Together):
-                answer = [go(each) for each in step.writes]
-
-    result = go(write)
-    assert [*left] == [], "not all answers were asked for"
-    return requests, result
+    left = list(answers)
+    server = Scripted({})
+    server.answer_to = lambda _: left.pop(0)
+    results = server.run(caught(write))
+    assert left == [], "not all answers were asked for"
+    return server.sent, next(iter(results), None)
 
 
 class Scripted:
     """A pipeline with a scripted server. Time passes only while the pipeline sleeps.
 
     answers: by request as `shown`, what is answered in turn; the last one again and again. An ApiError is
-    raised when the request is sent, if it says that nothing was sent; else it is the answer.
+    raised when the request is sent, if it says that nothing was sent; else it is the answer. most: how many
+    requests were in flight at the same time.
     """
 
     def __init__(self, answers: dict[str, Sequence[object]], window: int = 4) -> None:
@@ -92,7 +80,10 @@ class Scripted:
         self.on_send: Callable[[str], None] = lambda _: None
         with Api("http://127.0.0.1:1", self.shutdown.stopping) as api:
             retrying = api.retrying()
-        self.pipeline = Pipeline(self._begin, retrying, self.gate, window, lambda: self.now)
+        system = System()
+        system.monotonic = lambda: self.now
+        self._in_flight: InFlight[Any] = InFlight(self._begin, system)
+        self.pipeline = Pipeline(self._in_flight, retrying, self.gate, window, system.monotonic)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -101,18 +92,23 @@ class Scripted:
         self.sent.append(shown(request))
         self.bodies.append(request.body)
         self.on_send(self.sent[-1])
-        script = self.answers[self.sent[-1]]
-        answer = script.pop(0) if len(script) > 1 else script[0]
+        self.most = max(self.most, len(self._in_flight) + 1)
+        answer = self.answer_to(request)
+        answer = copy(answer) if isinstance(answer, ApiError) else answer  # a write may change its error
         if isinstance(answer, UnreachableError):
             raise answer
         return _Answer(answer)
 
+    def answer_to(self, request: Request) -> object:
+        """The scripted answer to a request."""
+        script = self.answers[shown(request)]
+        return script.pop(0) if len(script) > 1 else script[0]
+
     def run(self, *writes: Write[Any], until: float = 1000.0) -> list[Any]:
         """Start writes, run until the time is over, and return their results."""
         for each in writes:
-            self.pipeline.start(each)
-        self.pipeline.run(until)
-        return self.pipeline.ended()
+            self.pipeline.start(each, Sort.RECORD)
+        return list(self.pipeline.run(Sort.RECORD, until))
 
 
 class _Answer:

@@ -3,22 +3,23 @@
 from itertools import pairwise
 
 import pytest
-from writes.scripted import AWAY, CONFLICT, LOST, Scripted, broken, busy, caught, web
+from writes.scripted import AWAY, LOST, Scripted, broken, busy, caught, web
 from writes.test_pod_writes import NOW
 
 from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
-from lib.kube.pod_writes import Fate, bind, look_up, nominate, record_scheduled
-from lib.kube.write import Request, Together, Write
+from lib.kube.pod_writes import bind, nominate, record_scheduled
+from lib.kube.write import Write
+from lib.service.writes.pipeline import Sort
 
 POST, GET, PATCH = "POST pods/web/binding", "GET pods/web", "PATCH pods/web/status"
-OK = Fate.BOUND, None
+OK = "", None
 
 
 def test_a_write_is_tried_again_after_longer_and_longer_pauses() -> None:
     server = Scripted({PATCH: [busy(), busy(), busy(), None]})
     times: list[float] = []
     server.on_send = lambda _: times.append(server.now)
-    assert server.run(nominate(web(), "n1")) == [None]
+    assert server.run(caught(nominate(web(), "n1"))) == []
     pauses = [after - before for before, after in pairwise(times)]
     for pause, least in zip(pauses, (0.1, 0.2, 0.4), strict=True):
         assert least <= pause <= least + 0.1
@@ -41,7 +42,7 @@ def test_a_post_is_not_tried_forever() -> None:
     server = Scripted({POST: [LOST], GET: [web()]})
     (error,) = server.run(caught(bind(web(), "n1", {})))
     assert isinstance(error, ApiError)
-    assert error.unsettled
+    assert error.may_be_written
     assert server.sent.count(POST) == 5
 
 
@@ -49,32 +50,26 @@ def test_a_pause_lasts_as_long_as_the_server_asks_for() -> None:
     later = busy()
     later.retry_after = 7
     server = Scripted({PATCH: [later, None]})
-    assert server.run(nominate(web(), "n1")) == [None]
+    assert server.run(caught(nominate(web(), "n1"))) == []
     assert server.now == 7
 
 
 def test_while_one_write_pauses_the_others_go_on() -> None:
     server = Scripted({PATCH: [busy(), None], POST: [None]})
-    assert server.run(nominate(web(), "n1"), bind(web(), "n1", {})) == [OK, None]
+    assert server.run(nominate(web(), "n1"), bind(web(), "n1", {})) == [OK]
 
 
 def test_no_more_requests_are_in_flight_than_the_window_has_room_for() -> None:
-    server, most = Scripted({POST: [None]}, window=2), 0
-
-    def note(_: str) -> None:
-        nonlocal most
-        most = max(most, len(server.pipeline._in_flight) + 1)
-
-    server.on_send = note
+    server = Scripted({POST: [None]}, window=2)
     assert server.run(*(bind(web(), "n1", {}) for _ in range(9))) == [OK] * 9
-    assert most == 2
+    assert server.most == 2
 
 
 def test_without_an_api_server_the_gate_closes_and_the_others_are_not_sent() -> None:
     server = Scripted({POST: [AWAY], PATCH: [None]}, window=1)
     results = server.run(*(caught(bind(web(), "n1", {})) for _ in range(3)))
     assert [type(each) for each in results] == [UnreachableError] * 3
-    assert not any(each.unsettled for each in results)
+    assert not any(each.may_be_written for each in results)
     assert isinstance(server.gate.error, UnreachableError)
     assert [type(each) for each in server.run(caught(nominate(web(), "n1")))] == [UnreachableError]
     assert PATCH not in server.sent
@@ -88,7 +83,22 @@ def test_what_may_have_been_written_before_the_gate_closed_is_told_apart() -> No
         errors[name] = yield from caught(write)
 
     server.run(noted("binding", bind(web(), "n1", {})), noted("nomination", nominate(web(), "n1")))
-    assert {name: error.unsettled for name, error in errors.items()} == {"binding": True, "nomination": False}
+    assert {name: error.may_be_written for name, error in errors.items()} == {
+        "binding": True,
+        "nomination": False,
+    }
+
+
+@pytest.mark.parametrize("sort", ["binding", "event"])
+def test_a_doubtful_write_that_closes_the_gate_makes_no_other_write_doubtful(sort: str) -> None:
+    server = Scripted({POST: [LOST, AWAY], "POST events": [LOST, AWAY], GET: [web()]})
+    first: Write[object] = bind(web(), "n1", {})
+    if sort == "event":
+        first = record_scheduled(web(), "bound", NOW)
+    (doubtful,) = server.run(caught(first))
+    (other,) = server.run(caught(bind(web(), "n1", {})))
+    assert isinstance(server.gate.error, UnreachableError)
+    assert (doubtful.may_be_written, other.may_be_written) == (True, False)
 
 
 def test_who_does_not_lead_sends_nothing_more() -> None:
@@ -101,10 +111,10 @@ def test_who_does_not_lead_sends_nothing_more() -> None:
 def test_when_the_time_is_over_the_rest_is_left_for_the_next_run() -> None:
     server = Scripted({PATCH: [busy(), None]})
     assert server.run(nominate(web(), "n1"), until=0.05) == []
-    assert len(server.pipeline) == 1
+    assert (server.sent, server.pipeline.open[Sort.RECORD]) == ([PATCH], 1)
     server.now = 1.0
-    server.pipeline.run(2.0)
-    assert server.pipeline.ended() == [None]
+    assert server.run(until=2.0) == []
+    assert (server.sent, server.pipeline.open[Sort.RECORD]) == ([PATCH, PATCH], 0)
 
 
 def test_nothing_is_tried_again_while_poller_ends() -> None:
@@ -117,32 +127,36 @@ def test_nothing_is_tried_again_while_poller_ends() -> None:
 def test_a_second_signal_ends_the_waiting() -> None:
     server = Scripted({PATCH: [busy(), None]})
     server.on_send = lambda _: setattr(server.shutdown, "hurried", True)
-    assert server.run(nominate(web(), "n1")) == []
+    assert server.run(nominate(web(), "n1"), nominate(web(), "n1"), until=0.05) == []
+    assert (server.sent, server.now) == ([PATCH], 0.0)
 
 
-def test_writes_that_are_made_together_give_their_results_or_errors_in_order() -> None:
-    def all_of_them() -> Write[list[object]]:
-        found: list[object] = yield Together(
-            [record_scheduled(web(), "bound", NOW), look_up(web()), nominate(web(), "n1")]
-        )
-        return found + (yield Together([]))
-
-    server = Scripted({"POST events": [None], GET: [broken()], PATCH: [CONFLICT]})
-    ((event, error, nothing),) = server.run(all_of_them())
-    assert (event.reason, str(error), nothing) == ("Scheduled", "500", None)
+def test_bindings_go_before_what_was_started_earlier_and_has_not_begun() -> None:
+    server = Scripted({POST: [None], PATCH: [None]}, window=1)
+    server.pipeline.start(nominate(web(), "n1"), Sort.RECORD)
+    server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING)
+    assert server.run() == [OK]
+    assert server.sent == [POST, PATCH]
 
 
-def test_an_unexpected_error_of_a_part_is_the_result_of_that_part() -> None:
+def test_who_waits_for_few_enough_writes_does_not_wait_for_all() -> None:
+    server = Scripted({POST: [busy(), busy(), None]}, window=4)
+    for _ in range(4):
+        server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING)
+    assert list(server.pipeline.run(Sort.BINDING, 1000.0, left=2)) == [OK, OK]
+    assert (server.pipeline.open[Sort.BINDING], server.now) == (2, 0.0)
+    assert list(server.pipeline.run(Sort.BINDING, 1000.0)) == [OK, OK]
+
+
+def test_an_unexpected_error_is_raised_and_the_write_does_not_stay_open() -> None:
     def breaks() -> Write[None]:
-        yield Request("GET", "/api/v1/namespaces/default/pods/web")
+        yield from nominate(web(), "n1")
         raise KeyError("what")
 
-    def both() -> Write[object]:
-        return (yield Together([breaks(), look_up(web())]))
-
-    ((error, pod),) = Scripted({GET: [web()]}).run(both())
-    assert str(error) == "KeyError: 'what'"
-    assert pod.metadata.name == "web"
+    server = Scripted({PATCH: [None]})
+    with pytest.raises(KeyError):
+        server.run(breaks())
+    assert (server.run(), server.pipeline.open[Sort.RECORD]) == ([], 0)
 
 
 @pytest.mark.parametrize("window", [1, 16])

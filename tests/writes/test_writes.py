@@ -15,6 +15,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.telemetry.report import Report
+from lib.service.writes.pipeline import Sort
 from lib.service.writes.results import Result
 from lib.service.writes.writes import Writes
 
@@ -33,7 +34,7 @@ class Loop:
     """Writes with a scripted server, as the loop has them, and one pod in the queue."""
 
     def __init__(self, answers: dict[str, Any]) -> None:
-        self.server = Scripted(answers)
+        self.server = Scripted({EVENT: [None], **answers})
         self.cache = Cache()
         self.lives = self.cache.lives
         self.lives.move(self.lives.of(web()), Phase.ACTIVE)
@@ -48,8 +49,8 @@ class Loop:
             annotate=True,
             annotate_in_full=False,
             dry_run=False,
-            max_seconds=2.0,
-            short_flushes=False,
+            event_seconds=2.0,
+            record_seconds=2.0,
             clock=lambda: self.server.now,
             now=lambda: NOW,
         )
@@ -61,7 +62,7 @@ class Loop:
         return [each.result for each in (*self.writes.completed(), *self.writes.drain())]
 
     def flush(self) -> list[Result]:
-        return [each.result for each in self.writes.flush()]
+        return [each.result for each in self.writes.drain()]
 
 
 def scheduled() -> Decision:
@@ -69,9 +70,8 @@ def scheduled() -> Decision:
 
 
 def preempting() -> Decision:
-    decision = Decision(web(), Outcome.UNSCHEDULABLE, reason="no room")
-    decision.nominated, decision.victims = "n1", (named("old"),)
-    return decision
+    victims = (named("old"),)
+    return Decision(web(), Outcome.UNSCHEDULABLE, "no room", nominated="n1", victims=victims)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_only_a_binding_that_may_be_written_is_doubtful() -> None:
         loop.writes.submit(scheduled())
         (failed,) = loop.writes.drain()
         assert failed.error
-        assert failed.error.unsettled is doubtful
+        assert failed.error.may_be_written is doubtful
         assert failed.decision.outcome == Outcome.ERROR
 
 
@@ -117,13 +117,13 @@ def test_results_come_as_they_are_there_not_when_the_last_one_is() -> None:
     loop.writes.submit(scheduled())
     loop.writes.submit(db)
     first = next(iter(loop.writes.drain()))
-    assert (first.decision, loop.server.now) == (db, 0.0)
+    assert (first.decision.pod, loop.server.now) == (db.pod, 0.0)
 
 
 def test_the_event_of_a_bound_pod_is_kept_over_an_outage_and_written_once() -> None:
-    loop = Loop({EVENT: [AWAY]})
-    loop.writes.scheduled(scheduled())
-    assert loop.flush() == []
+    loop = Loop({BINDING: [None], EVENT: [AWAY]})
+    assert loop.bind(scheduled()) == [Result.BOUND]
+    assert loop.server.gate.error
     loop.server.gate.error = None
     loop.server.answers[EVENT] = [None]
     loop.server.sent.clear()
@@ -133,25 +133,42 @@ def test_the_event_of_a_bound_pod_is_kept_over_an_outage_and_written_once() -> N
 
 def test_the_condition_comes_first_then_evictions_and_the_event() -> None:
     loop = Loop({each: [None] for each in (STATUS, OLD_STATUS, OLD_DELETE, EVENT)})
-    loop.writes.failed_scheduling(preempting())
-    assert loop.writes.is_preempting("web")
+    loop.writes.records.failed_scheduling(preempting())
+    assert loop.writes.records.is_preempting("web")
     assert loop.flush() == []
     assert loop.server.sent[0] == STATUS
     assert sorted(loop.server.sent[1:]) == [OLD_DELETE, OLD_STATUS, EVENT, EVENT]
     assert loop.server.bodies[0]["status"]["nominatedNodeName"] == "n1"
-    assert not loop.writes.is_preempting("web")
+    assert not loop.writes.records.is_preempting("web")
+
+
+def test_a_write_that_fails_unexpectedly_is_reported_and_the_others_are_made(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def breaks(*_: object) -> Any:
+        raise KeyError("what")
+        yield
+
+    monkeypatch.setattr("lib.service.writes.records.evict", breaks)
+    loop = Loop({STATUS: [None]})
+    loop.lives.preempt([named("old")])
+    loop.writes.records.failed_scheduling(preempting())
+    assert loop.flush() == [Result.NOT_RECORDED]  # its victim stays
+    assert loop.server.sent == [STATUS, EVENT, STATUS]  # the last one ends its nomination
+    assert "default/old: preemption failed: KeyError: 'what'" in caplog.text
+    assert [*loop.lives.leaving] == []
 
 
 def test_of_a_pod_that_is_gone_nothing_more_is_written() -> None:
     loop = Loop({STATUS: [NOT_FOUND]})
-    loop.writes.failed_scheduling(preempting())
+    loop.writes.records.failed_scheduling(preempting())
     assert loop.flush() == []
     assert loop.server.sent == [STATUS]
 
 
 def test_what_is_no_longer_true_is_not_written() -> None:
     loop = Loop({})
-    loop.writes.failed_scheduling(preempting())
+    loop.writes.records.failed_scheduling(preempting())
     loop.lives.preempt([named("old")])
     loop.lives.end(web())  # it is bound by now, say
     assert (loop.flush(), loop.server.sent, [*loop.lives.leaving]) == ([], [], [])
@@ -159,10 +176,10 @@ def test_what_is_no_longer_true_is_not_written() -> None:
 
 def test_a_pod_that_may_be_bound_is_marked_only_if_it_has_not_changed() -> None:
     loop = Loop({STATUS: [None], EVENT: [None]})
-    decision = Decision(web(resourceVersion="7"), Outcome.ERROR, reason="why")
+    decision = Decision(web(resourceVersion="7"), Outcome.ERROR, message="why")
     loop.lives.move(loop.lives.of(web()), Phase.ASSUMED)
     loop.lives.doubt("web", now=0)
-    loop.writes.failed_scheduling(decision)
+    loop.writes.records.failed_scheduling(decision)
     loop.flush()
     assert loop.server.bodies[0]["metadata"] == {"uid": "web", "resourceVersion": "7"}
 
@@ -172,7 +189,7 @@ def test_a_victim_that_cannot_be_evicted_costs_the_preemptor_its_nomination() ->
     loop = Loop(answers)
     loop.lives.preempt([named("old")])
     loop.cache.nominator.add(web(), "n1")
-    loop.writes.failed_scheduling(preempting())
+    loop.writes.records.failed_scheduling(preempting())
     assert loop.flush() == [Result.NOT_RECORDED]
     assert [*loop.lives.leaving] == []
     assert loop.cache.nominator.node_of(web()) is None
@@ -182,25 +199,29 @@ def test_a_victim_that_cannot_be_evicted_costs_the_preemptor_its_nomination() ->
 
 def test_without_an_api_server_the_pod_is_tried_again() -> None:
     loop = Loop({STATUS: [AWAY]})
-    loop.writes.failed_scheduling(preempting())
+    loop.writes.records.failed_scheduling(preempting())
     assert loop.flush() == [Result.NOT_RECORDED]
 
 
 def test_while_poller_ends_only_the_events_of_bound_pods_are_written() -> None:
-    loop = Loop({EVENT: [None]})
-    loop.writes.scheduled(scheduled())
-    loop.writes.failed_scheduling(preempting())
-    loop.server.shutdown.stopping.set()
-    assert (loop.flush(), loop.server.sent) == ([], [EVENT])
+    loop = Loop({BINDING: [None]})
+    loop.writes.submit(scheduled())
+    loop.writes.submit(scheduled())
+    loop.writes.records.failed_scheduling(preempting())
+    loop.server.on_send = lambda _: loop.server.shutdown.stopping.set()  # while bindings are being sent
+    loop.server.pipeline.window = 1
+    assert loop.flush() == [Result.BOUND, Result.NOT_SENT]
+    assert loop.server.sent == [BINDING, EVENT]
 
 
 def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_rest_outdated() -> None:
     loop = Loop({STATUS: [None], EVENT: [None]})
-    loop.writes.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, reason="first"))
-    loop.server.on_send = lambda _: loop.writes.failed_scheduling(
-        Decision(web(), Outcome.UNSCHEDULABLE, reason="second")
+    loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, message="first"))
+    loop.server.on_send = lambda _: loop.writes.records.failed_scheduling(
+        Decision(web(), Outcome.UNSCHEDULABLE, message="second")
     )
-    loop.writes._begin_recordings()
+    loop.writes.records.begin()
+    list(loop.server.pipeline.run(Sort.RECORD, 0.0))
     loop.server.on_send = lambda _: None
     loop.flush()
     loop.flush()

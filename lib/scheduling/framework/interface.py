@@ -67,6 +67,19 @@ class Status:
     writes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
 
 
+@dataclass(frozen=True)
+class Rejection:
+    """The plugin that rejected a node, and its status."""
+
+    plugin: str
+    status: Status
+
+    @property
+    def reason(self) -> str:
+        """Its reasons in one line."""
+        return ", ".join(self.status.reasons)
+
+
 def unschedulable(*reasons: str) -> Status:
     """A rejection that a change in the cluster, or preemption, may resolve."""
     return Status(Code.UNSCHEDULABLE, reasons)
@@ -312,6 +325,14 @@ class NormalizeScorePlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class AnnotatePlugin(Plugin, Protocol):
+    """Says on a pod what it got on its node, such as which GPU."""
+
+    def annotate(self, state: CycleState, pod: Pod, node: NodeInfo) -> Mapping[str, str]:
+        """Annotations that the pod gets with its binding to this node, on which it isn't counted yet."""
+
+
+@runtime_checkable
 class ReservePlugin(Plugin, Protocol):
     """Runs when a pod is assumed on a node, before it is bound there."""
 
@@ -377,8 +398,8 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 }
 """The kinds of plugins at each extension point, by its name in a configuration.
 
-The others have none: SignPlugin and QueueingHintPlugin describe a plugin, ExplainPlugin and RemedyPlugin are
-for people who ask.
+The others have none: SignPlugin and QueueingHintPlugin describe a plugin, AnnotatePlugin is poller's own,
+ExplainPlugin and RemedyPlugin are for people who ask.
 """
 
 

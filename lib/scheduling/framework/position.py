@@ -8,7 +8,7 @@ from typing import Any
 
 from lib.kube.objects import Pod
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.views import NodeView, PodView
+from lib.scheduling.policies.views import NodeView, PodView
 
 
 @dataclass(frozen=True)

@@ -8,23 +8,25 @@ Counterpart in kube-scheduler: pkg/scheduler/framework/runtime/framework.go
 import inspect
 import logging
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from signal import SIGINT, default_int_handler, getsignal
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.decision import Decision, Rejection
+from lib.scheduling.decision import Decision
 from lib.scheduling.extender import ExtenderError
 from lib.scheduling.framework.interface import (
     DEFAULT_BIND,
     SKIP,
+    AnnotatePlugin,
     BadAnswerError,
     BindPlugin,
     Code,
     CycleState,
     Interruption,
+    NormalizeScorePlugin,
     PermitPlugin,
     Plugin,
     PluginError,
@@ -32,7 +34,10 @@ from lib.scheduling.framework.interface import (
     PostFilterPlugin,
     PostFilterResult,
     PreBindPlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
     Profile,
+    Rejection,
     ReservePlugin,
     Status,
     UnreservePlugin,
@@ -40,8 +45,9 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.framework.position import position_in
-from lib.scheduling.function_plugins import FilterFunction, ScoreFunction
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.policies.function_plugins import FunctionPolicy
 
 log = logging.getLogger(__name__)
 
@@ -61,24 +67,43 @@ Clock = Callable[[], float]
 Record = Callable[[str, str, float], None]
 """Called with an extension point's name, its status, and the seconds that it took."""
 
+PreFilterAnswer = Set[str] | Status | None
+"""What a PreFilter plugin returns."""
 
 ForNodes = Callable[[CycleState, Pod, NodeSlice], Sequence[Any]]
 """Returns a plugin's answer for each of some nodes."""
 
 
 def for_nodes(plugin: Plugin, method: str) -> ForNodes:
-    """A plugin's `filter` or `score` for many nodes: its `filter_nodes`, or a call of `filter` for each node.
-
-    If a class is derived from one that has the other form, its own form is used.
-    """
-    for kind in type(plugin).__mro__:
-        if f"{method}_nodes" in vars(kind):
-            bulk: ForNodes = getattr(plugin, f"{method}_nodes")
-            return bulk
-        if method in vars(kind):
-            break
+    """A plugin's `filter` or `score` for many nodes: its `filter_nodes`, say, or a call for each node."""
+    if takes_many(type(plugin), method):
+        bulk: ForNodes = getattr(plugin, f"{method}_nodes")
+        return bulk
     one = getattr(plugin, method)
     return lambda state, pod, nodes: [one(state, pod, node) for node in nodes]
+
+
+def takes_many(kind: type, method: str) -> bool:
+    """Whether a class has `filter_nodes`, say, and not `filter`; of both, the more derived one counts."""
+    defining = (each for each in kind.__mro__ if vars(each).keys() & {method, f"{method}_nodes"})
+    return f"{method}_nodes" in vars(next(defining, object))
+
+
+class Filter(NamedTuple):
+    """A Filter plugin, its index among all of the profile (order), and how it is run for some nodes."""
+
+    order: int
+    plugin: Plugin
+    run: ForNodes
+
+
+class Scorer(NamedTuple):
+    """A Score plugin, how it is run for some nodes, its weight, and itself if it normalizes its scores."""
+
+    plugin: Plugin
+    run: ForNodes
+    weight: int
+    normalizer: NormalizeScorePlugin | None
 
 
 class Point:
@@ -118,10 +143,28 @@ class Framework:
         clock: Clock = lambda: 0.0,
         record: Record = lambda _point, _status, _seconds: None,
     ) -> None:
-        self.profile, self.clock, self._record = profile, clock, record
+        self.profile, self.clock, self.record = profile, clock, record
         self.running: Plugin | None = None
         self._points: dict[str, Point] = {}
-        self._post_filter = profile.with_point(PostFilterPlugin)
+        self.pre_filters = profile.with_point(PreFilterPlugin)
+        self.filters = [
+            Filter(i, each, for_nodes(each, "filter")) for i, each in enumerate(profile.filters())
+        ]
+        self._filter_order = {each.plugin.name: each.order for each in self.filters}
+        self._post_filters = profile.with_point(PostFilterPlugin)
+        self.pre_scorers = [
+            each for each in profile.with_point(PreScorePlugin) if each.name in profile.weights
+        ]
+        self.scorers = [
+            Scorer(
+                each,
+                for_nodes(each, "score"),
+                profile.weights[each.name],
+                each if isinstance(each, NormalizeScorePlugin) else None,
+            )
+            for each in profile.scorers()
+        ]
+        self.annotators = profile.with_point(AnnotatePlugin)
         self._reserve = profile.with_point(ReservePlugin)
         self._unreserve = profile.with_point(UnreservePlugin)[::-1]
         self._permit = profile.with_point(PermitPlugin)
@@ -134,7 +177,7 @@ class Framework:
         self.running = None
         point = self._points.get(name)
         if point is None:
-            point = self._points[name] = Point(name, self.clock, self._record)
+            point = self._points[name] = Point(name, self.clock, self.record)
         return point
 
     def each(self, plugins: Iterable[P]) -> Iterator[P]:
@@ -143,41 +186,126 @@ class Framework:
             self.running = plugin
             yield plugin
 
+    # --- which nodes fit, and how good they are ----------------------------------------------------------
+
+    def run_pre_filter(
+        self,
+        plugins: Iterable[PreFilterPlugin],
+        known: Mapping[str, PreFilterAnswer],
+        state: CycleState,
+        pod: Pod,
+        cache: Cache,
+    ) -> dict[str, PreFilterAnswer]:
+        """Run PreFilter; the answers by plugin, up to the first rejection. known: answers that are kept.
+
+        BadAnswerError when a plugin returns something else.
+        """
+        answers: dict[str, PreFilterAnswer] = {}
+        for plugin in plugins:
+            name = plugin.name
+            if name in known:
+                answer = known[name]
+            else:
+                self.running = plugin
+                answer = plugin.pre_filter(state, pod, cache)
+            answers[name] = answer
+            if answer is None or answer is SKIP or isinstance(answer, Set):
+                continue
+            if checked(answer) != SKIP:
+                break
+        return answers
+
+    def run_filters(
+        self,
+        filters: Iterable[Filter],
+        known: Iterable[Rejection | None],
+        state: CycleState,
+        pod: Pod,
+        nodes: NodeSlice,
+    ) -> list[Rejection | None]:
+        """For each node, the rejection by the first filter that rejects it. Runs one filter after the other.
+
+        known: rejections by other filters; one is replaced only if a filter with a lower index rejects the
+        node.
+        """
+        found = list(known)
+        order = self._filter_order
+        for own_order, plugin, run in filters:
+            self.running = plugin
+            asked = [i for i, before in enumerate(found) if not before or order[before.plugin] >= own_order]
+            statuses = run(state, pod, nodes.some(asked))
+            rejections: dict[int, Rejection] = {}  # one for each status object, which many nodes may share
+            for i, status in zip(asked, statuses, strict=True):
+                if status is not None:
+                    rejection = rejections.get(id(status))
+                    if rejection is None:
+                        checked(status)
+                        rejection = rejections[id(status)] = Rejection(plugin.name, status)
+                    found[i] = rejection
+        return found
+
+    def run_pre_score(
+        self,
+        plugins: Iterable[PreScorePlugin],
+        state: CycleState,
+        pod: Pod,
+        cache: Cache,
+        nodes: Sequence[NodeInfo],
+    ) -> set[str]:
+        """Run PreScore; the names of the plugins that skip. BadAnswerError when one rejects."""
+        skipped = set()
+        for plugin in plugins:
+            self.running = plugin
+            status = checked(plugin.pre_score(state, pod, cache, nodes))
+            if status is None:
+                continue
+            if status is not SKIP and status != SKIP:
+                raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
+            skipped.add(plugin.name)
+        return skipped
+
     # --- extension points run once per cycle ------------------------------------------------------------
 
     def run_post_filter(
         self,
-        decision: Decision,
+        state: CycleState,
+        pod: Pod,
         cache: Cache,
+        rejected: Mapping[str, Rejection],
         filter_node: Callable[[str], Status | None],
-    ) -> PostFilterResult | None:
+    ) -> tuple[PostFilterResult | None, str]:
         """Run PostFilter. Returns the result of the first plugin that can make a node fit.
 
-        If none can, their messages become the decision's `post_filter_message`; the result is that of the
-        last plugin that looked for a node and found none, or None. filter_node: runs all filters for one
-        node, with the cache as it is then.
+        If none can: the result of the last plugin that looked for a node and found none, or None; and what
+        all of them say. filter_node: runs all filters for one node, with the cache as it is then.
         """
-        if not self._post_filter or not cache.nodes:
-            return None
-        rejected: Mapping[str, Status] = {name: each.status for name, each in decision.rejected.items()}
+        statuses: Mapping[str, Status] = {name: each.status for name, each in rejected.items()}
         said: list[str] = []
         none_found: PostFilterResult | None = None
+        if not self._post_filters:
+            return None, ""
         with self.point("PostFilter") as point:
-            for plugin in self.each(self._post_filter):
-                answer = plugin.post_filter(decision.state, decision.pod, cache, rejected, filter_node)
+            for plugin in self.each(self._post_filters):
+                answer = plugin.post_filter(state, pod, cache, statuses, filter_node)
                 if isinstance(answer, PostFilterResult):
                     if answer.node_name:
-                        return answer
+                        return answer, ""
                     none_found = answer
                     said += answer.reasons
                     continue
                 status = checked(answer)
                 if status is None:
-                    return None
+                    return None, ""
                 said += status.reasons
-            decision.post_filter_message = ", ".join(said)
             point.status = Code.UNSCHEDULABLE.value
-        return none_found
+        return none_found, ", ".join(said)
+
+    def run_annotate(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, str]:
+        """The annotations that a pod gets with its binding to a node."""
+        annotations: dict[str, str] = {}
+        for plugin in self.each(self.annotators):
+            annotations.update(plugin.annotate(state, pod, node))
+        return annotations
 
     def run_reserve(self, decision: Decision) -> Rejection | None:
         """Run Reserve; returns the first rejection."""
@@ -220,30 +348,31 @@ class Framework:
                     wait = _rejection(point, plugin, status)
         return wait
 
-    def run_pre_bind(self, decision: Decision, waited: float = 0.0) -> Rejection | None:
-        """Run PreBind; returns the first rejection, or one with Code.WAIT.
+    def run_pre_bind(self, decision: Decision, waited: float) -> tuple[Rejection | None, frozenset[str]]:
+        """Run PreBind. Returns the first rejection, or one with Code.WAIT; and which plugins have succeeded.
 
         waited: for how many seconds the pod has waited since the first run. Plugins that have succeeded are
         not run again. PluginError when one isn't done within its time limit.
         """
         assert decision.node_name
+        done = {*decision.pre_bound}
         with self.point("PreBind") as point:
             point.recorded = not waited
             for plugin in self.each(self._pre_bind):
-                if plugin.name in decision.pre_bound:
+                if plugin.name in done:
                     continue
                 status = checked(plugin.pre_bind(decision.state, decision.pod, decision.node_name))
                 if status and status.code == Code.WAIT and waited >= status.limit:
                     late = f"{', '.join(status.reasons)}: not within {status.limit:g} s"
                     raise PluginError(f'running PreBind plugin "{plugin.name}": {late}')
                 if status:
-                    return _rejection(point, plugin, status)
-                decision.pre_bound.add(plugin.name)
-        return None
+                    return _rejection(point, plugin, status), frozenset(done)
+                done.add(plugin.name)
+        return None, frozenset(done)
 
-    def waits_in_pre_bind(self, decision: Decision) -> str:
-        """The name of the PreBind plugin that a pod waits for."""
-        return next(plugin.name for plugin in self._pre_bind if plugin.name not in decision.pre_bound)
+    def waits_in_pre_bind(self, done: Collection[str]) -> str:
+        """The name of the PreBind plugin that a pod waits for. done: those that have succeeded."""
+        return next(plugin.name for plugin in self._pre_bind if plugin.name not in done)
 
     def run_bind(self, decision: Decision) -> bool | Rejection:
         """Run Bind; returns whether a plugin bound the pod. If not, poller POSTs the binding and times it."""
@@ -285,20 +414,20 @@ class Framework:
         who = f"plugin {self.running.name}" if self.running else "poller itself"
         if isinstance(error, BadAnswerError):
             return f"{who} failed: {error}"
-        source = _source_of(self.running) if self.running else ""
-        position = position_in({source}, traceback.walk_tb(error.__traceback__))
+        sources = _sources_of(self.running) if self.running else ()
+        position = position_in(sources, traceback.walk_tb(error.__traceback__))
         if not position:  # it failed before its own code ran, or isn't written in Python
             last = traceback.extract_tb(error.__traceback__)[-1]
             return f"{who} failed at {Path(last.filename).name}:{last.lineno}: {describe(error)}"
-        log.debug("%s failed:\n%s", who, _frames_from(source, error), extra={"pod": position.pod})
+        log.debug("%s failed:\n%s", who, _frames_from(sources, error), extra={"pod": position.pod})
         node = f" for node {position.node}" if position.node else ""
         return f"{who} failed at {Path(position.file).name}:{position.line}{node}: {describe(error)}"
 
 
-def _frames_from(source: str, error: BaseException) -> str:
-    """The traceback from a file's first frame on, as Python prints it."""
+def _frames_from(sources: Collection[str], error: BaseException) -> str:
+    """The traceback from the first frame of these files on, as Python prints it."""
     frames = list(traceback.extract_tb(error.__traceback__))
-    while frames and frames[0].filename != source:
+    while frames and frames[0].filename not in sources:
         frames.pop(0)
     return "".join(traceback.format_list(frames)).rstrip()
 
@@ -335,11 +464,11 @@ def _log_failure(message: str, plugin: Plugin, decision: Decision) -> None:
     log.exception(message, plugin.name, decision.pod, extra=about)
 
 
-def _source_of(plugin: Plugin) -> str:
-    """The file in which a plugin is written."""
-    if isinstance(plugin, FilterFunction | ScoreFunction):
-        return plugin.file
+def _sources_of(plugin: Plugin) -> Collection[str]:
+    """The files in which a plugin is written."""
+    if isinstance(plugin, FunctionPolicy):
+        return plugin.files
     try:
-        return inspect.getfile(type(plugin))
+        return [inspect.getfile(type(plugin))]
     except (TypeError, OSError):
-        return ""
+        return ()

@@ -23,9 +23,9 @@ from lib.scheduling.framework.interface import (
     Status,
     unschedulable,
 )
-from lib.scheduling.kept_victims import KeptForKind, KeptVictims
-from lib.scheduling.nodes_by_harm import NodesByHarm, Rank
-from lib.scheduling.preemption import Victims, WhyNot, less_important, pick_one, victims_on
+from lib.scheduling.preemption.kept_victims import KeptForKind, KeptVictims
+from lib.scheduling.preemption.nodes_by_harm import NodesByHarm, Rank
+from lib.scheduling.preemption.victims import Victims, WhyNot, less_important, pick_one, victims_on
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NO_VICTIMS = "No preemption victims found for incoming pod"
@@ -92,10 +92,10 @@ class DefaultPreemption:
         """
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
-        if cache.budgets is None:
+        if cache.looked_up.budgets is None:
             return unschedulable(UNSEEN)
-        if cache.budgets_error:
-            raise PluginError(f'running PostFilter plugin "{self.name}": {cache.budgets_error}')
+        if cache.looked_up.budgets_error:
+            raise PluginError(f'running PostFilter plugin "{self.name}": {cache.looked_up.budgets_error}')
         if _victims_are_leaving(pod, cache, rejected):
             return unschedulable(ON_THEIR_WAY)
 
@@ -111,7 +111,7 @@ class DefaultPreemption:
         return PostFilterResult(best.node_name, best.pods) if best else search.none()
 
     def _enough(self, search: "_Search") -> int:
-        share = len(search.hopeful) * self.min_candidate_nodes_percentage // 100
+        share = len(search.potential_nodes) * self.min_candidate_nodes_percentage // 100
         return max(self.min_candidate_nodes_absolute, share)
 
 
@@ -138,7 +138,7 @@ class _Search:
         return NodesByHarm.of(self._cache)
 
     @cached_property
-    def hopeful(self) -> list[int]:
+    def potential_nodes(self) -> list[int]:
         """The indexes in `Cache.node_list` of the nodes where evictions could help."""
         return [
             i for i, node in enumerate(self._cache.node_list) if _might_help(self._rejected.get(node.name))
@@ -171,7 +171,7 @@ class _Search:
         better_only: leave out nodes that can't be better than the best so far.
         """
         found: dict[str, Victims] = {}
-        for i in self.hopeful:
+        for i in self.potential_nodes:
             if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
             if better_only and not self._by_harm.may_beat(self._best_rank, i):
@@ -203,7 +203,7 @@ class _Search:
     def none(self) -> PostFilterResult:
         """The result if no node is a candidate: how many nodes have each reason."""
         reasons = Counter(reason for status in self._failed for reason in status.reasons)
-        reasons[NOT_HELPFUL] += len(self._cache.nodes) - len(self.hopeful)
+        reasons[NOT_HELPFUL] += len(self._cache.nodes) - len(self.potential_nodes)
         counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
         why = f"preemption: 0/{len(self._cache.nodes)} nodes are available: {counted}."
         return PostFilterResult("", reasons=(why,))

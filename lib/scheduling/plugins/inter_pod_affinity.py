@@ -15,7 +15,7 @@ from itertools import islice
 from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import LabelSelector, Pod, PodAffinityTerm
 from lib.scheduling import edits
 from lib.scheduling.affinity import Term, Terms, terms_of
 from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
@@ -160,9 +160,7 @@ class InterPodAffinity:
                     yield f"pod affinity: the node has no label {term.topology_key}"
                 elif value not in near:
                     where = f"{term.topology_key}={value}"
-                    wanted = listed(
-                        dict.fromkeys(_selector_text(each) for each, _ in around.near_of_affinity)
-                    )
+                    wanted = listed(dict.fromkeys(_term_text(each) for each, _ in around.near_of_affinity))
                     elsewhere = (
                         f"; there are in {names(sorted(map(str, near)))}" if near else ", nor anywhere"
                     )
@@ -172,12 +170,12 @@ class InterPodAffinity:
         """Leave out a required term; or remove a pod that is too near."""
         for which, name in (("pod_affinity", "pod affinity"), ("pod_anti_affinity", "anti-affinity")):
             affinity = getattr(pod.spec.affinity, which)
-            terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
-            for i, term in enumerate(terms):
-                selected = term.label_selector and labels_text(term.label_selector.match_labels)
-                to = f" to {selected}" if selected else ""
-                words = f"without the required {name}{to} ({term.topology_key})"
-                yield Remedy(words, partial(edits.without_required_term, which=which, term=i))
+            by_words: dict[str, list[PodAffinityTerm]] = defaultdict(list)
+            for term in affinity.required_during_scheduling_ignored_during_execution if affinity else ():
+                to = f" to {text}" if (text := _selector_text(term.label_selector)) else ""
+                by_words[f"without the required {name}{to} ({term.topology_key})"].append(term)
+            for words, terms in by_words.items():
+                yield Remedy(words, partial(edits.without_required_terms, which=which, terms=terms))
         near = [node for node in cache.node_list if rejected.get(node.name) in (TOO_FAR, TOO_NEAR, UNWELCOME)]
         in_the_way = (
             each
@@ -285,7 +283,7 @@ class _Around:
         for node in self._cache.nodes.values():
             if term.topology_key in node.labels:
                 for pod in node.pods:
-                    if all(each.selects(pod, self._cache.namespaces) for each in (term, *others)):
+                    if all(each.selects(pod, self._cache.looked_up.namespaces) for each in (term, *others)):
                         found[node.labels[term.topology_key]].append(pod)
         return dict(found)
 
@@ -296,22 +294,31 @@ class _Around:
         for node in self._cache.nodes.values():
             for other, terms in node.pods_with_affinity:
                 for term in terms.anti_affinity:
-                    if term.topology_key in node.labels and term.selects(self._pod, self._cache.namespaces):
+                    if term.topology_key in node.labels and term.selects(
+                        self._pod, self._cache.looked_up.namespaces
+                    ):
                         found[term.topology_key][node.labels[term.topology_key]].append(other)
         return {key: dict(each) for key, each in found.items()}
 
 
 def _are_apart(pod: Pod, other: Pod, cache: Cache) -> bool:
     """Whether the required anti-affinity of one of two pods matches the other."""
-    far = any(term.selects(other, cache.namespaces) for term in terms_of(pod).anti_affinity)
-    return far or any(term.selects(pod, cache.namespaces) for term in terms_of(other).anti_affinity)
+    far = any(term.selects(other, cache.looked_up.namespaces) for term in terms_of(pod).anti_affinity)
+    return far or any(term.selects(pod, cache.looked_up.namespaces) for term in terms_of(other).anti_affinity)
 
 
-def _selector_text(term: Term) -> str:
+def _term_text(term: Term) -> str:
     """Which pods a pod affinity term matches."""
     if term.selector is None:
         return "(no pod is selected)"
-    parts = [labels_text(term.selector.match_labels)] if term.selector.match_labels else []
-    parts += map(requirement_text, term.selector.match_expressions)
     where = f" of {names(sorted(term.namespaces))}" if term.namespaces else " of the namespaces selected"
-    return f"with {listed(parts)}{where}" if parts else f"at all{where}"
+    text = _selector_text(term.selector)
+    return f"with {text}{where}" if text else f"at all{where}"
+
+
+def _selector_text(selector: LabelSelector | None) -> str:
+    """The labels and expressions of a selector; "" if it has none."""
+    if selector is None:
+        return ""
+    parts = [labels_text(selector.match_labels)] if selector.match_labels else []
+    return listed([*parts, *map(requirement_text, selector.match_expressions)])

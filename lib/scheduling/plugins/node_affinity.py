@@ -30,7 +30,7 @@ from lib.scheduling.framework.interface import (
     Status,
     unresolvable,
 )
-from lib.scheduling.hints import new_node, old_node
+from lib.scheduling.hints import fits_now
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.plugins.scores import normalize_to_largest
@@ -49,7 +49,10 @@ class _Requirement(objects.Requirement, frozen=True, forbid_unknown_fields=True)
     operator: str = ""
 
     def problems(self, path: str) -> Iterator[str]:
-        """What is wrong with one about labels (apimachinery/pkg/labels/selector.go, NewRequirement)."""
+        """A line for each invalid field: `PATH: why`; this is for labels.
+
+        Source: apimachinery/pkg/labels/selector.go, NewRequirement
+        """
         yield from no_label_key(f"{path}.key", self.key)
         yield from not_among(
             f"{path}.operator", self.operator, ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
@@ -64,7 +67,7 @@ class _Requirement(objects.Requirement, frozen=True, forbid_unknown_fields=True)
             yield from no_label_value(f"{path}.values[{i}]", value)
 
     def problems_of_field(self, path: str) -> Iterator[str]:
-        """What is wrong with one about a node's fields."""
+        """A line for each invalid field: `PATH: why`; this is for a node's fields."""
         yield from not_among(f"{path}.operator", self.operator, ("In", "NotIn"))
         if len(self.values) != 1:
             yield f"{path}.values: must be exactly one value"
@@ -81,7 +84,7 @@ class _Term(objects.NodeSelectorTerm, frozen=True, forbid_unknown_fields=True):
     match_fields: tuple[_Requirement, ...] = ()
 
     def problems(self, path: str) -> Iterator[str]:
-        """What is wrong with any of them."""
+        """A line for each invalid field: `PATH: why`."""
         for i, each in enumerate(self.match_expressions):
             yield from each.problems(f"{path}.matchExpressions[{i}]")
         for i, each in enumerate(self.match_fields):
@@ -114,7 +117,7 @@ class NodeAffinityArgs(Args):
     added_affinity: AddedAffinity = struct_field(default_factory=AddedAffinity)
 
     def problems(self, path: str) -> Iterator[str]:
-        """What is wrong with its terms; a preferred term with weight 0 isn't checked."""
+        """A line for each invalid field: `PATH: why`; a preferred term with weight 0 isn't checked."""
         path = f"{path}.addedAffinity"
         required = self.added_affinity.required_during_scheduling_ignored_during_execution or _Selector()
         for i, term in enumerate(required.node_selector_terms):
@@ -157,12 +160,7 @@ class NodeAffinity:
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that matches now, and that is new or didn't match before."""
-        node, before = new_node(change), old_node(change)
-        return (
-            node is not None
-            and self._rejection(pod, node) is None
-            and (before is None or self._rejection(pod, before) is not None)
-        )
+        return fits_now(change, lambda node: self._rejection(pod, node) is None)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Set[str] | Status | None:
         """If every required term names its nodes, only those can fit."""
@@ -189,7 +187,7 @@ class NodeAffinity:
         if not required.node_selector_terms:
             yield "required node affinity has no terms, and so matches no node"
         for term in required.node_selector_terms:
-            yield f"node affinity {_term_text(term)}: {_why_no_match(term, node)}"
+            yield f"node affinity {term_text(term)}: {why_no_match(term, node)}"
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Leave out a part of the nodeSelector or of the required affinity."""
@@ -199,13 +197,15 @@ class NodeAffinity:
         required = _required(pod.spec.affinity.node_affinity)
         if not required or belongs_to_node(pod):
             return
-        terms = required.node_selector_terms
-        for i, term in enumerate(terms):
-            if len(term.match_expressions) + len(term.match_fields) < 2:
-                continue
-            for j, expression in enumerate(term.match_expressions):
-                words = f"without {requirement_text(expression)} in its node affinity"
-                yield Remedy(words, partial(edits.without_expression, term=i, expression=j))
+        beside_others = dict.fromkeys(
+            expression
+            for term in required.node_selector_terms
+            if len(term.match_expressions) + len(term.match_fields) > 1
+            for expression in term.match_expressions
+        )
+        for expression in beside_others:
+            words = f"without {requirement_text(expression)} in its node affinity"
+            yield Remedy(words, partial(edits.without_expression, expression=expression))
         yield Remedy("without its required node affinity", edits.without_node_affinity)
 
     def pre_score(
@@ -284,13 +284,13 @@ def _has_label(node: NodeInfo, key: str) -> str:
     return f"the node has {key}={node.labels[key]}" if key in node.labels else "the node has no such label"
 
 
-def _term_text(term: NodeSelectorTerm) -> str:
+def term_text(term: NodeSelectorTerm) -> str:
     """A term of a node selector."""
     parts = [*term.match_expressions, *term.match_fields]
     return listed(map(requirement_text, parts)) if parts else "(an empty term)"
 
 
-def _why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
+def why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
     """The part of a term that a node doesn't match."""
     if not term.match_expressions and not term.match_fields:
         return "an empty term matches no node"

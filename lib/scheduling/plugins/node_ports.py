@@ -44,7 +44,7 @@ class NodePorts:
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """The pod's host ports."""
-        return tuple(host_ports(pod))
+        return tuple(used_ports(pod))
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A new node, or a deleted pod that had one of the ports."""
@@ -55,7 +55,7 @@ class NodePorts:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find out whether the pod has host ports; most pods have none."""
-        return None if clashing_ports(pod) else SKIP
+        return SKIP if next(used_ports(pod), None) is None else None
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a node with a conflict."""

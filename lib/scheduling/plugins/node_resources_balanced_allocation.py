@@ -15,9 +15,9 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import CPU_AND_MEMORY, Args, ResourceSpec
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
-from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_info import NodeInfo, use_of
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.plugins.node_resources_fit import LACKS, counts, use_of
+from lib.scheduling.plugins.node_resources_fit import LACKS, counts
 from lib.scheduling.resources import pod_requests
 
 

@@ -43,7 +43,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
-from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_info import NodeInfo, amount_left, capacity, pods_left, use_for_scores, use_of
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
@@ -395,31 +395,3 @@ def _rounded(name: str, left: int) -> int:
     """An amount that is easy to write: memory in whole Mi, unless that is 0."""
     mebi = 2**20
     return left // mebi * mebi if is_bytes(name) and left >= mebi else left
-
-
-# --- values of nodes --------------------------------------------------------------------------------------
-
-
-def capacity(node: NodeInfo, name: str) -> int:
-    """A node's allocatable amount of a resource."""
-    return node.allocatable.get(name, 0)
-
-
-def use_of(node: NodeInfo, name: str) -> tuple[int, int]:
-    """The requests of a node's pods for a resource, and its allocatable amount."""
-    return node.requested.get(name, 0), node.allocatable.get(name, 0)
-
-
-def use_for_scores(node: NodeInfo, name: str) -> tuple[int, int]:
-    """The same for cpu or memory, with defaults for containers that request nothing."""
-    return node.non_zero_requested.get(name, 0), node.allocatable.get(name, 0)
-
-
-def amount_left(node: NodeInfo, name: str) -> int:
-    """Its allocatable less its pods' requests."""
-    return node.allocatable.get(name, 0) - node.requested.get(name, 0)
-
-
-def pods_left(node: NodeInfo) -> int:
-    """How many more pods it can take."""
-    return capacity(node, "pods") - len(node.pods)

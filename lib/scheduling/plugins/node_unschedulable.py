@@ -20,7 +20,7 @@ from lib.scheduling.framework.interface import (
     Status,
     unresolvable,
 )
-from lib.scheduling.hints import before_itself, new_node, old_node
+from lib.scheduling.hints import before_itself, fits_now
 from lib.scheduling.node_info import NodeInfo
 
 CORDONED = unresolvable("node(s) were unschedulable")
@@ -47,16 +47,11 @@ class NodeUnschedulable:
         if was := before_itself(pod, change):
             new = was.spec.tolerations != pod.spec.tolerations
             return new and tolerations_of(pod).tolerate(AS_A_TAINT)
-        node, before = new_node(change), old_node(change)
-        return (
-            node is not None
-            and not self._keeps_off(pod, node)
-            and (before is None or self._keeps_off(pod, before))
-        )
+        return fits_now(change, lambda node: not _keeps_off(pod, node))
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Reject a cordoned node."""
-        return CORDONED if self._keeps_off(pod, node) else None
+        return CORDONED if _keeps_off(pod, node) else None
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """That it is cordoned."""
@@ -72,7 +67,6 @@ class NodeUnschedulable:
         for node in cordoned:
             yield Remedy(f"with {node.metadata.name} uncordoned", nodes=(edits.uncordoned(node),))
 
-    def _keeps_off(self, pod: Pod, node: NodeInfo) -> bool:
-        if not node.node.spec.unschedulable:
-            return False
-        return not tolerations_of(pod).tolerate(AS_A_TAINT)
+
+def _keeps_off(pod: Pod, node: NodeInfo) -> bool:
+    return node.node.spec.unschedulable and not tolerations_of(pod).tolerate(AS_A_TAINT)

@@ -378,7 +378,7 @@ class PodTopologySpread:
             return []
         if own:
             return [_Constraint(each, selector) for each, selector in _own_constraints(pod, action)]
-        selector = matcher_of(cache.workloads.selector_for(pod))
+        selector = matcher_of(cache.looked_up.workloads.selector_for(pod))
         return [_Constraint(each, selector) for each in wanted] if selector else []
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from random import Random as Generator
+from typing import Self
 
 from lib.kube.objects import Pod
 from lib.scheduling.framework.arguments import Handle
@@ -12,16 +13,20 @@ TAILS = unschedulable("node(s) lost the toss of a coin")
 
 
 @dataclass(frozen=True)
-class Random:
-    """Scores every node at random."""
-
+class _ByChance:
     generator: Generator = field(default_factory=Generator)
-    name: str = "Random"
 
     @classmethod
-    def of(cls, handle: Handle) -> "Random":
+    def of(cls, handle: Handle) -> Self:
         """A plugin with poller's random numbers."""
         return cls(handle.random)
+
+
+@dataclass(frozen=True)
+class Random(_ByChance):
+    """Scores every node at random."""
+
+    name: str = "Random"
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """A random score; all are equally likely."""
@@ -29,16 +34,10 @@ class Random:
 
 
 @dataclass(frozen=True)
-class RandomFilter:
+class RandomFilter(_ByChance):
     """Filters out each node with a probability of one half."""
 
-    generator: Generator = field(default_factory=Generator)
     name: str = "RandomFilter"
-
-    @classmethod
-    def of(cls, handle: Handle) -> "RandomFilter":
-        """A plugin with poller's random numbers."""
-        return cls(handle.random)
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Toss a coin."""

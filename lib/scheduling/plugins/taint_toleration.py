@@ -24,7 +24,7 @@ from lib.scheduling.framework.interface import (
     Status,
     unresolvable,
 )
-from lib.scheduling.hints import before_itself, new_node, old_node
+from lib.scheduling.hints import before_itself, fits_now
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.scores import normalize_to_largest
@@ -53,8 +53,7 @@ class TaintToleration:
         """A node whose taints the pod tolerates, and that is new or had other taints; a new toleration."""
         if was := before_itself(pod, change):
             return was.spec.tolerations != pod.spec.tolerations
-        node, before = new_node(change), old_node(change)
-        return node is not None and not _repels(node, pod) and (before is None or _repels(before, pod))
+        return fits_now(change, lambda node: not _repels(node, pod))
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """Reject nodes with an untolerated taint; most nodes have no taints."""

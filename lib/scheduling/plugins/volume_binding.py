@@ -33,6 +33,7 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.plugins.node_affinity import term_text, why_no_match
 from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.text import exact_amount
 from lib.scheduling.volumes.assume_cache import Storage
@@ -139,9 +140,9 @@ class VolumeBinding:
         """Reject a pod with a claim that can't be used, or with an unbound claim of an Immediate class."""
         if not has_claims(pod):
             return SKIP
+        if cache.looked_up.storage_unseen:
+            raise PluginError(cache.looked_up.storage_unseen)
         storage = cache.storage
-        if storage.unseen:
-            raise PluginError(storage.unseen)
         if why_not := why_not_usable(pod, storage):
             return unresolvable(why_not)
         claims = claims_of(pod, storage)
@@ -178,7 +179,9 @@ class VolumeBinding:
             if volume and AFFINITY in status.reasons:
                 required = volume.required_nodes
                 if required and not matches_node(required, node.node):
-                    yield f"volume {volume.metadata.name} of claim {claim} can't be reached from here"
+                    for term in required.node_selector_terms:
+                        needs = f"volume {volume.metadata.name} of claim {claim} needs {term_text(term)}"
+                        yield f"{needs}: {why_no_match(term, node)}"
             elif not claim.spec.volume_name and (NO_VOLUMES in status.reasons or NO_SPACE in status.reasons):
                 yield f"claim {_claim_text(claim)} can't have a volume here"
             elif claim.spec.volume_name and not volume and NO_SUCH_VOLUMES in status.reasons:

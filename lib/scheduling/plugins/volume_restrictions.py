@@ -22,7 +22,7 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import deleted_pod
 from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.text import names
+from lib.scheduling.text import names, verb
 from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, existing_claims, has_claims
 from lib.scheduling.volumes.disks import clashing_disks, disks_of
 from lib.scheduling.volumes.volume_hints import is_about_claim_of
@@ -57,8 +57,8 @@ class VolumeRestrictions:
         """Find out whether a ReadWriteOncePod claim of the pod is in use."""
         if not pod.spec.volumes:
             return SKIP
-        if cache.storage.unseen and has_claims(pod):
-            raise PluginError(cache.storage.unseen)
+        if cache.looked_up.storage_unseen and has_claims(pod):
+            raise PluginError(cache.looked_up.storage_unseen)
         alone: set[str] = set()
         for name in _claims_by_name(pod):
             claim = cache.storage.claim(pod.metadata.namespace, name)
@@ -90,7 +90,8 @@ class VolumeRestrictions:
                     and claim.metadata.name in {used.name for used in claim_names(other)}
                 ]
                 if users:
-                    yield f"claim {claim} is for one pod alone, and {names(users)} has it"
+                    has = verb(len(users), "has", "have")
+                    yield f"claim {claim} is for one pod alone, and {names(users)} {has} it"
 
 
 def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:

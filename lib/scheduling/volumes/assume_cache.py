@@ -85,12 +85,11 @@ class AssumeCache(Generic[T]):
 class Storage:
     """All objects that the scheduling of pods with volumes depends on.
 
-    journal: those that were added, updated or deleted. unseen: why they can't be listed; "" if they can.
+    journal: those that were added, updated or deleted.
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
         self.journal = Journal[StorageObject](MAX_CHANGES)
-        self.unseen = ""
         self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
         self.volumes = AssumeCache[PersistentVolume]()  # by name
         self.classes: dict[str, StorageClass] = {}

@@ -6,7 +6,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -176,7 +176,7 @@ class AttachedVolumes(OfEachNode[Attached]):
         """The volumes attached to a node; empty if it has no limits."""
         return self.values[self._cache.node_index[node.name]]
 
-    def room(self, driver: str) -> Sequence[int]:
+    def room(self, driver: str) -> list[int]:
         """How many more volumes of a driver each node can attach."""
         if driver not in self._room:
             self._room[driver] = [each.room(driver) for each in self.values]

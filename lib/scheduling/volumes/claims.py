@@ -50,7 +50,7 @@ def has_claims(pod: Pod) -> bool:
 
 def has_volumes(pod: Pod) -> bool:
     """Whether a filter reads one of a pod's volumes."""
-    return any(each != Volume(name=each.name) for each in pod.spec.volumes)
+    return any(each != Volume(name=each.name, empty_dir=each.empty_dir) for each in pod.spec.volumes)
 
 
 def why_not_owner(pod: Pod, claim: PersistentVolumeClaim) -> str | None:

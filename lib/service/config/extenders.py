@@ -88,7 +88,7 @@ class ExtenderConfig(Strict):
 
 
 def problems_of(extenders: Sequence[ExtenderConfig]) -> Iterator[str]:
-    """What is wrong with all extenders together; each has been checked before."""
+    """A line for each problem of all extenders together; each has been checked before."""
     if sum(bool(each.bind_verb) for each in extenders) > 1:
         yield "extenders: only one may have a bindVerb"
     managed = Counter(resource.name for each in extenders for resource in each.managed_resources)

@@ -148,7 +148,7 @@ def _without_nulls(raw: Any) -> Any:
 
 
 def wrong_head(raw: Any, kind: str, path: str = "") -> Iterator[str]:
-    """What is wrong with apiVersion and kind, if they are given."""
+    """A line for apiVersion and for kind, if they are given and aren't as expected."""
     for name, expected in (("apiVersion", VERSION), ("kind", kind)):
         if (found := raw.get(name, expected)) != expected:
             yield f"{path}{name}: is {found!r}, not {expected}"

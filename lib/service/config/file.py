@@ -53,7 +53,7 @@ class LeaderElectionConfiguration(Strict):
         return {name: value for name, value in said.items() if value is not None}
 
     def problems(self, path: str) -> Iterator[str]:
-        """What is wrong; nothing if leader election is off."""
+        """A line for each invalid field: `PATH: why`; none if leader election is off."""
         if self.leader_elect is False:
             return
         times = {
@@ -118,7 +118,7 @@ class KubeSchedulerConfiguration(Strict):
     delay_cache_until_active: bool = False
 
     def problems(self) -> Iterator[str]:
-        """What is wrong; plugins are checked later."""
+        """A line for each invalid field: `PATH: why`; plugins are checked later."""
         if self.parallelism is not None and self.parallelism <= 0:
             yield f"parallelism: {self.parallelism} is not more than 0"
         yield from self.leader_election.problems("leaderElection")

@@ -3,12 +3,12 @@
 import asyncio
 import logging
 import socket
-import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from http import HTTPStatus
 from typing import NamedTuple
 
+from lib.kube.system import MACHINE
 from lib.service.telemetry.observer import Address
 
 log = logging.getLogger("poller")
@@ -90,7 +90,7 @@ class BoundedServer:
 
     def start(self, name: str) -> None:
         """Accept connections until poller ends, in a thread of this name."""
-        threading.Thread(target=lambda: asyncio.run(self._serve()), name=name, daemon=True).start()
+        MACHINE.start_thread(lambda: asyncio.run(self._serve()), name)
 
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._connected, sock=self._socket, limit=MAX_REQUEST)

@@ -8,7 +8,8 @@ from typing import TextIO
 import msgspec
 
 from lib.kube.escaping import escaped
-from lib.scheduling.decision import Decision
+from lib.scheduling.decision import Decision, Outcome
+from lib.service.telemetry import rendering
 
 Explain = Callable[[Decision, str], None]
 """Shows one decision, under a headline with its result."""
@@ -33,7 +34,7 @@ def is_beside_the_log() -> bool:
 
 def as_json(decision: Decision, headline: str) -> None:
     """One line on standard output."""
-    _stdout().buffer.write(msgspec.json.encode(decision.as_json() | {"message": headline}) + b"\n")
+    _stdout().buffer.write(msgspec.json.encode(rendering.as_json(decision) | {"message": headline}) + b"\n")
     _stdout().buffer.flush()
 
 
@@ -87,6 +88,8 @@ def as_table(decision: Decision, headline: str) -> None:
             console.print(f"{escaped(legend)}\n", style="dim")
     not_looked_at = decision.all_nodes - len(feasible) - len(decision.rejected)
     enough = "as room was made for it on this one" if _is_nominated(decision) else "as enough fit"
+    if decision.outcome == Outcome.ERROR:
+        enough = "because of the error"
     left_out = {
         "that fit": len(feasible) - len(shown),
         "that were rejected": sum(len(nodes) for nodes, _ in alike[ROWS:]),

@@ -1,10 +1,10 @@
 """Health checks: whether poller's loop makes progress, and whether the API server answers."""
 
-import time
 from collections.abc import Callable, Mapping
 
+from lib.kube.attempt import LONGEST_ANSWER
 from lib.kube.errors import LONGEST_WAIT, ApiError, ForbiddenError, LostAnswerError, UnreachableError
-from lib.kube.in_flight import LONGEST_ANSWER
+from lib.kube.system import MACHINE, System
 
 LONGEST_SILENCE = 2 * (LONGEST_ANSWER + LONGEST_WAIT)
 """After so many seconds without progress, the loop counts as hanging.
@@ -26,8 +26,9 @@ class Health:
     of the API server's last good answer. probe: sends the API server a small request; ApiError if it fails.
     """
 
-    def __init__(self) -> None:
-        self.last_activity = time.monotonic()
+    def __init__(self, system: System = MACHINE) -> None:
+        self._system = system
+        self.last_activity = system.monotonic()
         self.last_answer: float | None = None
         self.probe: Callable[[], object] = bool
         self._is_reached = False
@@ -38,11 +39,11 @@ class Health:
 
     def moves(self) -> None:
         """The loop makes progress."""
-        self.last_activity = time.monotonic()
+        self.last_activity = self._system.monotonic()
 
     def idle_for(self, seconds: float) -> None:
         """The loop's next progress is due in so many seconds."""
-        self.last_activity = time.monotonic() + seconds
+        self.last_activity = self._system.monotonic() + seconds
 
     def reached(self) -> None:
         """The API server has answered all requests of a tick."""
@@ -56,7 +57,7 @@ class Health:
 
     def alive(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
         """What is wrong with the loop if no progress for so many seconds; "" if nothing is."""
-        silent = time.monotonic() - self.last_activity
+        silent = self._system.monotonic() - self.last_activity
         return {"loop": f"no progress for {silent:.0f} s" if silent > within else ""}
 
     def ready(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
@@ -67,16 +68,16 @@ class Health:
         trouble, last = self._trouble, self.last_answer
         if not self._is_reached:
             return f"never reached: {trouble}" if trouble else "no answer yet"
-        if trouble is None and last is not None and time.monotonic() - last > FRESH:
+        if trouble is None and last is not None and self._system.monotonic() - last > FRESH:
             trouble = self._why_no_answer()  # a quiet watch may also mean a frozen server
         if trouble is None:
             return ""
-        since = f" for {time.monotonic() - last:.0f} s" if last else ""
+        since = f" for {self._system.monotonic() - last:.0f} s" if last else ""
         return f"unreachable{since}: {trouble}" if _is_silence(trouble) else f"failing{since}: {trouble}"
 
     def _why_no_answer(self) -> ApiError | None:
         """Ask the API server; why that fails. A failure is remembered: to find out takes some seconds."""
-        if self._probe_failed and time.monotonic() - self._probe_failed[0] < FRESH:
+        if self._probe_failed and self._system.monotonic() - self._probe_failed[0] < FRESH:
             return self._probe_failed[1]
         self._probe_failed = None
         try:
@@ -84,7 +85,7 @@ class Health:
         except ForbiddenError:
             pass  # it answers
         except ApiError as error:
-            self._probe_failed = time.monotonic(), error
+            self._probe_failed = self._system.monotonic(), error
             return error
         return None
 

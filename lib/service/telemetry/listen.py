@@ -13,6 +13,7 @@ from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
 from prometheus_client import make_wsgi_app
 
+from lib.kube.system import MACHINE, System
 from lib.service.telemetry.bounded_server import BoundedServer, Field, Request, answer_of
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
@@ -30,13 +31,13 @@ PROBE_PATIENCE = 4
 Answer = tuple[HTTPStatus, str]
 
 
-def answering(address: Address) -> Metrics:
+def answering(address: Address, system: System = MACHINE) -> Metrics:
     """Serve at an address, in a thread that ends with poller; returns the observer to report to.
 
     ListenError when the address is in use, or isn't an address of this machine.
     """
-    health = Health()
-    metrics = Metrics(health)
+    health = Health(system)
+    metrics = Metrics(health, system)
     try:
         server = BoundedServer(address, _Answers(_pages(health, metrics)))
     except OSError as error:

@@ -13,7 +13,7 @@ import msgspec
 
 from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
-from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.decision import PLACED, Decision
 
 log = logging.getLogger("poller")
 
@@ -40,7 +40,7 @@ def of_pod(pod: Pod) -> Fields:
 def of_attempt(decision: Decision) -> Fields:
     """The fields of a line about an attempt to schedule a pod, which took so many seconds."""
     fields = {**of_pod(decision.pod), "attempt": decision.attempt, "duration": round(decision.seconds, 6)}
-    if decision.node_name and decision.outcome in (Outcome.SCHEDULED, Outcome.WAITING):
+    if decision.node_name and decision.outcome in PLACED:
         fields["node"] = decision.node_name
     return fields
 

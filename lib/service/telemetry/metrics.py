@@ -4,7 +4,6 @@ Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/
 """
 
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -20,6 +19,7 @@ from prometheus_client import (
 )
 
 from lib import __version__
+from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.runtime import ERROR, SCHEDULING_CYCLE, SUCCESS, Record
@@ -42,7 +42,8 @@ def _doubling(first: float, count: int) -> list[float]:
 class Metrics(Observer):
     """All metrics, in their own registry. Each call is also progress for the health checks."""
 
-    def __init__(self, health: Health) -> None:
+    def __init__(self, health: Health, system: System = MACHINE) -> None:
+        super().__init__(system)
         self._health = health
         self.registry = CollectorRegistry()
         disable_created_metrics()  # type: ignore[no-untyped-call]  # Go's have none
@@ -261,7 +262,7 @@ class Metrics(Observer):
     def tick_began(self) -> None:
         """Start the tick's timer."""
         self._health.moves()
-        self._tick_began = time.monotonic()
+        self._tick_began = self.system.monotonic()
 
     def probes(self, probe: Callable[[], object]) -> None:
         """/readyz calls it when the API server hasn't answered for a while."""
@@ -286,7 +287,7 @@ class Metrics(Observer):
     def _end_tick(self, result: str) -> None:
         self._health.moves()
         self._ticks.labels(result).inc()
-        self._tick_seconds.observe(time.monotonic() - self._tick_began)
+        self._tick_seconds.observe(self.system.monotonic() - self._tick_began)
         self._count_laps()
 
     def _take_stock(self, queue: SchedulingQueue, cache: Cache) -> None:

@@ -1,10 +1,10 @@
 """Callbacks for everything that poller does: for metrics, health checks and times."""
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lib.kube.in_flight import RequestObserver
+from lib.kube.attempt import RequestObserver
+from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.runtime import Record
@@ -23,17 +23,25 @@ class ListenError(Exception):
 
 
 class Observer(RequestObserver):
-    """Callbacks for what happens. This base class only keeps `last_answer`.
+    """Callbacks for what happens. This base class only keeps two times, in `System.monotonic`'s seconds.
 
-    last_answer: the time of the API server's last good answer, in `time.monotonic`'s seconds; None before.
+    last_answer: when the API server gave its last good answer; None before the first. failing_since: when the
+    first request was sent of those that have failed since; None if none has.
     """
 
     last_answer: float | None = None
+    failing_since: float | None = None
 
-    def answered(self, _method: str, _host: str, code: int | None, _seconds: float) -> None:
+    def __init__(self, system: System = MACHINE) -> None:
+        self.system = system
+
+    def answered(self, _method: str, _host: str, code: int | None, seconds: float) -> None:
         """A request ended after so many seconds. code: the HTTP status; None if no answer came."""
+        now = self.system.monotonic()
         if code is not None and 200 <= code < 300:
-            self.last_answer = time.monotonic()
+            self.last_answer, self.failing_since = now, None
+        else:  # an earlier request may end later
+            self.failing_since = min(now - seconds, self.failing_since or now)
 
     def probes(self, probe: Callable[[], object]) -> None:
         """The function that checks whether the API server answers: ApiError if it doesn't."""

@@ -8,6 +8,7 @@ address, and must not come from another web page. Only what the page reads is pa
 import asyncio
 import logging
 import re
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from http import HTTPStatus
@@ -45,6 +46,16 @@ START = "index.html"
 
 RESOURCES = frozenset({"api/v1/nodes", "api/v1/pods", "api/v1/events"})
 """What the page reads: their lists and watches."""
+
+WHY = "why"
+"""Where the page asks why a pod waits."""
+
+POD = re.compile(r"[a-z0-9][a-z0-9.-]*/[a-z0-9][a-z0-9.-]*")
+
+PROGRAM = Path(__file__).resolve().parents[3] / "poller.py"
+
+LONGEST_ANSWER = 30
+"""Seconds for an answer to WHY."""
 
 PARAMETERS = frozenset(
     {"limit", "continue", "watch", "resourceVersion", "allowWatchBookmarks", "timeoutSeconds"}
@@ -89,6 +100,7 @@ class _Page:
         files = [file for file in page.iterdir() if file.suffix in TYPES]
         self._files = {file.name: (TYPES[file.suffix], file.read_bytes()) for file in files}
         self._proxy = proxy
+        self._asking = asyncio.Semaphore(1)
         self._token = token_urlsafe(32)
         server = BoundedServer(Address(LOOPBACK, 0), self._answer)
         self._hosts = [f"{name}:{server.port}" for name in (LOOPBACK, "localhost", "[::1]")]
@@ -108,6 +120,8 @@ class _Page:
             )
         if name in RESOURCES:
             return self._passed_on(name, request.query)
+        if name == WHY:
+            return self._why(request.query)
         kind, content = self._files.get(name or START, ("", b""))
         if not kind or request.query:
             return _text(HTTPStatus.NOT_FOUND, "The page doesn't read that, so it isn't here.")
@@ -136,6 +150,35 @@ class _Page:
             text = f"Only these parameters can be given, each once: {', '.join(sorted(PARAMETERS))}."
             return _text(HTTPStatus.FORBIDDEN, text)
         return self._stream(f"/{resource}?{urlencode(parameters)}")
+
+    async def _why(self, query: str) -> Stream:
+        """What `poller.py why` says about a pod, as JSON. One question at a time."""
+        found = dict(parse_qsl(query))
+        if found.keys() != {"pod"} or not POD.fullmatch(found["pod"]):
+            yield _text(HTTPStatus.NOT_FOUND, "Say which pod: why?pod=NAMESPACE/NAME.")
+            return
+        command = [sys.executable, str(PROGRAM), "why", found["pod"], "--output=json"]
+        async with self._asking:
+            asked = await asyncio.create_subprocess_exec(
+                *command,
+                f"--proxy=unix://{self._proxy}",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+            try:
+                async with asyncio.timeout(LONGEST_ANSWER):
+                    answer, error = await asked.communicate()
+            except TimeoutError:
+                yield _text(HTTPStatus.GATEWAY_TIMEOUT, f"no answer within {LONGEST_ANSWER} s")
+                return
+            finally:
+                if asked.returncode is None:
+                    asked.kill()
+        if not answer.startswith(b"{"):
+            yield _text(HTTPStatus.BAD_GATEWAY, error.decode(errors="replace").strip() or "no answer")
+            return
+        yield answer_of(HTTPStatus.OK, [("Content-Type", "application/json"), *SECURITY], answer)
 
     async def _stream(self, target: str) -> Stream:
         """The API server's answer, piece by piece as it comes: that of a watch takes minutes."""

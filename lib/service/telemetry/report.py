@@ -2,7 +2,6 @@
 
 import logging
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from ipaddress import ip_address
@@ -10,10 +9,12 @@ from typing import TypeVar
 from urllib.parse import urlsplit
 
 from lib import __version__
-from lib.kube.decoding import Listing
-from lib.kube.errors import ApiError
+from lib.kube.changes import AnyChange, Kind, unassigned_pod
+from lib.kube.decoding import Listing, called
+from lib.kube.errors import ApiError, StatusError
 from lib.kube.objects import Object, Pod
-from lib.kube.pod_writes import Fate
+from lib.kube.pod_writes import BOUND_BY_ANOTHER
+from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.pod_life import Phase
@@ -37,50 +38,52 @@ class Report:
     dry_run: decisions are not carried out. explain: shows each new decision. observer: called for everything.
     """
 
-    def __init__(self, *, dry_run: bool, explain: Explain | None) -> None:
-        self.observer = Observer()
+    def __init__(self, *, dry_run: bool, explain: Explain | None, system: System = MACHINE) -> None:
+        self.observer, self._system = Observer(system), system
         self._serving = ""  # logged when the API server has answered
+        self._names = ""
         self.redraw: Callable[[], None] = lambda: None  # updates the screen of --top
         self._dry_run = dry_run
         self._explain = explain
         self.done: Counter[str] = Counter()
-        self._said: dict[str, dict[str, str]] = {}  # by subject: a pod's uid, or anything else
-        self._subjects: set[str] = set()  # subjects of this tick's lines
+        self._logged: dict[str, dict[str, str]] = {}  # by key and topic
+        self._keys: set[str] = set()  # of this tick's lines
         self._unplaced: set[str] = set()
-        self._began = time.monotonic()
-        self._away_since: float | None = None  # None if it has never answered
-        self._is_away = False
+        self._began = self._system.monotonic()
+        self._tick_began = self._failing_since = self._began
+        self._is_failing = self._was_refused = False  # the last ticks; because of an answer
         self._skipped: set[str] = set()
         self._contended: set[str] = set()  # names of schedulers whose pods another program binds, too
         # A table on the same terminal has it already.
         beside = explain is as_table and is_beside_the_log()
         self._decision_level = logging.DEBUG if beside else logging.INFO
 
-    def _say_once(
+    def _log_if_changed(
         self,
-        subject: str,
+        key: str,
         text: str,
         level: int = logging.INFO,
-        gist: str = "",
+        compared: str = "",
         topic: str = "",
-        about: Fields | None = None,
+        fields: Fields | None = None,
     ) -> bool:
-        """Log a text, unless it is the last one about this subject and topic; returns whether it was logged.
+        """Log a text, unless it is the last one of this key and topic; returns whether it was logged.
 
-        gist: different texts with the same gist count as the same.
+        key: a pod's uid, or anything else. compared: compared in place of the text. fields: the log line's.
         """
-        gist = gist or text
-        self._subjects.add(subject)
-        said = self._said.setdefault(subject, {})
-        delta = said.get(topic) != gist
-        said[topic] = gist
-        if delta:
-            log.log(level, "%s", text, extra=about)
-        return delta
+        compared = compared or text
+        self._keys.add(key)
+        logged = self._logged.setdefault(key, {})
+        is_changed = logged.get(topic) != compared
+        logged[topic] = compared
+        if is_changed:
+            log.log(level, "%s", text, extra=fields)
+        return is_changed
 
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
         """poller starts."""
         where = f" in {' and '.join(namespaces)}" if namespaces else ""
+        self._names = " or ".join(scheduler_names)
         self._serving = f"scheduling the pods of {' and '.join(scheduler_names)}{where}"
         log.info("poller %s, connecting to %s", __version__, address)
         if not _stays_here(address):
@@ -103,7 +106,18 @@ class Report:
         """A pod names us, but must not be scheduled."""
         assert isinstance(pod, Pod)  # no other object is ever queued
         self._skipped.add(pod.metadata.uid)
-        self._say_once(pod.metadata.uid, f"not scheduled: {pod} {why}", about=of_pod(pod))
+        self._log_if_changed(pod.metadata.uid, f"not scheduled: {pod} {why}", fields=of_pod(pod))
+
+    def changed(self, change: AnyChange) -> None:
+        """A pod that has a node now, or is gone, doesn't count as not scheduled any more."""
+        if self._skipped and (change.kind == Kind.DELETED or unassigned_pod(change) is None):
+            self._skipped.discard(change.object.metadata.uid)
+
+    def not_processed(self, change: AnyChange, error: Exception) -> None:
+        """A change of an object could not be applied, because of an unexpected error."""
+        what = f"{type(change.object).__name__} {called(change.object.metadata)}"
+        log.debug("%s could not be processed", what, exc_info=error)
+        self.warning(f"{what} could not be processed: {type(error).__name__}: {error}")
 
     def decided(self, decision: Decision) -> None:
         """A decision was made; nothing of it is written yet (in a dry run, never)."""
@@ -116,13 +130,13 @@ class Report:
         self._tell(decision)
 
     def _tell(self, decision: Decision) -> None:
-        pod, uid, about = decision.pod, decision.pod.metadata.uid, of_attempt(decision)
+        pod, uid, fields = decision.pod, decision.pod.metadata.uid, of_attempt(decision)
         if log.isEnabledFor(logging.DEBUG):
             _tell_each_node(decision)
         if decision.victims:
             names = ", ".join(str(victim) for victim in decision.victims)
             preempts = "would preempt" if self._dry_run else "preempts"
-            where = {**about, "node": decision.nominated}
+            where = {**fields, "node": decision.nominated}
             log.info("%s %s %s on %s", pod, preempts, names, decision.nominated, extra=where)
             self.done["would be preempted" if self._dry_run else "preempted"] += len(decision.victims)
         delta, level = True, self._decision_level
@@ -132,17 +146,19 @@ class Report:
                     bool(decision.rejected) or not decision.all_nodes
                 )  # else a plugin, or the pod's group, rejects it
                 words = f"{pod} fits nowhere: {decision.message}" if looked else f"{pod}: {decision.message}"
-                delta = self._say_once(uid, words, level, about=about)
+                delta = self._log_if_changed(uid, words, level, fields=fields)
                 self._unplaced.add(uid)
             case Outcome.ERROR:
-                delta = self._say_once(uid, f"{pod}: {decision.message}", logging.ERROR, about=about)
+                delta = self._log_if_changed(uid, f"{pod}: {decision.message}", logging.ERROR, fields=fields)
                 self._unplaced.add(uid)
             case Outcome.WAITING:
                 words = f"{pod} has {decision.node_name} held for it: {decision.message}"
-                delta = self._say_once(uid, words, about=about)
+                delta = self._log_if_changed(uid, words, fields=fields)
             case Outcome.SCHEDULED if self._dry_run:
                 words = f"{pod} would be assigned to {decision.node_name}"
-                if delta := self._say_once(uid, words, level, gist="would be assigned", about=about):
+                if delta := self._log_if_changed(
+                    uid, words, level, compared="would be assigned", fields=fields
+                ):
                     self.done["would be assigned"] += 1
         if delta and self._explain:
             try:
@@ -165,7 +181,7 @@ class Report:
     def waiting(self, decision: Decision) -> None:
         """A pod waits for Permit, with a node reserved."""
         words = f"{decision.pod} has {decision.node_name} held for it: {decision.message}"
-        self._say_once(decision.pod.metadata.uid, words, about=of_attempt(decision))
+        self._log_if_changed(decision.pod.metadata.uid, words, fields=of_attempt(decision))
 
     def bound(self, decision: Decision) -> None:
         """A pod was bound."""
@@ -179,7 +195,7 @@ class Report:
         log.info("%s %s before it could be bound", decision.pod, why, extra=of_attempt(decision))
         self.done["bound by others or deleted"] += 1
         name = decision.pod.spec.scheduler_name
-        if why == Fate.TAKEN.value and name not in self._contended:
+        if why == BOUND_BY_ANOTHER and name not in self._contended:
             self._contended.add(name)
             self.warning(
                 f"something else binds pods of {name}, too. If it is another poller, start both with"
@@ -199,11 +215,11 @@ class Report:
             self.observer.settled(decision, bound=False)
             self.failed(decision.pod, "binding", error, of_attempt(decision))
 
-    def failed(self, pod: Pod, what: str, error: ApiError, about: Fields | None = None) -> None:
+    def failed(self, pod: Pod, what: str, error: ApiError, fields: Fields | None = None) -> None:
         """A write failed."""
         text = f"{pod}: {what} failed: {error}"
-        about = about or of_pod(pod)
-        if self._say_once(pod.metadata.uid, text, logging.WARNING, topic=what, about=about):
+        fields = fields or of_pod(pod)
+        if self._log_if_changed(pod.metadata.uid, text, logging.WARNING, topic=what, fields=fields):
             self.done["with a failed write"] += 1
 
     def without(self, what: str, error: ApiError) -> None:
@@ -212,7 +228,7 @@ class Report:
 
     def warning(self, text: str) -> None:
         """Something is wrong, but no pod has to wait for it."""
-        self._say_once(text, text, logging.WARNING)
+        self._log_if_changed(text, text, logging.WARNING)
 
     def unreadable(self, lines: Iterable[str]) -> None:
         """Objects can't be decoded, and are left out."""
@@ -226,10 +242,11 @@ class Report:
     def retries(self, seconds: float, longest: float) -> None:
         """A failed tick is retried after so many seconds, later after at most `longest`."""
         self.idle_for(seconds)
-        self._say_once("retries", f"trying again, at least every {longest:g} s")
+        self._log_if_changed("retries", f"trying again, at least every {longest:g} s")
 
     def tick_began(self) -> None:
         """A tick begins."""
+        self._tick_began = self._system.monotonic()
         self.observer.tick_began()
 
     def reached(self) -> None:
@@ -246,28 +263,28 @@ class Report:
         """A tick succeeded; if the one before failed, log that the trouble is over."""
         self.observer.tick_ended(queue, cache)
         self._unplaced &= queue.uids()
-        remembered = self._subjects | queue.uids()
-        self._said = {subject: said for subject, said in self._said.items() if subject in remembered}
-        self._subjects = set()
-        if self._is_away:
-            for subject in ("trouble", "retries"):
-                self._said.pop(subject, None)
-            since = f", after {time.monotonic() - self._away_since:.0f} s" if self._away_since else ""
-            log.info("the API server is back%s", since)
-            self._is_away = False
+        remembered = self._keys | queue.uids()
+        self._logged = {key: logged for key, logged in self._logged.items() if key in remembered}
+        self._keys = set()
+        if self._is_failing:
+            for key in ("trouble", "retries"):
+                self._logged.pop(key, None)
+            what = "polls succeed again" if self._was_refused else "the API server is back"
+            log.info("%s, after %.0f s", what, self._system.monotonic() - self._failing_since)
+            self._is_failing = False
         if counts := {where: count for where, count in queue.counts().items() if count}:
-            self._say_once("queue", f"queue: {_listed(counts)}", logging.DEBUG)
+            self._log_if_changed("queue", f"queue: {_listed(counts)}", logging.DEBUG)
         self.redraw()
 
     def show(self, queue: SchedulingQueue) -> None:
         """Log the queue, because a signal asked for it."""
-        log.info("queue: %s", _listed(queue.counts()))
+        log.info("queue: %s", _listed({**queue.counts(), "gated": queue.gated()}))
         for phase in Phase:
             if pods := queue.lives.in_phase(phase):
                 names = ", ".join(str(life.pod) for life in pods[:MAX_NAMES])
                 log.info("%s: %s%s", phase.value, names, ", ..." if pods[MAX_NAMES:] else "")
         if oldest := queue.oldest():
-            waited = time.monotonic() - oldest.queued
+            waited = self._system.monotonic() - oldest.queued
             log.info(
                 "in the queue for longest, %.0f s, tried %s: %s (%s)%s",
                 waited,
@@ -281,9 +298,11 @@ class Report:
     def trouble(self, error: Exception) -> None:
         """A tick failed. Logged once as long as the reason stays the same."""
         self.observer.tick_failed(error)
-        self._say_once("trouble", str(error), logging.ERROR)
-        if not self._is_away:
-            self._is_away, self._away_since = True, self.observer.last_answer
+        self._log_if_changed("trouble", str(error), logging.ERROR)
+        if not self._is_failing:
+            self._is_failing, self._failing_since = True, self.observer.failing_since or self._tick_began
+            # Other errors come from an API server that isn't reached, or is in trouble.
+            self._was_refused = isinstance(error, StatusError) and not error.transient
 
     def summarize(self, ended_by: signal.Signals | None) -> None:
         """Log what was done in total, and which signal ended poller, if one did."""
@@ -292,8 +311,12 @@ class Report:
         if self._skipped:
             self.done["not scheduled"] = len(self._skipped)
         counts = ", ".join(f"{self.done[what]} {what}" for what in sorted(self.done)) or "none to schedule"
+        if self._explain and not self.done:
+            counts += (
+                f": no pod that waits names {self._names}; --scheduler-name chooses another scheduler's pods"
+            )
         ended = f"ended by {ended_by.name}" if ended_by else "ended"
-        log.info("%s after %.1f s; pods: %s", ended, time.monotonic() - self._began, counts)
+        log.info("%s after %.1f s; pods: %s", ended, self._system.monotonic() - self._began, counts)
 
 
 def _stays_here(address: str) -> bool:
@@ -310,12 +333,12 @@ def _stays_here(address: str) -> bool:
 def _tell_each_node(decision: Decision) -> None:
     pod = decision.pod
     for node, rejection in decision.rejected.items():
-        reasons, about = ", ".join(rejection.status.reasons), {**of_pod(pod), "node": node}
-        log.debug("%s: not %s: %s (%s)", pod, node, reasons, rejection.plugin, extra=about)
+        reasons, fields = ", ".join(rejection.status.reasons), {**of_pod(pod), "node": node}
+        log.debug("%s: not %s: %s (%s)", pod, node, reasons, rejection.plugin, extra=fields)
     for node, total in decision.totals.items():
-        about = {**of_pod(pod), "node": node}
+        fields = {**of_pod(pod), "node": node}
         scores = ", ".join(f"{plugin} {score}" for plugin, score in decision.scores[node].items())
-        log.debug("%s: %s scores %s: %s", pod, node, total, scores or "the only one that fits", extra=about)
+        log.debug("%s: %s scores %s: %s", pod, node, total, scores or "the only one that fits", extra=fields)
 
 
 def _listed(counts: Mapping[str, int]) -> str:

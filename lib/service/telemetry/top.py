@@ -6,7 +6,6 @@ After a tick the loop stores what to show (`Screen.note`). A thread of rich draw
 import logging
 import re
 import sys
-import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -20,6 +19,7 @@ from rich.table import Table
 from rich.text import Text
 
 from lib.kube.escaping import escaped
+from lib.kube.system import MACHINE
 from lib.scheduling.cache import Cache
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.queue import SchedulingQueue
@@ -71,7 +71,7 @@ class Lane:
 class Picture:
     """The cluster and the queue on the screen. pod_count: how many pods have a node.
 
-    oldest: the pod that has been queued longest, if any. since: when it was queued, in time.monotonic's
+    oldest: the pod that has been queued longest, if any. since: when it was queued, in `System.monotonic`'s
     seconds. reason: why it has no node.
     """
 
@@ -136,7 +136,7 @@ class Screen(logging.Handler):
 
     def note(self) -> None:
         """A tick is over: store what to show of it."""
-        now = time.monotonic()
+        now = MACHINE.monotonic()
         if now - self._noted >= PAUSE:
             self._noted = now
             self._picture = picture(self._queue, self._cache)
@@ -212,7 +212,7 @@ def _oldest(shown: Picture, width: int) -> Text:
     """The oldest pod, in three rows."""
     if not shown.oldest:
         return Text("In the queue for longest: none\n\n", style="dim")
-    waited = time.monotonic() - shown.since
+    waited = MACHINE.monotonic() - shown.since
     said = f"In the queue for longest: {shown.oldest}, {waited:.0f} s; failed attempts: {shown.attempts}"
     why = wrap(shown.reason, width, max_lines=2, placeholder=" …")
     return Text("\n".join([said, *why, "", ""][:3]), no_wrap=True, overflow="ellipsis")

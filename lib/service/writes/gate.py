@@ -4,10 +4,6 @@ from lib.kube.errors import ApiError
 from lib.service.shutdown import Shutdown
 
 
-class StoppingError(ApiError):
-    """A request was not sent: poller was told to stop."""
-
-
 class WriteGate:
     """Closed when the API server isn't there, when poller may not write any more, or when it shuts down.
 

@@ -1,0 +1,93 @@
+"""One request: reported, timed, and limited until the end of its answer's body."""
+
+from collections.abc import Iterator
+from typing import cast
+
+import httpx
+
+from lib.kube.errors import LostAnswerError, NotLeadingError, TooLargeError, to_api_error
+from lib.kube.system import MACHINE, System
+
+TIMEOUT = httpx.Timeout(10, connect=3)
+"""Seconds for each step of a request. The API server's own limit for most is 60."""
+
+LONGEST_ANSWER = 60.0
+"""Seconds until an answer must be complete."""
+
+MAX_BODY = 256 << 20
+"""The most bytes of an uncompressed answer. A page has 1,000 objects of at most 1.5 MiB."""
+
+
+class RequestObserver:
+    """Callbacks for requests, called by several threads. Those here do nothing."""
+
+    def answered(self, method: str, host: str, code: int | None, seconds: float) -> None:
+        """A request ended after so many seconds. code: the HTTP status; None if no answer came."""
+
+    def retried(self) -> None:
+        """A request is retried."""
+
+
+class Attempt:
+    """A block that makes one request to a host. It reports the request to `request_observer`.
+
+    Errors of the connection become an ApiError that names the host. within: the seconds that an answer may
+    take. code: the HTTP status of the answer.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        method: str,
+        host: str,
+        request_observer: RequestObserver,
+        within: float,
+        system: System = MACHINE,
+    ) -> None:
+        self.where = where
+        self.code: int | None = None
+        self._method, self._host = method, host
+        self._observer = request_observer
+        self._within, self._system = within, system
+
+    def __enter__(self) -> "Attempt":
+        self._began = self._system.monotonic()
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
+        if not isinstance(error, (NotLeadingError, GeneratorExit)):  # not sent, or the answer isn't needed
+            seconds = self._system.monotonic() - self._began
+            self._observer.answered(self._method, self._host, self.code, seconds)
+        if isinstance(error, httpx.HTTPError):
+            raise to_api_error(error, self.where, self._within) from error
+
+
+def read_all(
+    answer: httpx.Response, where: str, within: float = LONGEST_ANSWER, system: System = MACHINE
+) -> bytes:
+    """The body, if it comes in time: a server could send one byte now and then, for ever.
+
+    within: in seconds. LostAnswerError when the body isn't complete in time, TooLargeError when it has more
+    than MAX_BODY bytes.
+    """
+    until = system.monotonic() + within
+    chunks, size = [], 0
+    for chunk in body_of(answer):
+        chunks.append(chunk)
+        size += len(chunk)
+        if size > MAX_BODY:
+            raise TooLargeError(f"{where}: the answer is larger than {MAX_BODY >> 20} MiB")
+        if system.monotonic() > until:
+            raise LostAnswerError(f"{where}: the answer isn't complete after {within:g} s")
+    return b"".join(chunks)
+
+
+def body_of(answer: httpx.Response) -> Iterator[bytes]:
+    """The body as it comes, piece by piece, uncompressed."""
+    # httpx's decoders would take a fifth of a small request's time, and small answers aren't compressed.
+    packed = [value for name, value in answer.headers.raw if name.lower() == b"content-encoding"]
+    if not packed:
+        return iter(cast(httpx.SyncByteStream, answer.stream))
+    if packed != [b"gzip"]:  # compressed several times, a few bytes could fill the memory
+        raise httpx.DecodingError(f"expected gzip, got {b', '.join(packed)!r}")
+    return answer.iter_bytes()

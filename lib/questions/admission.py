@@ -1,0 +1,181 @@
+"""What the API server makes of a new pod: defaults, and reasons to refuse it.
+
+Sources: pkg/apis/core/v1/defaults.go; the admission plugins Priority, LimitRanger, ResourceQuota,
+RuntimeClass, NamespaceLifecycle and DefaultTolerationSeconds.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from reprlib import repr as short
+
+import msgspec
+
+from lib.kube.objects import Container, Namespace, ObjectMeta, Pod
+from lib.questions.errors import QuestionError
+from lib.questions.limits import LimitRange, items_of, refusals, set_defaults
+from lib.questions.manifests import Json, Workload, as_dict, convert
+from lib.questions.quota import Charged, Quotas, ResourceQuota
+from lib.questions.snapshot import PriorityClass, RuntimeClass, Snapshot
+from lib.scheduling.resources import Resources, amounts, pod_requests
+from lib.scheduling.text import listed
+
+SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+NO_PRIORITY_CLASS = PriorityClass(ObjectMeta(name=""))
+"""The priority of pods that name no class, if no class is the global default."""
+
+DEFAULT_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""Taints with the effect NoExecute that every pod tolerates for some time."""
+
+SECURITY_LEVEL = "pod-security.kubernetes.io/enforce"
+"""The label of a namespace that says which pods it refuses, by the Pod Security Standards."""
+
+
+@dataclass(eq=False)
+class ServerSaid:
+    """What the API server said of manifests in a dry run; the names are `Deployment default/web`.
+
+    refused: by name, its words. specs: by workload, the spec of its pods as it would store it. unknown: what
+    it wasn't asked, and why. unsure: whether that could well be a refusal. unchanged: the workloads whose
+    pods stay as they are.
+    """
+
+    refused: dict[str, str] = field(default_factory=dict)
+    specs: dict[str, Json] = field(default_factory=dict)
+    unknown: list[str] = field(default_factory=list)
+    unchanged: set[str] = field(default_factory=set)
+    unsure: bool = False
+
+
+NOTHING_SAID = ServerSaid()
+
+
+class Admission:
+    """Completes and checks new pods, as far as the cluster's objects say how."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._priorities = {each.metadata.name: each for each in snapshot.of(PriorityClass)}
+        self._runtimes = {each.metadata.name: each for each in snapshot.of(RuntimeClass)}
+        self._limits = snapshot.of(LimitRange)
+        self._namespaces = {each.metadata.name for each in snapshot.of(Namespace)}
+        self._quotas = Quotas(snapshot.of(ResourceQuota))
+        self._charged: dict[Workload, Charged] = {}
+
+    def refusal(self, workload: Workload, body: Json, *, admitted: bool) -> str:
+        """Charge quotas for a pod; or, in the API server's words, why it refuses it, "" if it doesn't.
+
+        admitted: whether the API server has said that it would take one such pod.
+        """
+        if not admitted and self._namespaces and workload.namespace not in self._namespaces:
+            return f'namespaces "{workload.namespace}" not found'
+        charged = self._charged.get(workload)
+        if charged is None:
+            charged = self._charged[workload] = _charged(workload, body)
+        limits = [] if admitted else items_of(self._limits, workload.namespace)
+        if against := [*refusals(charged.containers.values(), charged.whole, limits)]:
+            return f"pods are forbidden: {', '.join(against)}"
+        return self._quotas.refusal(charged)
+
+    def complete(self, spec: Json, workload: Workload) -> None:
+        """Add to a pod's spec what it doesn't say. QuestionError when the API server would refuse it."""
+        where = str(workload)
+        self._set_priority(spec, where)
+        self._set_runtime(spec, where)
+        limits = items_of(self._limits, workload.namespace)
+        for key in ("containers", "initContainers"):
+            containers = spec.get(key) or []
+            if not isinstance(containers, list):
+                raise QuestionError(f"{where}: spec.{key} is not a list")
+            spec[key] = [as_dict(each, where) for each in containers]
+            for each in spec[key]:
+                resources = as_dict(each.get("resources"), where)
+                for name in ("limits", "requests"):
+                    resources[name] = as_dict(resources.get(name), where)
+                each["resources"] = resources
+                set_defaults(resources, limits)
+                if spec.get("hostNetwork"):
+                    for port in each.get("ports") or ():
+                        port["hostPort"] = port.get("containerPort", 0)
+        added = [{"key": key, "operator": "Exists", "effect": "NoExecute"} for key in DEFAULT_TOLERATIONS]
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
+
+    def _set_priority(self, spec: Json, where: str) -> None:
+        """As the admission plugin Priority: plugin/pkg/admission/priority/admission.go."""
+        name = spec.get("priorityClassName")
+        found: PriorityClass | None
+        if not name:
+            usual = [each for each in self._priorities.values() if each.global_default]
+            found = min(usual, key=lambda each: each.value, default=NO_PRIORITY_CLASS)
+        elif name in SYSTEM_PRIORITIES:
+            found = PriorityClass(ObjectMeta(name=name), SYSTEM_PRIORITIES[name])
+        else:
+            found = self._priorities.get(name)
+            if found is None:
+                raise QuestionError(f"{where}: there is no PriorityClass {name}")
+        computed = {"priority": found.value, "preemptionPolicy": found.preemption_policy}
+        for key, value in computed.items():
+            if spec.get(key, value) != value:
+                raise QuestionError(
+                    f"{where}: the API server refuses its pods: spec.{key} is {short(spec[key])}, but "
+                    f"{f'PriorityClass {name}' if name else 'a pod without a priorityClassName'} has {value}"
+                )
+        spec |= {**computed, "priorityClassName": found.metadata.name}
+
+    def _set_runtime(self, spec: Json, where: str) -> None:
+        name = spec.get("runtimeClassName")
+        if not name:
+            return
+        found = self._runtimes.get(name)
+        if found is None:
+            raise QuestionError(f"{where}: there is no RuntimeClass {name}")
+        if found.overhead.pod_fixed and not spec.get("overhead"):
+            spec["overhead"] = found.overhead.pod_fixed
+        selector = as_dict(spec.get("nodeSelector"), where)
+        spec["nodeSelector"] = {**selector, **found.scheduling.node_selector}
+        more = msgspec.to_builtins(found.scheduling.tolerations)
+        spec["tolerations"] = [*(spec.get("tolerations") or []), *more]
+
+
+def _charged(workload: Workload, body: Json) -> Charged:
+    """What quotas and limit ranges count of each pod of a workload."""
+    spec, where = body["spec"], str(workload)
+    containers: dict[str, tuple[Resources, Resources]] = {}
+    for each in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        both = (each, _with_limits_requested(each))
+        requests, limits = (amounts(convert(one, Container, where).resources.requests) for one in both)
+        containers[str(each.get("name"))] = requests, limits
+    twin = {
+        **spec,
+        **{
+            key: [*map(_with_limits_requested, spec.get(key) or ())]
+            for key in ("containers", "initContainers")
+        },
+        "overhead": {},
+        "resources": _with_limits_requested(spec)["resources"],
+    }
+    of_all, most = (dict(pod_requests(convert({**body, "spec": one}, Pod, where))) for one in (spec, twin))
+    return Charged(workload.namespace, spec, containers, (of_all, most))
+
+
+def _with_limits_requested(each: Json) -> Json:
+    return {**each, "resources": {"requests": (each.get("resources") or {}).get("limits") or {}}}
+
+
+def not_asked(workloads: Iterable[Workload], snapshot: Snapshot, why: str) -> ServerSaid:
+    """What isn't known of some workloads, if the API server can't be asked."""
+    said = ServerSaid()
+    enforced = {
+        each.metadata.name: each.metadata.labels.get(SECURITY_LEVEL, "") for each in snapshot.of(Namespace)
+    }
+    for namespace in dict.fromkeys(each.namespace for each in workloads):
+        if enforced.get(namespace, "") not in ("", "privileged"):
+            said.unsure = True
+            said.unknown.append(
+                f"whether namespace {namespace} admits these pods: it enforces the Pod Security level "
+                f"{enforced[namespace]}, and {why}"
+            )
+    if not said.unknown:
+        objects = () if snapshot.of(Namespace) else ("namespaces", "quotas", "limit ranges")
+        reasons = listed((*objects, "admission webhooks", "policies"))
+        said.unknown.append(f"what {reasons} would refuse: {why}")
+    return said

@@ -1,0 +1,144 @@
+"""Asks the API server what it would make of manifests. It stores nothing: each request is a dry run."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from lib.kube.api import Api
+from lib.kube.errors import ConflictError, ForbiddenError, NotFoundError, StatusError
+from lib.kube.objects import Namespace
+from lib.kube.paths import path_of, segment
+from lib.questions.admission import ServerSaid, not_asked
+from lib.questions.manifests import Json, Workload, named
+from lib.questions.new_pods import template_of
+from lib.questions.snapshot import Snapshot
+
+NO_DRY_RUN = 415
+"""The status for a server-side apply where a server doesn't have it."""
+
+
+def ask_server(
+    api: Api, objects: Sequence[Json], workloads: Iterable[Workload], snapshot: Snapshot
+) -> ServerSaid:
+    """Send all objects of some manifests, and a pod of each workload, to the API server as a dry run."""
+    return _DryRun(api, objects, snapshot).of(objects, workloads)
+
+
+class _DryRun:
+    def __init__(self, api: Api, objects: Sequence[Json], snapshot: Snapshot) -> None:
+        self._api, self._snapshot, self._said = api, snapshot, ServerSaid()
+        self._resources: dict[str, dict[str, Json]] = {}
+        self._new = {(each["kind"], each["metadata"].get("name")) for each in objects}
+        self._missing_rights = ""
+
+    def of(self, objects: Sequence[Json], workloads: Iterable[Workload]) -> ServerSaid:
+        said = self._said
+        workloads = list(workloads)
+        for each in objects:
+            self._object(each)
+        for workload in workloads:
+            name = str(workload)
+            if name not in said.refused and not self._is_to_come(workload.namespace):
+                self._pod_of(workload)
+        if self._missing_rights:
+            more = not_asked(workloads, self._snapshot, self._missing_rights)
+            said.unknown += more.unknown
+            said.unsure = more.unsure
+        return said
+
+    def _object(self, each: Json) -> None:
+        version, kind = str(each.get("apiVersion") or "v1"), each["kind"]
+        resource = self._resources_of(version).get(kind)
+        name = named(each)
+        if resource is None:
+            self._said.unknown.append(f"{name} is left out: the API server has no kind {kind} of {version}")
+            return
+        metadata = each["metadata"]
+        if self._is_to_come(str(metadata["namespace"])) and resource["namespaced"]:
+            self._said.unknown.append(f"what the API server says of {name}: its namespace is still to come")
+            return
+        if resource["namespaced"]:
+            path = path_of(resource["name"], str(metadata["namespace"]), api=_api(version))
+        else:
+            path = f"{_api(version)}/{resource['name']}"
+            each = {**each, "metadata": {key: metadata[key] for key in metadata if key != "namespace"}}
+        stored = self._send(name, path, {"apiVersion": version, **each}, metadata.get("name"))
+        if stored and kind == "Pod":
+            self._said.specs[name] = stored["spec"]
+
+    def _pod_of(self, workload: Workload) -> None:
+        """Send a pod as the workload's controller would."""
+        body = template_of(workload)
+        metadata = {key: body["metadata"][key] for key in ("namespace", "labels", "annotations")}
+        spec = dict(body["spec"])
+        refers = (("PriorityClass", "priorityClassName"), ("RuntimeClass", "runtimeClassName"))
+        to_come = [field for kind, field in refers if (kind, spec.get(field)) in self._new]
+        if ("ServiceAccount", spec.get("serviceAccountName")) in self._new:
+            del spec["serviceAccountName"]
+        for field in to_come:
+            del spec[field]
+        if workload.kind == "Pod":
+            return
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {**metadata, "generateName": f"{workload.name}-"},
+            "spec": spec,
+        }
+        stored = self._send(str(workload), path_of("pods", workload.namespace), pod, None)
+        if stored and not to_come:
+            self._said.specs[str(workload)] = stored["spec"]
+
+    def _send(self, name: str, path: str, body: Json, its_name: str | None) -> Json | None:
+        """The object as the API server would store it; None if it refuses it, or wasn't asked."""
+        try:
+            try:
+                return _read(self._api.dry_run(path, _encoded(body)))
+            except ConflictError:
+                if not its_name:
+                    raise
+                own = f"{path}/{segment(its_name)}"
+                stored = _read(self._api.dry_run(own, _encoded(body), apply=True))
+                if _template(stored) == _template(_read(self._api.get_whole(own))):
+                    self._said.unchanged.add(name)
+                return stored
+        except StatusError as error:
+            if isinstance(error, ForbiddenError) and " cannot " in error.said:
+                self._missing_rights = f"the API server wasn't asked, because of a missing right: {error}"
+            elif str(NO_DRY_RUN) not in str(error):
+                self._said.refused[name] = error.said or str(error)
+            return None
+
+    def _resources_of(self, version: str) -> Mapping[str, Json]:
+        """By kind, the resources of an API version; none if the API server doesn't have it."""
+        if version not in self._resources:
+            try:
+                found = _read(self._api.get_whole(_api(version))).get("resources") or []
+            except NotFoundError:
+                found = []
+            self._resources[version] = {each["kind"]: each for each in found if "/" not in each["name"]}
+        return self._resources[version]
+
+    def _is_to_come(self, namespace: str) -> bool:
+        """Whether the manifests create a namespace that isn't there yet."""
+        there = {each.metadata.name for each in self._snapshot.of(Namespace) if each.metadata.uid}
+        return ("Namespace", namespace) in self._new and namespace not in there
+
+
+def _api(version: str) -> str:
+    return f"/apis/{version}" if "/" in version else f"/api/{version}"
+
+
+def _read(body: bytes) -> Json:
+    found: Json = msgspec.json.decode(body)
+    return found
+
+
+def _template(stored: Json) -> object:
+    """The template of a workload's pods."""
+    return (stored.get("spec") or {}).get("template")
+
+
+def _encoded(body: Json) -> bytes:
+    return json.dumps(body, default=str).encode()  # YAML has dates

@@ -1,0 +1,103 @@
+"""Limit ranges: the default requests of containers, and which pods a namespace refuses.
+
+Source: plugin/pkg/admission/limitranger/admission.go
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from operator import gt, lt
+from typing import Any
+
+import msgspec
+
+from lib.kube.objects import Object, ObjectMeta
+from lib.kube.quantity import Quantity
+from lib.scheduling.resources import Resources, amounts
+from lib.scheduling.text import exact_amount
+
+Json = dict[str, Any]
+
+
+class LimitRangeItem(Object):
+    """The limits of containers or of pods. `default_request`, else `default`: for containers without any."""
+
+    type: str = ""
+    default_request: dict[str, str] = msgspec.field(default_factory=dict)
+    default: dict[str, str] = msgspec.field(default_factory=dict)
+    min: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    max: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    max_limit_request_ratio: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+
+class LimitRangeSpec(Object):
+    """The limits of a namespace."""
+
+    limits: list[LimitRangeItem] = msgspec.field(default_factory=list)
+
+
+class LimitRange(Object, tag_field="kind", tag=True):
+    """core/v1 LimitRange."""
+
+    metadata: ObjectMeta
+    spec: LimitRangeSpec = msgspec.field(default_factory=LimitRangeSpec)
+
+
+def items_of(ranges: Iterable[LimitRange], namespace: str) -> list[LimitRangeItem]:
+    """All limits of a namespace."""
+    return [item for each in ranges if each.metadata.namespace == namespace for item in each.spec.limits]
+
+
+def set_defaults(resources: Json, items: Iterable[LimitRangeItem]) -> None:
+    """Add the limits and requests that a container doesn't name: its namespace's, else its limits."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    own, default_limits, default_requests = {*limits}, dict[str, str](), dict[str, str]()
+    for each in items:
+        if each.type == "Container":
+            default_limits |= each.default
+            default_requests |= {**each.default, **each.default_request}
+    resources["limits"] = {**default_limits, **limits}
+    of_limits = {name: limits[name] for name in own}  # the API's own default is set before the namespace's
+    resources["requests"] = {**default_requests, **of_limits, **requests}
+
+
+def refusals(
+    containers: Iterable[tuple[Resources, Resources]],
+    pod: tuple[Resources, Resources],
+    items: Iterable[LimitRangeItem],
+) -> Iterator[str]:
+    """In the API server's words, why its namespace doesn't allow a pod.
+
+    containers, pod: the requests and limits of each container, and those of the pod together.
+    """
+    for item in items:
+        if item.type == "Container":
+            for requests, limits in containers:
+                yield from _against(item, requests, limits)
+        elif item.type == "Pod":
+            yield from _against(item, *pod)
+
+
+def _against(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+    of = {"request": requests, "limit": limits}
+    for bounds, word, first, other, beyond in (
+        (item.min, "minimum", "request", "limit", lt),
+        (item.max, "maximum", "limit", "request", gt),
+    ):
+        for name, bound in amounts(bounds).items():
+            usage = f"{word} {name} usage per {item.type} is {exact_amount(name, bound)}"
+            if name not in of[first]:
+                yield f"{usage}. No {first} is specified"
+                continue
+            wrong = [what for what in (first, other) if name in of[what] and beyond(of[what][name], bound)]
+            for what in wrong[:1]:
+                yield f"{usage}, but {what} is {exact_amount(name, of[what][name])}"
+    for name, ratio in _ratios(item).items():
+        limit, request = limits.get(name, 0), requests.get(name, 0)
+        usage = f"{name} max limit to request ratio per {item.type} is {ratio:g}"
+        if not limit or not request:
+            yield f"{usage}, but no {'limit' if request else 'request'} is specified or it is 0"
+        elif limit / request > ratio:
+            yield f"{usage}, but provided ratio is {limit / request:f}"
+
+
+def _ratios(item: LimitRangeItem) -> Mapping[str, float]:
+    return {name: each / 10**9 for name, each in item.max_limit_request_ratio.items()}

@@ -1,0 +1,230 @@
+"""`why` without a pod's name: all pods that wait, by cause, and the controllers that can't create pods."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from lib.kube.api import Api
+from lib.kube.errors import AnswerError, ForbiddenError, NotFoundError
+from lib.kube.objects import ControllerRef, Object, ObjectMeta, Pod
+from lib.kube.paths import path_of
+from lib.questions.deciding import Decider, queue_order
+from lib.questions.events import Event, Said
+from lib.questions.fixes import fixed
+from lib.questions.snapshot import Snapshot
+from lib.questions.suggestions import Suggestion, with_fixes
+from lib.questions.targets import Target
+from lib.questions.verdict import Verdict, verdict
+from lib.questions.why import Why, why
+from lib.scheduling.decision import PLACED, Outcome
+from lib.scheduling.text import count
+from lib.scheduling.workloads import controller_of
+
+EXPLAINED = 5
+"""For at most so many causes, what would help is looked for."""
+
+MOST_TRIED = 300
+"""The most pods with which a suggestion is tried."""
+
+CREATORS = {
+    "ReplicaSet": "/apis/apps/v1/replicasets",
+    "StatefulSet": "/apis/apps/v1/statefulsets",
+    "DaemonSet": "/apis/apps/v1/daemonsets",
+    "Job": "/apis/batch/v1/jobs",
+    "ReplicationController": "/api/v1/replicationcontrollers",
+}
+"""By kind, the paths of the controllers that create pods."""
+
+
+class Replicas(Object):
+    """How many pods a controller wants, or has."""
+
+    replicas: int = 0
+    desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
+    parallelism: int = 0
+    active: int = 0
+
+
+class Creator(Object):
+    """A controller that creates pods, of any kind."""
+
+    metadata: ObjectMeta
+    spec: Replicas = msgspec.field(default_factory=Replicas)
+    status: Replicas = msgspec.field(default_factory=Replicas)
+
+    @property
+    def missing(self) -> int:
+        """How many pods it still has to create."""
+        spec, status = self.spec, self.status
+        wanted = spec.replicas or spec.parallelism or status.desired_number_scheduled
+        return max(wanted - (status.replicas or status.active or status.current_number_scheduled), 0)
+
+
+@dataclass(frozen=True)
+class Uncreated:
+    """A controller that can't create its pods, and what the API server says to it."""
+
+    controller: str
+    missing: int
+    said: Said
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Pods that wait for the same reason. why: of the first of them. pods: all of them."""
+
+    why: Why
+    pods: Sequence[Pod]
+
+
+@dataclass(frozen=True)
+class Help:
+    """A change, and how many of the waiting pods would have a node with it, together."""
+
+    suggestion: Suggestion
+    pods: int
+
+
+@dataclass
+class Pending:
+    """The answer.
+
+    placed: how many of the pods asked about have a node. would_be_placed: those that would get one now.
+    """
+
+    causes: list[Cause] = field(default_factory=list)
+    uncreated: list[Uncreated] = field(default_factory=list)
+    helps: list[Help] = field(default_factory=list)
+    placed: int = 0
+    would_be_placed: list[Pod] = field(default_factory=list)
+
+    @property
+    def waiting(self) -> int:
+        """How many pods have no node, and would get none now."""
+        return sum(len(each.pods) for each in self.causes)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether all pods are created, and have a node or would get one."""
+        only_devices = all(pod.spec.resource_claims for each in self.causes for pod in each.pods)
+        yes = not self.causes and not self.uncreated
+        return verdict(yes, sure=yes or bool(self.uncreated) or not only_devices)
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole answer."""
+        return {
+            "question": "why",
+            "answer": self.verdict.word,
+            "placed": self.placed,
+            "would_be_placed": [str(pod) for pod in self.would_be_placed],
+            "causes": [
+                {"pods": [str(pod) for pod in each.pods], "first": each.why.as_json()} for each in self.causes
+            ],
+            "not_created": [
+                {"controller": each.controller, "missing": each.missing, "said": each.said.as_json()}
+                for each in self.uncreated
+            ],
+            "what_helps_most": [
+                {
+                    "changes": [fix.words for fix in each.suggestion.fixes],
+                    "pods_with_a_node": each.pods,
+                }
+                for each in self.helps
+            ],
+        }
+
+
+class Asking:
+    """Asks about pods, one after the other: the waiting ones as a scheduler would try them."""
+
+    def __init__(
+        self, pods: Sequence[Pod], uncreated: list[Uncreated], snapshot: Snapshot, decider: Decider
+    ) -> None:
+        self.pending = Pending(uncreated=uncreated, placed=sum(bool(pod.spec.node_name) for pod in pods))
+        self._waiting = sorted((pod for pod in pods if not pod.spec.node_name), key=queue_order)
+        self._snapshot, self._decider = snapshot, decider
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def steps(self) -> Iterator[Pod]:
+        """Yields each pod; the answer is complete at the end."""
+        by_cause: dict[object, list[Pod]] = {}
+        for pod in self._waiting:
+            gated = self._decider.gated(pod)
+            decision = self._decider.ask(pod)
+            if not gated and (decision.outcome in PLACED or decision.nominated):
+                self.pending.would_be_placed.append(pod)
+            else:
+                reasons = {(each.plugin, each.status.reasons) for each in decision.rejected.values()}
+                has_reasons = decision.rejected and decision.outcome != Outcome.ERROR
+                message = "" if has_reasons else decision.message
+                cause = gated, message, frozenset(reasons), pod.spec.scheduler_name
+                by_cause.setdefault(cause, []).append(pod)
+            yield pod
+        causes = sorted(by_cause.values(), key=len, reverse=True)
+        for i, pods in enumerate(causes):
+            explained = why(pods[0], self._snapshot, self._decider, suggestions=i < EXPLAINED)
+            self.pending.causes.append(Cause(explained, pods))
+        self.pending.helps = self._helps()
+
+    def _helps(self) -> list[Help]:
+        """The suggestions, those first with which the most pods have a node."""
+        suggested = {
+            each.words: (cause.pods[0], each)
+            for cause in self.pending.causes
+            for each in cause.why.suggestions
+        }
+        pods = [pod for cause in self.pending.causes for pod in cause.pods][:MOST_TRIED]
+        found = [Help(each, self._placed_with(each, first, pods)) for first, each in suggested.values()]
+        return sorted(found, key=lambda each: (-each.pods, len(each.suggestion.fixes)))
+
+    def _placed_with(self, suggestion: Suggestion, first: Pod, pods: Iterable[Pod]) -> int:
+        """How many pods have a node with a suggestion.
+
+        What it changes of the first pod, it changes of all pods of the same controller.
+        """
+        changed = []
+        for pod in pods:
+            like_it = pod is first or (controller_of(pod) and controller_of(pod) == controller_of(first))
+            changed.append((fixed(pod, suggestion.fixes) if like_it else pod) or pod)
+        with with_fixes(self._decider, suggestion.fixes):
+            return self._decider.count_placed(changed)
+
+
+# --- controllers that create no pods ----------------------------------------------------------------------
+
+
+def read_uncreated(api: Api, snapshot: Snapshot, meant: Target) -> list[Uncreated]:
+    """The controllers whose last attempt to create a pod failed, as their events say."""
+    path = path_of("events", meant.namespace) if meant.namespace else "/api/v1/events"
+    try:
+        events = api.list(path, Event, fieldSelector="reason=FailedCreate").items
+    except (ForbiddenError, NotFoundError) as error:
+        snapshot.note(f"going on without the events of controllers: {error}")
+        return []
+    last: dict[ControllerRef, Event] = {}
+    for each in sorted((each for each in events if each.said_at), key=lambda each: str(each.said_at)):
+        about = each.involved_object
+        ref = ControllerRef(about.namespace, about.api_version, about.kind, about.name, about.uid)
+        if about.kind in CREATORS and meant.controls(about.namespace, about.kind, about.name):
+            last[ref] = each
+    found = []
+    for ref, event in last.items():
+        base, _, plural = CREATORS[ref.kind].rpartition("/")
+        try:
+            creator = api.get(path_of(plural, ref.namespace, ref.name, api=base), Creator)
+        except (NotFoundError, ForbiddenError, AnswerError):
+            continue
+        if creator.missing and creator.metadata.uid == ref.uid:
+            said = Said(event.said_by, event.reason, event.message, event.said_at, event.times)
+            found.append(Uncreated(f"{ref.kind} {ref.namespace}/{ref.name}", creator.missing, said))
+    return sorted(found, key=lambda each: -each.missing)
+
+
+def missing_text(each: Uncreated) -> str:
+    """`ReplicaSet default/web-5d4 can't create 3 pods`."""
+    return f"{each.controller} can't create {count(each.missing, 'pod')}"

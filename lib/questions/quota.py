@@ -1,0 +1,181 @@
+"""Resource quotas: how many of the pods of a workload a namespace still admits.
+
+Sources: pkg/quota/v1/evaluator/core/pods.go; staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota,
+checkRequest in controller.go
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from lib.kube.objects import Object, ObjectMeta
+from lib.kube.quantity import Quantity
+from lib.scheduling.resources import Resources
+from lib.scheduling.text import exact_amount
+
+Json = dict[str, Any]
+
+COMPUTE = ("cpu", "memory", "ephemeral-storage")
+"""Resources of which a quota may limit requests and limits."""
+
+
+class ScopeRequirement(Object):
+    """One expression about pods."""
+
+    scope_name: str = ""
+    operator: str = ""
+    values: list[str] = msgspec.field(default_factory=list)
+
+
+class ScopeSelector(Object):
+    """All must match."""
+
+    match_expressions: list[ScopeRequirement] = msgspec.field(default_factory=list)
+
+
+class ResourceQuotaSpec(Object):
+    """What is limited, and for which pods."""
+
+    hard: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    scopes: list[str] = msgspec.field(default_factory=list)
+    scope_selector: ScopeSelector = msgspec.field(default_factory=ScopeSelector)
+
+
+class ResourceQuotaStatus(Object):
+    """What is enforced, and how much of it is used."""
+
+    hard: dict[str, Quantity] = msgspec.field(default_factory=dict)
+    used: dict[str, Quantity] = msgspec.field(default_factory=dict)
+
+
+class ResourceQuota(Object, tag_field="kind", tag=True):
+    """core/v1 ResourceQuota."""
+
+    metadata: ObjectMeta
+    spec: ResourceQuotaSpec = msgspec.field(default_factory=ResourceQuotaSpec)
+    status: ResourceQuotaStatus = msgspec.field(default_factory=ResourceQuotaStatus)
+
+
+def with_status(quota: ResourceQuota) -> ResourceQuota:
+    """A quota of a manifest as it is soon after its creation, in a namespace where nothing is used."""
+    status = ResourceQuotaStatus(quota.spec.hard, dict.fromkeys(quota.spec.hard, Quantity(0)))
+    return quota if quota.status.hard else msgspec.structs.replace(quota, status=status)
+
+
+@dataclass(frozen=True)
+class Charged:
+    """What quotas count of each pod of a workload.
+
+    spec: the pod's, as in a manifest. containers, whole: the requests and limits of each container by its
+    name, and of the pod together.
+    """
+
+    namespace: str
+    spec: Json
+    containers: Mapping[str, tuple[Resources, Resources]]
+    whole: tuple[Resources, Resources]
+
+    @property
+    def usage(self) -> Resources:
+        """How much the pod uses of all that a quota can limit."""
+        requests, limits = self.whole
+        of_requests = {f"requests.{name}": each for name, each in requests.items()}
+        of_limits = {f"limits.{name}": each for name, each in limits.items()}
+        plain = {name: each for name, each in requests.items() if name in COMPUTE}
+        return {"pods": 1, "count/pods": 1, **plain, **of_requests, **of_limits}
+
+
+class Quotas:
+    """The quotas of a cluster, which new pods use up."""
+
+    def __init__(self, quotas: Iterable[ResourceQuota]) -> None:
+        self._quotas = list(quotas)
+        self._used = [_scaled(each.status.used) for each in self._quotas]
+
+    def refusal(self, new: Charged) -> str:
+        """Charge a new pod; or, in the API server's words, why it isn't admitted, "" if it is."""
+        usage, charges = new.usage, []
+        for quota, used in zip(self._quotas, self._used, strict=True):
+            if quota.metadata.namespace != new.namespace or not _covers(quota, new):
+                continue
+            name, hard = quota.metadata.name, _scaled(quota.status.hard)
+            if unknown := [each for each in quota.spec.hard if each in usage and each not in hard]:
+                return f"status unknown for quota: {name}, resources: {','.join(sorted(unknown))}"
+            if missing := _missing(new, hard):
+                return f"failed quota: {name}: must specify {missing}"
+            more = {each: usage[each] for each in sorted(hard) if usage.get(each)}
+            if over := [each for each, amount in more.items() if used.get(each, 0) + amount > hard[each]]:
+                texts = (
+                    ", ".join(f"{each}={_text(each, of[each])}" for each in over) for of in (more, used, hard)
+                )
+                return "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(name, *texts)
+            charges.append((used, more))
+        for used, more in charges:
+            for each, amount in more.items():
+                used[each] = used.get(each, 0) + amount
+        return ""
+
+
+def _scaled(quantities: Mapping[str, Quantity]) -> Resources:
+    """Quantities in the scheduler's units: cpu in thousandths, the rest in whole ones."""
+    return {name: each.milli if _resource(name) == "cpu" else each.value for name, each in quantities.items()}
+
+
+def _resource(name: str) -> str:
+    """The resource that a quota limits the requests or the limits of."""
+    return name.removeprefix("requests.").removeprefix("limits.")
+
+
+def _text(name: str, amount: int) -> str:
+    return exact_amount(_resource(name), amount)
+
+
+def _missing(new: Charged, hard: Iterable[str]) -> str:
+    """What each container has to name, as a quota limits it."""
+    missing: dict[str, list[str]] = {}
+    for name in sorted(hard):
+        resource = _resource(name)
+        if resource not in COMPUTE[:2]:
+            continue
+        for container, (requests, limits) in new.containers.items():
+            if resource not in (limits if name.startswith("limits.") else requests):
+                missing.setdefault(name, []).append(container)
+    return "; ".join(f"{name} for: {','.join(containers)}" for name, containers in missing.items())
+
+
+def _covers(quota: ResourceQuota, new: Charged) -> bool:
+    asked = [ScopeRequirement(each, "Exists") for each in quota.spec.scopes]
+    return all(_in_scope(each, new) for each in [*asked, *quota.spec.scope_selector.match_expressions])
+
+
+def _in_scope(asked: ScopeRequirement, new: Charged) -> bool:
+    spec = new.spec
+    says_nothing = not any(map(any, new.containers.values()))
+    match asked.scope_name:
+        case "Terminating":
+            return spec.get("activeDeadlineSeconds") is not None
+        case "NotTerminating":
+            return spec.get("activeDeadlineSeconds") is None
+        case "BestEffort":
+            return says_nothing
+        case "NotBestEffort":
+            return not says_nothing
+        case "CrossNamespacePodAffinity":
+            return '"namespace' in json.dumps(spec.get("affinity"))  # namespaces or namespaceSelector
+        case "PriorityClass":
+            return _has_class(spec.get("priorityClassName") or "", asked)
+    return True
+
+
+def _has_class(name: str, asked: ScopeRequirement) -> bool:
+    match asked.operator:
+        case "In":
+            return name in asked.values
+        case "NotIn":
+            return name not in asked.values
+        case "DoesNotExist":
+            return not name
+    return bool(name)

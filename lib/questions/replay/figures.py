@@ -1,0 +1,228 @@
+"""The figures of a replay: what was placed, how long pods waited, how full the cluster was."""
+
+from array import array
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+from lib.kube.objects import Pod
+from lib.questions.replay.trace import Arrival
+from lib.scheduling.cache import Cache
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.resources import Resources, pod_requests
+
+STEP = 5
+"""A row is kept for each so many percent of the main resource that the pods which have arrived ask for."""
+
+TYPICAL = 0.95
+"""Typical pods are the most frequent kinds, which are this share of all pods together."""
+
+POINTS = 2000
+"""A line of a plot has at most so many points."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cluster when so many percent had arrived. allocated: in percent, by resource."""
+
+    arrived_percent: float
+    at: float
+    placed: int
+    pending: int
+    nodes_used: int
+    allocated: Mapping[str, float]
+
+
+@dataclass
+class Mean:
+    """The mean of a value over time, and its peak."""
+
+    value: float = 0.0
+    peak: float = 0.0
+    _sum: float = 0.0
+    _since: float = 0.0
+
+    def set(self, value: float, now: float) -> None:
+        """The value from now on."""
+        self._sum += self.value * (now - self._since)
+        self.value, self._since, self.peak = value, now, max(self.peak, value)
+
+    def until(self, now: float) -> float:
+        """The mean up to now."""
+        return (self._sum + self.value * (now - self._since)) / now if now else self.value
+
+
+@dataclass
+class Figures:
+    """The figures of one configuration. Times are in seconds; allocated is in percent of the nodes'.
+
+    main: the resource that `arrived` is measured in. typical: kinds of pods, as their requests, and which
+    share of the pods each is.
+    """
+
+    name: str
+    capacity: Resources
+    main: str
+    typical: Sequence[tuple[Mapping[str, int], float]]
+    arrived: int = 0
+    placed: int = 0
+    pending: int = 0
+    evictions: int = 0
+    decisions: int = 0
+    seconds: float = 0.0
+    ended_at: float = 0.0
+    fragmentation: float = 0.0
+    waits: "array[float]" = field(default_factory=lambda: array("d"))
+    rows: list[Row] = field(default_factory=list)
+    points: list[tuple[float, float, int, int]] = field(default_factory=list)
+    """For plots: the time, the main resource's allocated percent, pending pods, used nodes."""
+    complete: bool = False
+
+    def __post_init__(self) -> None:
+        self._requested: Resources = {}
+        self._asked = 0
+        self._on_node: Counter[str] = Counter()
+        self._means = {name: Mean() for name in self.capacity}
+        self._nodes = Mean()
+        self._every = 1
+        self._ticks = 0
+
+    # --- while it runs ----------------------------------------------------------------------------------
+
+    def placed_pod(self, arrival: Arrival, pod: Pod, now: float) -> None:
+        """A pod got a node."""
+        self.placed += 1
+        self.waits.append(now - arrival.at)
+        self._on_node[pod.spec.node_name] += 1
+        self._count(pod, 1, now)
+
+    def left_pod(self, _: Arrival, pod: Pod, now: float, evicted: bool) -> None:
+        """A pod has left its node."""
+        self.evictions += evicted
+        self._on_node[pod.spec.node_name] -= 1
+        if not self._on_node[pod.spec.node_name]:
+            del self._on_node[pod.spec.node_name]
+        self._count(pod, -1, now)
+
+    def _count(self, pod: Pod, sign: int, now: float) -> None:
+        for name, amount in pod_requests(pod).items():
+            if most := self.capacity.get(name):
+                self._requested[name] = after = self._requested.get(name, 0) + sign * amount
+                self._means[name].set(100 * after / most, now)
+        self._nodes.set(len(self._on_node), now)
+
+    def tick(self, arrivals: Sequence[Arrival], arrived: int, pending: int, now: float) -> None:
+        """A tick has ended. arrived: how many of the arrivals have come."""
+        for each in arrivals[self.arrived : arrived]:
+            self._asked += pod_requests(each.like).get(self.main, 0)
+        self.arrived, self.pending, self.ended_at = arrived, pending, now
+        percent = 100 * self._asked / self.capacity[self.main]
+        while percent >= len(self.rows) * STEP:
+            self.rows.append(self._row(len(self.rows) * STEP))
+        self._ticks += 1
+        if self._ticks % self._every == 0:
+            self.points.append((now, self._means[self.main].value, pending, len(self._on_node)))
+            if len(self.points) >= POINTS:
+                self.points, self._every = self.points[::2], self._every * 2
+
+    def end(self, cache: Cache, decisions: int, seconds: float, *, complete: bool) -> None:
+        """The replay has ended, or was stopped. seconds: that it took."""
+        self.decisions, self.seconds, self.complete = decisions, seconds, complete
+        self.fragmentation = fragmentation(cache.nodes.values(), self.typical, self.main)
+        percent = 100 * self._asked / self.capacity[self.main]
+        if not self.rows or percent > self.rows[-1].arrived_percent:
+            self.rows.append(self._row(round(percent, 2)))
+
+    def _row(self, percent: float) -> Row:
+        allocated = {name: round(each.value, 4) for name, each in self._means.items()}
+        return Row(percent, self.ended_at, self.placed, self.pending, len(self._on_node), allocated)
+
+    # --- at the end -------------------------------------------------------------------------------------
+
+    def wait(self, share: float) -> float:
+        """The wait that this share of the placed pods did not exceed; nan if no pod was placed."""
+        if not self.waits:
+            return float("nan")
+        ordered = sorted(self.waits)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+    def mean(self, name: str) -> float:
+        """The mean of a resource's allocated percent over time."""
+        return self._means[name].until(self.ended_at)
+
+    def peak(self, name: str) -> float:
+        """The highest allocated percent of a resource."""
+        return self._means[name].peak
+
+    def last(self, name: str) -> float:
+        """The allocated percent of a resource at the end."""
+        return self._means[name].value
+
+    @property
+    def nodes_used(self) -> tuple[float, int]:
+        """How many nodes had pods: the mean over time, and the most."""
+        return self._nodes.until(self.ended_at), int(self._nodes.peak)
+
+    def as_json(self) -> dict[str, Any]:
+        """All figures."""
+        mean_nodes, most_nodes = self.nodes_used
+        return {
+            "config": self.name,
+            "complete": self.complete,
+            "arrived": self.arrived,
+            "placed": self.placed,
+            "pending": self.pending,
+            "evictions": self.evictions,
+            "wait_seconds": {f"p{int(100 * share)}": self.wait(share) for share in (0.5, 0.95, 0.99)}
+            if self.waits
+            else {},
+            "allocated_percent": {
+                name: {"mean": self.mean(name), "peak": self.peak(name), "end": self.last(name)}
+                for name in self._means
+            },
+            "nodes_used": {"mean": mean_nodes, "peak": most_nodes},
+            "fragmentation_percent": self.fragmentation,
+            "ended_at_seconds": self.ended_at,
+            "decisions": self.decisions,
+            "decisions_per_second": self.decisions / self.seconds if self.seconds else 0.0,
+        }
+
+
+def kinds_of(arrivals: Sequence[Arrival]) -> list[tuple[Mapping[str, int], float]]:
+    """The typical kinds of pods of a workload, the most frequent first, and which share each is.
+
+    Source: "Beware of Fragmentation" (USENIX ATC'23), section 3
+    """
+    counted: Counter[Hashable] = Counter()
+    requests: dict[Hashable, Mapping[str, int]] = {}
+    for each in arrivals:
+        asked = pod_requests(each.like)
+        key = tuple(sorted(asked.items()))
+        requests[key] = asked
+        counted[key] += 1
+    sums = [*accumulate(number for _, number in counted.most_common())]
+    typical = counted.most_common(bisect_left(sums, TYPICAL * len(arrivals)) + 1)
+    total = sum(number for _, number in typical)
+    return [(requests[key], number / total) for key, number in typical]
+
+
+def fragmentation(
+    nodes: Iterable[NodeInfo], typical: Sequence[tuple[Mapping[str, int], float]], main: str
+) -> float:
+    """The percentage of the free main resource that a typical pod can't use, as its node lacks something.
+
+    The mean over the typical pods, weighted by how frequent they are. 0 if nothing is free.
+    Source: "Beware of Fragmentation", section 3, for GPUs that aren't shared
+    """
+    free, lost = 0, 0.0
+    for node in nodes:
+        left = {name: most - node.requested.get(name, 0) for name, most in node.allocatable.items()}
+        amount = max(0, left.get(main, 0))
+        free += amount
+        for requests, share in typical:
+            if any(left.get(name, 0) < wanted for name, wanted in requests.items() if wanted):
+                lost += share * amount
+    return 100 * lost / free if free else 0.0

@@ -1,0 +1,123 @@
+"""Reads the form of Alibaba's trace of a GPU cluster: one CSV of nodes, one of pods.
+
+Sources: github.com/alibaba/clusterdata, cluster-trace-gpu-v2023; the names of labels, annotations and
+resources are those of github.com/hkust-adsl/kubernetes-scheduler-simulator
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from math import inf
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lib.kube.bounded_files import MAX_JSON, TooMuchError, read_at_most, unpacked
+from lib.kube.objects import Node, Pod, is_object_name
+from lib.questions.errors import QuestionError
+from lib.questions.manifests import convert
+from lib.questions.replay.trace import Arrival
+
+GPU_MILLI, GPU_COUNT = "alibabacloud.com/gpu-milli", "alibabacloud.com/gpu-count"
+"""A resource, and an annotation: thousandths of a GPU, of all GPUs of a node or pod; how many GPUs. As an
+annotation, GPU_MILLI is how much of each GPU a pod wants."""
+
+GPU_MODEL = "alibabacloud.com/gpu-card-model"
+"""The label of a node that names the model of its GPUs."""
+
+MAX_PODS = 1001
+"""How many pods run on a node: the trace doesn't limit them."""
+
+Row = Mapping[str, str]
+T = TypeVar("T")
+
+
+def read_nodes(file: Path) -> list[Node]:
+    """The nodes of a CSV: sn, cpu_milli, memory_mib, gpu, model. QuestionError names the line."""
+    return list(_read(file, ("sn", "cpu_milli", "memory_mib", "gpu", "model"), _node))
+
+
+def read_pods(file: Path) -> list[Arrival]:
+    """The pods of a CSV: name, cpu_milli, memory_mib, num_gpu, gpu_milli; QuestionError names the line.
+
+    Also, if they are there: gpu_spec, creation_time, scheduled_time and deletion_time, in seconds. A pod runs
+    from scheduled_time to deletion_time.
+    """
+    return list(_read(file, ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), _arrival))
+
+
+def _read(file: Path, columns: tuple[str, ...], made: Callable[[Row], T]) -> Iterator[T]:
+    try:
+        text = unpacked(read_at_most(file, MAX_JSON)).decode()
+    except (OSError, UnicodeDecodeError, TooMuchError) as error:
+        raise QuestionError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    rows = csv.DictReader(io.StringIO(text))
+    if missing := [each for each in columns if each not in (rows.fieldnames or ())]:
+        raise QuestionError(f"{file}:1: the column {missing[0]} is missing")
+    names: dict[str, int] = {}
+    for row in rows:
+        try:
+            name = row[columns[0]]
+            if not is_object_name(name):
+                raise ValueError(f"{columns[0]}: {name!r} is not a valid object name")
+            if name in names:
+                raise ValueError(f"{columns[0]}: {name} is the name of line {names[name]}, too")
+            names[name] = rows.line_num
+            yield made(row)
+        except ValueError as error:
+            raise QuestionError(f"{file}:{rows.line_num}: {error}") from error
+
+
+def _number(row: Row, column: str, otherwise: int | None = None) -> int:
+    """A whole number that isn't negative. ValueError says which column has none."""
+    text = row.get(column) or ""
+    if not text and otherwise is not None:
+        return otherwise
+    if not (text.isascii() and text.isdecimal() and len(text) < 16):
+        raise ValueError(f"{column}: {text!r} is not a whole number")
+    return int(text)
+
+
+def _node(row: Row) -> Node:
+    name, gpus = row["sn"], _number(row, "gpu")
+    allocatable: dict[str, Any] = {
+        "cpu": f"{_number(row, 'cpu_milli')}m",
+        "memory": f"{_number(row, 'memory_mib')}Mi",
+        "pods": str(MAX_PODS),
+    }
+    labels = {"kubernetes.io/hostname": name}
+    if gpus:
+        allocatable |= {GPU_MILLI: str(gpus * 1000), GPU_COUNT: str(gpus)}
+        labels[GPU_MODEL] = row["model"]
+    body = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}
+    found: Node = convert(body, Node, f"node {name}")
+    return found
+
+
+def _arrival(row: Row) -> Arrival:
+    at = _number(row, "creation_time", 0)
+    began, ended = _number(row, "scheduled_time", at), _number(row, "deletion_time", -1)
+    if 0 <= ended < began:
+        raise ValueError(f"deletion_time: {ended} is before the pod began to run, at {began}")
+    asked = (_number(row, "cpu_milli"), _number(row, "memory_mib"), _number(row, "num_gpu"))
+    like = _pod(*asked, _number(row, "gpu_milli", 0), row.get("gpu_spec") or "")
+    return Arrival(float(at), row["name"], like, float(ended - began) if ended >= 0 else inf)
+
+
+@cache
+def _pod(cpu: int, memory: int, gpus: int, each: int, models: str) -> Pod:
+    """A pod of these requests. each: how many thousandths of each GPU."""
+    requests = {"cpu": f"{cpu}m", "memory": f"{memory}Mi"}
+    metadata: dict[str, Any] = {"name": "like", "namespace": "default"}
+    spec: dict[str, Any] = {"containers": [{"name": "main", "resources": {"requests": requests}}]}
+    if gpus:
+        if not 0 < each <= 1000 or (gpus > 1 and each < 1000):
+            raise ValueError(f"gpu_milli: {each} is not a part of {gpus} GPUs: 1000, or less of one GPU")
+        requests[GPU_MILLI] = str(gpus * each)
+        metadata["annotations"] = {GPU_MILLI: str(each), GPU_COUNT: str(gpus)}
+        if models:
+            wanted = {"key": GPU_MODEL, "operator": "In", "values": models.split("|")}
+            required = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+            spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found: Pod = convert({"metadata": metadata, "spec": spec}, Pod, "a pod")
+    return found

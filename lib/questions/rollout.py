@@ -1,0 +1,172 @@
+"""The rollout of a workload that is there already: which pods come and go in each step, and where it sticks.
+
+Each new pod that has a node is taken to become ready. Sources: pkg/controller/deployment/rolling.go,
+recreate.go and util/deployment_util.go; pkg/controller/statefulset/stateful_set_control.go
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import ceil, floor
+from typing import Any
+
+from lib.kube.objects import Pod
+from lib.questions.manifests import Workload
+from lib.questions.new_pods import NewPod
+
+Place = Callable[[NewPod], str]
+"""Places a pod now; returns its node, "" if none fits."""
+
+
+@dataclass
+class Step:
+    """What one step changes. added: the node of each new pod. waiting: the new pods without a node."""
+
+    added: dict[str, str] = field(default_factory=dict)
+    removed: list[str] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Rollout:
+    """The rollout of a workload. old: how many pods it has. left: the old pods that stay, if it sticks."""
+
+    workload: Workload
+    old: int
+    steps: list[Step] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    changed: bool = True
+
+    @property
+    def stuck(self) -> bool:
+        """Whether it never ends."""
+        return bool(self.changed and self.left) or bool(self.steps and self.steps[-1].waiting)
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole of it."""
+        return {
+            "workload": str(self.workload),
+            "old_pods": self.old,
+            "template_changes": self.changed,
+            "stuck": self.stuck,
+            "old_pods_left": self.left,
+            "steps": [
+                {"added": each.added, "removed": each.removed, "waiting": each.waiting} for each in self.steps
+            ],
+        }
+
+
+class RollingOut:
+    """Rolls a workload out. changed: whether its template changes; else only its number of pods does."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        new: Sequence[NewPod],
+        place: Place,
+        remove: Callable[[Pod], None],
+        *,
+        changed: bool,
+    ) -> None:
+        self.rollout = Rollout(workload, len(workload.existing), changed=changed)
+        self._workload, self._place, self._remove = workload, place, remove
+        self._new, self._old = list(new), list(workload.existing)
+        self.waiting: list[NewPod] = []
+
+    def run(self) -> Rollout:
+        """Take all steps, until it is finished or stuck. `waiting` are the new pods without a node."""
+        strategy = self._workload.strategy
+        if not self.rollout.changed:
+            steps = self._scaled()
+        elif self._workload.kind == "StatefulSet":
+            steps = self._one_by_one()
+        elif strategy.get("type") == "Recreate":
+            steps = self._recreated()
+        else:
+            steps = self._rolled(strategy.get("rollingUpdate") or {})
+        for step in steps:
+            step.waiting = [str(each.pod) for each in self.waiting]
+            self.rollout.steps.append(step)
+        self.rollout.left = [str(pod) for pod in self._old]
+        return self.rollout
+
+    def _rolled(self, limits: dict[str, Any]) -> Iterator[Step]:
+        """RollingUpdate: as many more pods as maxSurge says, and as many fewer as maxUnavailable says."""
+        wanted, to_come, ready = len(self._new), deque(self._new), 0
+        surge = _share(limits.get("maxSurge", "25%"), wanted, ceil)
+        unavailable = _share(limits.get("maxUnavailable", "25%"), wanted, floor)
+        if not surge and not unavailable:
+            unavailable = 1
+        while self._old or to_come or self.waiting:
+            step, before = Step(), len(to_come)
+            again, self.waiting = self.waiting, []
+            free = wanted + surge - len(self._old) - ready - len(again)
+            coming = [to_come.popleft() for _ in range(max(0, min(free, len(to_come))))]
+            for each in (*again, *coming):
+                ready += self._add(each, step)
+            self._take_away(len(self._old) + ready - (wanted - unavailable), step)
+            if not step.added and not step.removed and len(to_come) == before:
+                return
+            yield step
+
+    def _recreated(self) -> Iterator[Step]:
+        """Recreate: first all old pods leave, then the new ones come."""
+        step = Step()
+        self._take_away(len(self._old), step)
+        yield step
+        step = Step()
+        for each in self._new:
+            self._add(each, step)
+        yield step
+
+    def _one_by_one(self) -> Iterator[Step]:
+        """A StatefulSet: missing pods come first; then the others are replaced, the last number first."""
+        by_name = {pod.metadata.name: pod for pod in self._old}
+        if (self._workload.strategy.get("type") or "RollingUpdate") == "OnDelete":
+            return
+        missing = [each for each in self._new if each.pod.metadata.name not in by_name]
+        there = [each for each in self._new if each.pod.metadata.name in by_name]
+        kept = {each.pod.metadata.name for each in there}
+        surplus = Step()
+        self._leave([pod for pod in self._old if pod.metadata.name not in kept], surplus)
+        if surplus.removed:
+            yield surplus
+        for each in (*missing, *reversed(there)):
+            step = Step()
+            self._leave([pod for pod in self._old if pod.metadata.name == each.pod.metadata.name], step)
+            fits = self._add(each, step)
+            yield step
+            if not fits:
+                return
+
+    def _scaled(self) -> Iterator[Step]:
+        """Only the number changes."""
+        step = Step()
+        self._take_away(len(self._old) - len(self._new), step)
+        for each in self._new[len(self._old) :]:
+            self._add(each, step)
+        if step.added or step.removed or self.waiting:
+            yield step
+
+    def _add(self, new: NewPod, step: Step) -> bool:
+        node_name = self._place(new)
+        if node_name:
+            step.added[str(new.pod)] = node_name
+        else:
+            self.waiting.append(new)
+        return bool(node_name)
+
+    def _take_away(self, number: int, step: Step) -> None:
+        self._leave(self._old[len(self._old) - min(max(number, 0), len(self._old)) :], step)
+
+    def _leave(self, pods: Sequence[Pod], step: Step) -> None:
+        for pod in pods:
+            self._old.remove(pod)
+            self._remove(pod)
+            step.removed.append(str(pod))
+
+
+def _share(value: object, whole: int, rounded: Callable[[float], int]) -> int:
+    """A number, or a percentage of the pods."""
+    text = str(value)
+    return rounded(whole * int(text[:-1]) / 100) if text.endswith("%") else int(text)

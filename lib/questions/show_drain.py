@@ -1,0 +1,77 @@
+"""Prints, for people, what a drain of nodes would do."""
+
+from lib.questions.drain import Drain, Moved
+from lib.questions.page import Page
+from lib.questions.show import in_spite_of, some
+from lib.questions.show_why import show_nowhere
+from lib.scheduling.text import count, listed, names
+
+
+def show_drain(drain: Drain, page: Page) -> None:
+    """Whom it evicts, where they go, and where it sticks."""
+    page.heading(_headline(drain))
+    if drain.held:
+        page.line(_stuck(drain))
+    rows = [
+        (f"wave {each.wave}" if each.wave else "", f"{each.pod} {_way(each)}")
+        for each in sorted(drain.moved, key=lambda each: bool(each.to_node) and not each.budgets)
+    ]
+    shown = some(rows, page)
+    page.pairs(shown, numbers=True)
+    if len(shown) < len(rows):
+        page.line(
+            f"and {count(len(rows) - len(shown), 'more pod')} that would have a node (-o wide shows all)",
+            indent=2,
+        )
+    if drain.stay:
+        page.line(
+            f"{count(len(drain.stay), 'pod')} of DaemonSets, or static ones, stay or end with their nodes."
+        )
+    if drain.options:
+        page.gap()
+        page.line(f"kubectl stops before the first eviction without {' '.join(drain.options)}:")
+        page.pairs(
+            ((option, names(pods, 1000 if page.wide else 3)) for option, pods in drain.options.items()),
+            numbers=True,
+        )
+    for why in drain.why:
+        page.gap()
+        page.heading(f"why {why.pod} would have no node")
+        show_nowhere(why, page)
+
+
+def _headline(drain: Drain) -> str:
+    nodes, many = names(drain.nodes), sum(not each.displaced_by for each in drain.moved)
+    if not many:
+        return f"{nodes}: there are no pods to move"
+    found = []
+    if drain.held:
+        found.append(f"stuck at pod {drain.held[0].pod} after {count(drain.waves, 'wave')}")
+    if drain.homeless:
+        found.append(f"{len(drain.homeless):,} would have no node")
+    if not found:
+        found.append(f"all would have a node; it works in {count(drain.waves, 'wave')}")
+    return f"{nodes}: {count(many, 'pod')} to move, {listed(found)}"
+
+
+def _stuck(drain: Drain) -> str:
+    held = drain.held[0]
+    why = held.stuck or f"budget {names(held.budgets)} allows no disruption of it"
+    lost = [str(each.pod) for each in drain.homeless if each.wave]
+    because = f", and {names(lost, 3)} would have no node by then" if lost else ""
+    return f"kubectl drain would wait for ever: {why}{because}."
+
+
+def _way(moved: Moved) -> str:
+    parts = [f"from {moved.from_node} to {moved.to_node or 'nowhere'}"]
+    if moved.displaced_by:
+        parts[0] = f"leaves {moved.from_node} for {moved.displaced_by}, to {moved.to_node or 'nowhere'}"
+    if moved.victims:
+        parts.append(
+            f"in the place of {names([str(each) for each in moved.victims])}{in_spite_of(moved.unprotected)}"
+        )
+    if moved.budgets:
+        parts.append(f"budget {names(moved.budgets)} allows no disruption")
+    if not moved.made_again:
+        parts.append("nothing makes it again")
+    return "; ".join(parts)

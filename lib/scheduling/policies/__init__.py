@@ -1,0 +1,1 @@
+"""Policies: plugins of a user, as plain functions or as classes."""

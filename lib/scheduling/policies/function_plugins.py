@@ -1,0 +1,225 @@
+"""Policies of plain functions: a file's functions become a plugin."""
+
+import inspect
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import chain
+from pathlib import Path
+from reprlib import repr as short
+from typing import Any
+
+from lib.kube.objects import Pod
+from lib.scheduling import edits
+from lib.scheduling.cache import Cache
+from lib.scheduling.framework.interface import (
+    MAX_NODE_SCORE,
+    BadAnswerError,
+    CycleState,
+    DependsOn,
+    Lines,
+    Plugin,
+    Rejected,
+    Remedies,
+    Remedy,
+    Status,
+    unschedulable,
+)
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.policies.views import NodeView, PodView
+
+_view = lru_cache(maxsize=1)(PodView)  # a pod's node after node is asked for
+
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class _StateOf:
+    """A policy's `state(node)`, as a value of each node that is kept as long as the node and its pods are."""
+
+    function: Function
+
+    def __call__(self, node: NodeInfo) -> Any:
+        return self.function(NodeView(node))
+
+
+class FunctionPolicy:
+    """The functions of a file as one plugin. Its class has the extension points of these functions."""
+
+    def __init__(self, name: str, functions: Mapping[str, Function]) -> None:
+        self.name = name
+        self.functions = functions
+        state = functions.get("state")
+        self._state = _StateOf(state) if state else None
+
+    @property
+    def files(self) -> set[str]:
+        """The files that define the functions: the policy's own, and those that it imports some from."""
+        codes = (getattr(inspect.unwrap(each), "__code__", None) for each in self.functions.values())
+        return {code.co_filename for code in codes if code}
+
+    def _node(self, node: NodeInfo) -> NodeView:
+        return NodeView(node, self._state(node)) if self._state else NodeView(node)
+
+    def _nodes(self, nodes: NodeSlice) -> Iterable[NodeView]:
+        """The nodes as functions get them, with the state that the policy's `state(node)` made of each."""
+        assert self._state
+        return map(NodeView, nodes, nodes.values(self._state))
+
+    def _bad(self, name: str, answer: object, about: str, wanted: str) -> BadAnswerError:
+        function = inspect.unwrap(self.functions[name])
+        code = getattr(function, "__code__", None)
+        where = f" at {Path(code.co_filename).name}:{code.co_firstlineno}" if code else ""
+        own = getattr(function, "__name__", "the function")
+        if answer is None:
+            wanted += "; is there a way through the function without a `return`?"
+        return BadAnswerError(f"{own}{where} returned {short(answer)} {about}, not {wanted}")
+
+
+class _Filter(FunctionPolicy):
+    """`filter(pod, node) -> bool | str`: True lets the node pass, a string says why not."""
+
+    def filter(self, _: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node that the function rejects. BadAnswerError when it returns something else."""
+        return self._status(_view(pod), self._node(node))
+
+    def _status(self, pod: PodView, node: NodeView) -> Status | None:
+        answer = self.functions["filter"](pod, node)
+        if answer is True:
+            return None
+        if answer is False or isinstance(answer, str):
+            return unschedulable(answer or f"node(s) were rejected by {self.name}")
+        raise self._bad("filter", answer, f"for node {node.name}", "True, False or a reason")
+
+
+class _FilterMany(_Filter):
+    """The same for many nodes, whose states are kept."""
+
+    def filter_nodes(self, _: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+        """For each node, as `filter`."""
+        view = _view(pod)
+        return [self._status(view, node) for node in self._nodes(nodes)]
+
+
+class _Explain(FunctionPolicy):
+    """`explain(pod, node)`: a line, or several, about a node that `filter` rejects."""
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """What the function says."""
+        return self.functions["explain"](_view(pod), self._node(node)) or ()
+
+
+class _Remedies(_Filter):
+    """`remedies(pod, nodes)` yields words, and patches of the pod and of nodes with which it may fit."""
+
+    def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
+        """The remedies for the nodes that the policy rejects."""
+        nodes = [self._node(node) for node in cache.node_list if self.filter(state, pod, node)]
+        for words, patch in self.functions["remedies"](_view(pod), nodes):
+            if more := patch.keys() - {"pod", "nodes"}:
+                raise BadAnswerError(f"{words!r} has {', '.join(sorted(more))}, and not only pod and nodes")
+            of_nodes = patch.get("nodes", {})
+            if unknown := of_nodes.keys() - cache.nodes.keys():
+                raise BadAnswerError(f"{words!r} changes {', '.join(sorted(unknown))}: there is no such node")
+            changed = tuple(edits.patched(cache.nodes[name].node, each) for name, each in of_nodes.items())
+            yield Remedy(words, partial(edits.patched, patch=patch.get("pod", {})), changed)
+
+
+class _Score(FunctionPolicy):
+    """`score(pod, node) -> int`, from 0 to 100; with `normalize`, any whole number."""
+
+    def score(self, _: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The function's score. BadAnswerError when it isn't such a number."""
+        return self._score(_view(pod), self._node(node))
+
+    def _score(self, pod: PodView, node: NodeView) -> int:
+        answer = self.functions["score"](pod, node)
+        free = "normalize" in self.functions
+        if isinstance(answer, int) and (free or 0 <= answer <= MAX_NODE_SCORE):
+            return answer
+        wanted = "a whole number" if free else f"a whole number from 0 to {MAX_NODE_SCORE}"
+        raise self._bad("score", answer, f"for node {node.name}", wanted)
+
+
+class _ScoreMany(_Score):
+    """The same for many nodes, whose states are kept."""
+
+    def score_nodes(self, _: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
+        """For each node, as `score`."""
+        view = _view(pod)
+        return [self._score(view, node) for node in self._nodes(nodes)]
+
+
+class _Normalize(FunctionPolicy):
+    """`normalize(pod, scores)` changes the scores, by node name, so that they are from 0 to 100."""
+
+    def normalize_score(self, _: CycleState, pod: Pod, scores: dict[str, int]) -> None:
+        """Call the function."""
+        self.functions["normalize"](_view(pod), scores)
+
+
+class _Sign(FunctionPolicy):
+    """`sign(pod)`: equal for pods that the other functions can't tell apart; so their answers are kept."""
+
+    reads = DependsOn.PODS
+
+    def sign_pod(self, pod: Pod) -> Hashable:
+        """The function's answer. BadAnswerError when it can't be compared, such as a list."""
+        answer = self.functions["sign"](_view(pod))
+        try:
+            hash(answer)
+        except TypeError:
+            raise self._bad("sign", answer, f"for pod {pod}", "text, a number or a tuple of these") from None
+        return answer  # type: ignore[no-any-return]
+
+
+class _Annotate(FunctionPolicy):
+    """`annotate(pod, node) -> dict`: annotations that a pod gets with its binding to this node."""
+
+    def annotate(self, _: CycleState, pod: Pod, node: NodeInfo) -> Mapping[str, str]:
+        """The function's answer. BadAnswerError when it isn't a dict of strings."""
+        answer = self.functions["annotate"](_view(pod), self._node(node))
+        if isinstance(answer, dict) and all(isinstance(each, str) for each in chain(*answer.items())):
+            return answer
+        raise self._bad("annotate", answer, f"for node {node.name}", "a dict of strings")
+
+
+class _Prepare(FunctionPolicy):
+    """`prepare(pods)` is called once, before the first decision, with all pods that are known."""
+
+    _is_prepared = False
+
+    def prepare(self, pods: Iterable[Pod]) -> None:
+        """Call the function. A replay does so with the pods that will come."""
+        self._is_prepared = True
+        self.functions["prepare"]([PodView(pod) for pod in pods])
+
+    def pre_filter(self, _: CycleState, pod: Pod, cache: Cache) -> None:
+        """Before the first decision, the pods that are known are those on nodes, and the one in question."""
+        if not self._is_prepared:
+            self.prepare([*chain.from_iterable(node.pods for node in cache.node_list), pod])
+
+
+POINTS: Mapping[str, type[FunctionPolicy]] = {
+    "prepare": _Prepare,
+    "filter": _Filter,
+    "explain": _Explain,
+    "remedies": _Remedies,
+    "score": _Score,
+    "normalize": _Normalize,
+    "sign": _Sign,
+    "annotate": _Annotate,
+}
+"""The class for each function that a policy may have, besides `state`."""
+
+
+def plugin_of(name: str, functions: Mapping[str, Function]) -> Plugin:
+    """A plugin with the extension points of these functions."""
+    points = {**POINTS, "filter": _FilterMany, "score": _ScoreMany} if "state" in functions else POINTS
+    # Those that are derived from others come first.
+    bases = sorted(
+        (points[each] for each in functions if each in points), key=lambda each: -len(each.__mro__)
+    )
+    made: Plugin = type("FunctionPolicy", tuple(bases), {})(name, functions)
+    return made

@@ -1,0 +1,1 @@
+"""Makes room for a pod by evicting less important ones."""

@@ -1,0 +1,155 @@
+"""Room on nodes that is reserved for pods which aren't seen there: until they are, or it is given back."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf
+
+from lib.kube.api import Api
+from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
+from lib.kube.errors import ApiError
+from lib.kube.objects import Pod
+from lib.kube.pod_writes import look_up as look_up_pod
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision
+from lib.scheduling.hints import freed_room
+from lib.scheduling.pod_life import Phase, PodLife
+from lib.scheduling.queue import SchedulingQueue, why_ended
+from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.telemetry.report import Report
+from lib.service.writes.writes import Writes
+
+
+@dataclass
+class ReservedRoom:
+    """The room of pods that are held, may be bound, or were bound and not seen on their nodes yet.
+
+    schedulers: by scheduler name. dry_run: nothing is written, so no pod is ever seen on its node.
+    """
+
+    cache: Cache
+    queue: SchedulingQueue
+    schedulers: Mapping[str, Scheduler]
+    api: Api
+    report: Report
+    writes: Writes
+    now: Callable[[], float]
+    dry_run: bool
+
+    def free(self, decision: Decision) -> Decision:
+        """Undo a decision, and wake the pods that its room could help. Returns what is left of it."""
+        decision = self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache)
+        self.wake_pods(decision)
+        return decision
+
+    def wake_pods(self, decision: Decision) -> None:
+        """Wake the pods that the room of an undone decision could help."""
+        assert decision.node_name
+        self.queue.apply(freed_room(decision.pod, decision.node_name), self.now())
+
+    def taken(self, decision: Decision, now: Pod | None) -> None:
+        """Another program bound, changed or deleted the pod: its room is freed.
+
+        now: the pod as it is now, so that it is counted on its node; None if it is gone.
+        """
+        self.free(decision)
+        if now:
+            self._apply(Change(Kind.MODIFIED, now, decision.pod))
+        else:
+            self.queue.drop(decision.pod.metadata.uid)
+
+    def _apply(self, change: AnyChange) -> None:
+        self.cache.apply(change)
+        self.queue.apply(change, self.now())
+
+    # --- what a poll shows ------------------------------------------------------------------------------
+
+    def is_stale(self, change: AnyChange, life: PodLife) -> bool:
+        """Whether a change of a pod with room is to be left out: it may be from before the binding.
+
+        If the change ends the pod's wait, its room is freed. That a pod without a node is gone can also mean
+        that it has one now.
+        Source: handleAssumedPodDeletion in pkg/scheduler/eventhandlers.go
+        """
+        pod, is_gone = unassigned_pod(change), change.kind == Kind.DELETED
+        has_ended = is_gone or (pod and why_ended(pod))
+        if life.phase == Phase.HELD and (has_ended or not pod):
+            self.free(life.decision)
+        elif pod and life.phase == Phase.DOUBTFUL and has_ended:
+            life.look_up_at = 0.0
+            return True
+        elif not (pod or is_gone):  # it is on a node
+            self._note_bound(life, change.object)
+        elif pod and life.phase == Phase.BOUND and self.dry_run:
+            self.free(life.decision)
+        elif pod and life.phase == Phase.BOUND:
+            life.look_up_at = inf if is_gone else life.look_up_at
+            return not is_gone
+        return False
+
+    def confirm(self, bound: Iterable[PodLife], *, complete: bool) -> Iterator[AnyChange]:
+        """After a poll: look up the pods that it should have shown on their nodes, and those that are due.
+
+        bound: those that were bound before it. complete: whether it showed everything. Yields what has
+        changed.
+        """
+        if complete and not self.dry_run:
+            for life in bound:
+                if life.phase == Phase.BOUND and life.look_up_at == inf:
+                    yield freed_room(life.pod, self.cache.node_of(life.pod))  # it was deleted meanwhile
+                elif life.phase == Phase.BOUND:
+                    life.look_up_at = 0.0  # it should be on its node
+        for life in self.cache.lives.overdue(self.now()):
+            try:
+                yield from self.resolve_doubtful_binding(life)
+            except ApiError as error:  # it is looked up again after the same time
+                self.report.warning(f"{life.pod} can't be looked up: {error}")
+
+    def resolve_doubtful_binding(self, life: PodLife) -> list[AnyChange]:
+        """Look up a pod that may be bound, or should have been seen on its node. Returns what has changed.
+
+        If it isn't bound, its room is freed. ApiError when that can't be found out.
+        """
+        pod, decision, was_bound = life.pod, life.decision, life.phase == Phase.BOUND
+        now = self.api.carry_out(look_up_pod(pod))
+        if now and now.spec.node_name:
+            self._note_bound(life, now)
+            return [Change(Kind.ADDED, now)]
+        if not now and was_bound:
+            return [freed_room(pod, self.cache.node_of(pod))]
+        self.free(decision)
+        if not now:
+            return [Change(Kind.DELETED, pod)]
+        if was_bound:
+            what = f"{pod} was said to be bound to {decision.node_name}, but it isn't: it is tried again"
+            self.report.warning(what)
+        return [Change(Kind.MODIFIED, now, pod)]
+
+    def _note_bound(self, life: PodLife, now: object) -> None:
+        """A pod with room is on a node. If that was in doubt, its binding is reported now, like any other."""
+        assert isinstance(now, Pod)
+        decision = life.decision
+        if life.phase == Phase.DOUBTFUL and now.spec.node_name == decision.node_name:
+            self.report.bound(decision)
+            self.writes.scheduled(decision)
+
+    # --- before a decision ------------------------------------------------------------------------------
+
+    def still_unbound(self, pods: Sequence[Pod]) -> list[Pod]:
+        """Look up those that may be bound; returns the pods to be tried. ApiError when a lookup fails."""
+        lives = [life for pod in pods if (life := self.cache.lives.get(pod.metadata.uid))]
+        for life in lives:
+            if life.phase == Phase.DOUBTFUL:
+                self.look_up(life)
+        return [life.pod for life in lives if life.phase == Phase.ACTIVE]
+
+    def look_up(self, life: PodLife) -> None:
+        """Look up a pod that may be bound; if it isn't, it is to be tried now. ApiError when that fails."""
+        for change in self.resolve_doubtful_binding(life):
+            self._apply(change)
+        self.queue.retry_now(life)
+
+    def victims_in_doubt(self, decisions: Iterable[Decision]) -> list[PodLife]:
+        """The victims of which isn't known whether they are bound: only bound pods are evicted."""
+        victims = (pod for each in decisions for pod in (*each.victims, *each.preempted_held))
+        lives = (self.cache.lives.get(pod.metadata.uid) for pod in victims)
+        return [each for each in lives if each and each.phase in (Phase.ASSUMED, Phase.DOUBTFUL)]

@@ -1,0 +1,172 @@
+"""What is written of pods that were not scheduled: conditions, evictions of victims, nominations, events.
+
+Source: pkg/scheduler/schedule_one.go, handleSchedulingFailure; framework/preemption/executor.go
+"""
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from lib.kube.errors import ConflictError, NotFoundError, NotLeadingError, UnreachableError, as_api_error
+from lib.kube.objects import Pod
+from lib.kube.pod_writes import FailedSchedulingEvent, evict, mark_unscheduled, nominate, record_preempted
+from lib.kube.write import Write
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.pod_life import QUEUED, Phase, pod_key
+from lib.service.telemetry.rendering import event_note
+from lib.service.telemetry.report import Report
+from lib.service.writes.gate import WriteGate
+from lib.service.writes.pipeline import Pipeline, Sort
+from lib.service.writes.results import Completed, Result
+
+log = logging.getLogger(__name__)
+
+PREEMPTION = "preemption"
+"""The name of the write that evicts a pod."""
+
+
+@dataclass(eq=False)
+class PodWrite:
+    """A write about a pod. what: a word for it."""
+
+    pod: Pod
+    what: str
+    write: Write[Any]
+
+
+@dataclass(eq=False)
+class Record:
+    """The writes for a pod that was not scheduled: first its status, then, at the same time, all others.
+
+    under_way: how many are being made. missing: those that are not written: not yet, or because the API
+    server wasn't there. failed: those that were refused. outdated: whether there is a later record, or the
+    pod is gone.
+    """
+
+    decision: Decision
+    writes: list[PodWrite]
+    missing: list[PodWrite]
+    failed: list[PodWrite] = field(default_factory=list)
+    under_way: int = 0
+    outdated: bool = False
+
+
+class Records:
+    """Writes why pods were not scheduled. Of each pod, one record is written at a time.
+
+    begun: those that are being written. now: the time for conditions and events: in UTC, in whole seconds.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        gate: WriteGate,
+        cache: Cache,
+        report: Report,
+        now: Callable[[], datetime],
+        *,
+        dry_run: bool,
+    ) -> None:
+        self._pipeline, self._gate, self._cache, self._report = pipeline, gate, cache, report
+        self._now, self._dry_run = now, dry_run
+        # By the pod's key. A later record replaces one that hasn't begun.
+        self._collected: dict[str, Record] = {}
+        self.begun: dict[str, Record] = {}
+
+    def failed_scheduling(self, decision: Decision) -> None:
+        """A pod was not scheduled: collect a condition and an event with the reason, and its evictions.
+
+        If it may be bound, they are written only if it hasn't changed, that is, if it isn't bound.
+        """
+        if self._dry_run:
+            return
+        pod, where, now = decision.pod, decision.nominated, self._now()
+        life = self._cache.lives.of(pod)
+        nominated = where or ("" if decision.clears_nomination else None)
+        version = pod.metadata.resource_version if life.phase == Phase.DOUBTFUL else ""
+        reason = "SchedulerError" if decision.outcome == Outcome.ERROR else "Unschedulable"
+        status = mark_unscheduled(pod, reason, decision.message, now, nominated, version)
+        writes = [PodWrite(pod, "condition", status)]
+        writes += [PodWrite(each, "nomination", nominate(each, "")) for each in decision.cleared_nominations]
+        writes += [PodWrite(each, PREEMPTION, evict(each, pod, where, now)) for each in decision.victims]
+        for each in decision.preempted_held:  # not bound yet, so they aren't deleted
+            preempted = record_preempted(each, pod, where, now, " (in poller's memory).")
+            writes.append(PodWrite(each, "event", preempted))
+        life.event = life.event or FailedSchedulingEvent()
+        event = life.event.record(pod, event_note(decision), now)
+        self._collect(decision, [*writes, PodWrite(pod, "event", event)])
+
+    def nominated(self, decision: Decision, node_name: str) -> None:
+        """Collect a pod's nomination to a node, by which others know of it; "" ends it."""
+        if not self._dry_run and pod_key(decision.pod) not in self._collected:  # else that says it, too
+            write = nominate(decision.pod, node_name)
+            self._collect(decision, [PodWrite(decision.pod, "nomination", write)])
+
+    def _collect(self, decision: Decision, writes: list[PodWrite]) -> None:
+        key = pod_key(decision.pod)
+        self._collected[key] = Record(decision, writes, missing=[*writes])
+        if begun := self.begun.get(key):
+            begun.outdated = True
+
+    def is_preempting(self, uid: str) -> bool:
+        """Whether victims of a pod are still to be evicted."""
+        records = self._collected.get(uid), self.begun.get(uid)
+        return any(_evictions(each.missing + each.failed) for each in records if each)
+
+    def begin(self) -> None:
+        """Begin to write what was collected; of a pod whose last record is being written, begin it later."""
+        for key in [each for each in self._collected if each not in self.begun]:
+            record = self.begun[key] = self._collected.pop(key)
+            self._start(record, record.writes[:1])
+
+    def _start(self, record: Record, writes: Iterable[PodWrite]) -> None:
+        for each in writes:
+            record.under_way += 1
+            self._pipeline.start(self._write(record, each), Sort.RECORD)
+
+    def _is_outdated(self, record: Record) -> bool:
+        """Whether a record is no longer true; then no other write of it is begun."""
+        return record.outdated or self._cache.lives.phase_of(record.decision.pod) not in QUEUED
+
+    def _write(self, record: Record, each: PodWrite) -> Write[Completed | None]:
+        """Make a write of a record. The first one begins the others; the last one ends the record."""
+        is_first = each is record.writes[0]
+        try:
+            if not (self._is_outdated(record) or self._gate.closed):
+                yield from each.write
+                record.missing.remove(each)
+        except (UnreachableError, NotLeadingError):
+            pass  # it is missing
+        except Exception as error:
+            record.missing.remove(each)
+            if is_first and isinstance(error, NotFoundError | ConflictError):
+                log.debug("%s is gone, and nothing is written of it: %s", each.pod, error)
+                record.outdated = True
+            else:
+                record.failed.append(each)
+                self._report.failed(each.pod, each.what, as_api_error(error))
+        if is_first:
+            self._start(record, record.writes[1:])
+        record.under_way -= 1
+        return None if record.under_way else self._after_write(record)
+
+    def _after_write(self, record: Record) -> Completed | None:
+        """A record has ended. If a write is missing that is still true, its pod must be tried again."""
+        decision, lacks = record.decision, bool(record.missing)
+        del self.begun[pod_key(decision.pod)]
+        self._cache.lives.spare(_evictions(record.missing + record.failed))
+        if _evictions(record.failed):  # a victim stays: the pod doesn't get the room that it was to leave
+            lacks = True
+            self._cache.nominator.delete(decision.pod)
+            self.nominated(decision, "")
+        if lacks and not (self._is_outdated(record) or self._gate.stopping):
+            return Completed(decision, Result.NOT_RECORDED)
+        return None
+
+
+def _evictions(writes: Iterable[PodWrite]) -> list[Pod]:
+    """The pods that these writes were to evict."""
+    return [each.pod for each in writes if each.what == PREEMPTION]

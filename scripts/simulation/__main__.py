@@ -1,0 +1,102 @@
+"""`scripts/simulate`: run poller in simulated worlds, by seeds, and say what was found."""
+
+import argparse
+import signal
+import sys
+import time
+from collections import Counter
+from contextlib import ExitStack
+
+from .checks import Violation
+from .mutations import MUTATIONS
+from .plan import random_plan
+from .smaller import smaller, story
+from .world import Outcome, World
+
+
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="scripts/simulate", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=100, metavar="N", help="how many (default %(default)s)")
+    parser.add_argument("--first", type=int, default=1, metavar="S", help="the first one (default 1)")
+    parser.add_argument(
+        "--minutes", type=float, default=3, metavar="M", help="of accidents in each (default %(default)s)"
+    )
+    parser.add_argument("--seed", type=int, metavar="S", help="this one alone")
+    parser.add_argument("--show", action="store_true", help="print what happens, step by step")
+    parser.add_argument(
+        "--mutation",
+        choices=MUTATIONS,
+        help="put this fault into poller, and end at the first seed that finds it",
+    )
+    parser.add_argument(
+        "--smaller", action="store_true", help="make what goes wrong smaller, as long as it goes wrong"
+    )
+    return parser.parse_args()
+
+
+def main(chosen: argparse.Namespace) -> int:
+    seeds = [chosen.seed] if chosen.seed is not None else range(chosen.first, chosen.first + chosen.seeds)
+    totals = Totals()
+    ending: list[int] = []  # signals: this seed is the last one then
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, lambda number, _: ending.append(number))
+    with ExitStack() as stack:
+        for patched in MUTATIONS[chosen.mutation]() if chosen.mutation else ():
+            stack.enter_context(patched)
+        for seed in seeds:
+            plan = random_plan(seed, chosen.minutes)
+            outcome = World(plan).run()
+            totals.add(outcome)
+            for violation in _first_of_each_rule(outcome):
+                print(f"seed {seed}: {violation}", flush=True)
+            if outcome.violations and chosen.smaller:
+                plan = smaller(plan, outcome.violations[0].rule)
+            if chosen.show or (outcome.violations and chosen.smaller):
+                story(plan, print)
+            if ending or (outcome.violations and chosen.mutation):
+                break
+    totals.show()
+    return 1 if totals.failed else 0
+
+
+def _first_of_each_rule(outcome: Outcome) -> list[Violation]:
+    first: dict[str, Violation] = {}
+    for each in outcome.violations:
+        first.setdefault(each.rule, each)
+    return [*first.values()]
+
+
+class Totals:
+    """What all seeds came to."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.faults: Counter[str] = Counter()
+        self.seconds = 0.0
+        self.failed: list[int] = []
+        self._began = time.monotonic(), time.process_time()
+
+    def add(self, outcome: Outcome) -> None:
+        self.seconds += outcome.seconds
+        for name in ("starts", "pods", "bindings", "evictions", "requests"):
+            self.counts[name] += getattr(outcome, name)
+        self.faults.update({kind.name: count for kind, count in outcome.faults.items()})
+        self.counts["seeds"] += 1
+        if outcome.violations:
+            self.failed.append(outcome.plan.seed)
+
+    def show(self) -> None:
+        took, cpu = time.monotonic() - self._began[0], time.process_time() - self._began[1]
+        print(", ".join(f"{name} {count:,}" for name, count in self.counts.items()))
+        print(
+            "faults:", ", ".join(f"{name} {count:,}" for name, count in sorted(self.faults.items())) or "none"
+        )
+        print(
+            f"{self.seconds / 3600:.2f} simulated hours in {took:.0f} s ({cpu:.0f} s of CPU time):"
+            f" {self.seconds / cpu:.0f} simulated hours an hour of CPU time"
+        )
+        print(f"seeds that found something: {', '.join(map(str, self.failed)) or 'none'}")
+
+
+if __name__ == "__main__":
+    sys.exit(main(options()))

@@ -1,0 +1,133 @@
+"""What goes wrong between a poller and the API server: a fault has a kind, a time, and its own chance."""
+
+import re
+from dataclasses import dataclass, field
+from enum import Enum
+from random import Random
+
+
+class Kind(Enum):
+    """What happens to a request; the value completes "its request ..."."""
+
+    RESET = "is cut off before the server reads it"
+    LOST = "is done, and its answer is cut off"
+    IGNORED = "is never read, and the connection stays open"
+    SILENT = "is done, and never answered"
+    LATE = "is answered late"
+    SLOW = "is answered byte by byte"
+    TRUNCATED = "is done, and half of its answer comes"
+    CORRUPT = "is done, and its answer is garbled"
+    HTML = "gets a page of HTML"
+    BUSY = "gets 429 with Retry-After"
+    BROKEN = "gets a 5xx, and is not done"
+    FAILED = "gets a 5xx, though it is done"
+    FORBIDDEN = "gets 401 or 403"
+    EXPIRED = "gets 410"
+    REFUSED = "finds nobody listening"
+    CRASH_BEFORE = "is cut off, because its poller was killed"
+    CRASH_AFTER = "is done, and its poller was killed"
+
+
+DOES_NOT_REACH = {Kind.RESET, Kind.IGNORED, Kind.HTML, Kind.BUSY, Kind.BROKEN, Kind.FORBIDDEN, Kind.EXPIRED}
+"""The server does nothing of such a request."""
+
+WRITES = "POST|PUT|PATCH|DELETE"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A kind of fault, from when until when, for which requests, and how often.
+
+    requests: a regular expression for `METHOD /path?query`. often: the share of these requests.
+    """
+
+    kind: Kind
+    begins: float
+    ends: float
+    requests: str
+    often: float
+    seed: int
+    poller: str = ""
+
+    def __str__(self) -> str:
+        which = f"{self.often:.0%} of {self.requests!r}" + (f" of {self.poller}" if self.poller else "")
+        return f"from {self.begins:.0f} s to {self.ends:.0f} s, {which}: a request {self.kind.value}"
+
+
+class Faults:
+    """Picks the fault of a request. count: how many of each kind there were."""
+
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
+        self._all = [(each, re.compile(each.requests), Random(each.seed)) for each in faults]
+        self.count: dict[Kind, int] = {}
+
+    def of(self, now: float, poller: str, request: str) -> "Hit | None":
+        """The fault of this request, if it has one."""
+        for fault, requests, chance in self._all:
+            if not fault.begins <= now < fault.ends or fault.poller not in ("", poller):
+                continue
+            if requests.search(request) and chance.random() < fault.often:
+                self.count[fault.kind] = self.count.get(fault.kind, 0) + 1
+                return Hit(fault.kind, chance)
+        return None
+
+
+@dataclass
+class Hit:
+    """A fault that happens to a request, with random numbers for its details."""
+
+    kind: Kind
+    chance: Random = field(repr=False)
+
+
+ANYTHING, BINDING, LISTS = ".", "POST .*/binding", r"GET /api/v1/(pods|nodes)"
+
+ONE_POD = "(POST|GET) .*/pods/"
+"""A binding, and the lookup of what came of it."""
+
+MENU: tuple[tuple[Kind, str], ...] = (
+    (Kind.RESET, ANYTHING),
+    (Kind.RESET, WRITES),
+    (Kind.LOST, ANYTHING),
+    (Kind.LOST, BINDING),
+    (Kind.LOST, WRITES),
+    (Kind.LOST, ONE_POD),
+    (Kind.IGNORED, ANYTHING),
+    (Kind.SILENT, WRITES),
+    (Kind.SILENT, BINDING),
+    (Kind.LATE, ANYTHING),
+    (Kind.SLOW, ANYTHING),
+    (Kind.TRUNCATED, ANYTHING),
+    (Kind.TRUNCATED, ONE_POD),
+    (Kind.CORRUPT, ANYTHING),
+    (Kind.HTML, ANYTHING),
+    (Kind.BUSY, ANYTHING),
+    (Kind.BUSY, WRITES),
+    (Kind.BROKEN, ANYTHING),
+    (Kind.FAILED, WRITES),
+    (Kind.FAILED, BINDING),
+    (Kind.FAILED, ONE_POD),
+    (Kind.FORBIDDEN, ANYTHING),
+    (Kind.FORBIDDEN, WRITES),
+    (Kind.FORBIDDEN, LISTS),
+    (Kind.EXPIRED, LISTS),
+    (Kind.REFUSED, ANYTHING),
+    (Kind.CRASH_BEFORE, ANYTHING),
+    (Kind.CRASH_BEFORE, WRITES),
+    (Kind.CRASH_AFTER, BINDING),
+    (Kind.CRASH_AFTER, WRITES),
+)
+
+
+def random_faults(chance: Random, until: float, count: int) -> tuple[Fault, ...]:
+    """So many faults, each for some seconds before that time."""
+    faults = []
+    for _ in range(count):
+        kind, requests = chance.choice(MENU)
+        begins = chance.uniform(0, until)
+        lasts = chance.choice((5.0, 20.0, 60.0))
+        crash = kind in (Kind.CRASH_BEFORE, Kind.CRASH_AFTER)
+        often = chance.choice((0.02, 0.1) if crash else (0.05, 0.3, 1.0))
+        ends = min(begins + lasts, until)
+        faults.append(Fault(kind, begins, ends, requests, often, chance.getrandbits(32)))
+    return tuple(faults)

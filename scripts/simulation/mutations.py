@@ -1,0 +1,151 @@
+"""Faults in poller itself, by name: a simulation that doesn't find them is none."""
+
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+import poller
+from lib.kube import pod_writes
+from lib.kube.api import Api
+from lib.kube.errors import LostAnswerError, ServerError
+from lib.kube.lease import Candidate
+from lib.kube.objects import Binding
+from lib.kube.write import Request, Write
+from lib.scheduling.preemption.nominator import Nominator
+from lib.scheduling.queue import SchedulingQueue
+from lib.service.reserved_room import ReservedRoom
+from lib.service.steps import Poller
+from lib.service.writes import records as records_module
+from lib.service.writes import writes as writes_module
+from lib.service.writes.results import Completed, Result
+from lib.service.writes.writes import Writes
+
+from .process import BEGINNING, Process
+
+Mutation = Callable[[], Iterable[AbstractContextManager[Any]]]
+
+
+def _uid_left_out() -> Iterable[AbstractContextManager[Any]]:
+    """A binding doesn't say which pod of that name is meant."""
+    real = pod_writes.bind
+
+    def leave_out(request: Request) -> None:
+        if isinstance(request.body, Binding):
+            request.body.metadata.uid = ""
+
+    def bind(*given: Any) -> Write[Any]:
+        return _changed(real(*given), leave_out)
+
+    yield patch.object(writes_module, "bind", bind)
+
+
+def _no_look_after_a_lost_answer() -> Iterable[AbstractContextManager[Any]]:
+    """What was sent without an answer counts as not done."""
+    yield patch.object(LostAnswerError, "may_be_written", False)
+    yield patch.object(ServerError, "may_be_written", False)
+
+
+def _stale_events_believed() -> Iterable[AbstractContextManager[Any]]:
+    """What is seen of a pod from before its binding counts."""
+    yield patch.object(ReservedRoom, "is_stale", lambda *_: False)
+
+
+def _lease_not_checked() -> Iterable[AbstractContextManager[Any]]:
+    """Who led once writes for ever."""
+    yield patch.object(Candidate, "leads", lambda self: self._until is not None)
+    yield patch.object(Candidate, "_lose", lambda *_: None)
+    yield patch.object(Candidate, "_watch_deadline", lambda *_: None)
+    yield patch.object(Process, "end_process_in", lambda *_: None)
+    yield patch.object(Api, "check_may_write", lambda *_: None)
+
+
+def _nomination_kept() -> Iterable[AbstractContextManager[Any]]:
+    """Room is kept for a pod that doesn't need it any more."""
+    yield patch.object(Nominator, "delete", lambda *_: None)
+
+
+def _wake_up_left_out() -> Iterable[AbstractContextManager[Any]]:
+    """A change doesn't wake the pods that it could help."""
+    yield patch.object(SchedulingQueue, "_wake", lambda *_: None)
+
+
+def _event_before_binding() -> Iterable[AbstractContextManager[Any]]:
+    """A pod is said to be bound before it is."""
+    real = Writes._bind
+
+    def bind(self: Writes, decision: Any) -> Write[Any]:
+        yield from pod_writes.record_scheduled(decision.pod, decision.message, BEGINNING)
+        return (yield from real(self, decision))
+
+    yield patch.object(Writes, "_bind", bind)
+
+
+def _eviction_without_precondition() -> Iterable[AbstractContextManager[Any]]:
+    """A pod is deleted by its name alone."""
+    real = pod_writes.evict
+
+    def leave_out(request: Request) -> None:
+        if request.method == "DELETE":
+            request.body.pop("preconditions")  # type: ignore[attr-defined]
+
+    yield patch.object(records_module, "evict", lambda *given: _changed(real(*given), leave_out))
+
+
+def _room_freed_when_in_doubt() -> Iterable[AbstractContextManager[Any]]:
+    """A pod that may be bound loses its room."""
+    real = poller.finish
+
+    def finish(each: Poller, completed: Iterable[Completed]) -> None:
+        def changed() -> Iterable[Completed]:
+            for one in completed:
+                yield replace(one, result=Result.FAILED) if one.result == Result.DOUBTFUL else one
+
+        real(each, changed())
+
+    yield patch.object(poller, "finish", finish)
+
+
+def _conflict_means_bound() -> Iterable[AbstractContextManager[Any]]:
+    """Whoever bound a pod, it counts as bound by this decision."""
+    real = pod_writes.bind
+
+    def bind(*given: Any) -> Write[Any]:
+        yield from real(*given)
+        return "", None
+
+    yield patch.object(writes_module, "bind", bind)
+
+
+MUTATIONS: dict[str, Mutation] = {
+    each.__name__.strip("_").replace("_", "-"): each
+    for each in (
+        _uid_left_out,
+        _no_look_after_a_lost_answer,
+        _stale_events_believed,
+        _lease_not_checked,
+        _nomination_kept,
+        _wake_up_left_out,
+        _event_before_binding,
+        _eviction_without_precondition,
+        _room_freed_when_in_doubt,
+        _conflict_means_bound,
+    )
+}
+
+
+def _changed(write: Write[Any], change: Callable[[Request], object]) -> Write[Any]:
+    """A write whose requests are changed."""
+    answer: Any = None
+    while True:
+        try:
+            step = write.throw(answer) if isinstance(answer, Exception) else write.send(answer)
+        except StopIteration as end:
+            return end.value
+        if isinstance(step, Request):
+            change(step)
+        try:
+            answer = yield step
+        except Exception as error:
+            answer = error

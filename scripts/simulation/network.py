@@ -1,0 +1,248 @@
+"""Connections of pollers to the embedded API server, in HTTP's bytes. Here requests meet their faults."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any
+
+import httptools
+
+from .agenda import Agenda
+from .faults import DOES_NOT_REACH, Faults, Hit, Kind
+from .process import Process, Wire
+from .server import Answer, Asked, Server
+
+PHRASES = {200: "OK", 201: "Created"}
+
+SHORTEST, LONGEST = 0.0005, 0.004
+"""Seconds that a request, or an answer, is on its way."""
+
+IN_ORDER = 1e-6
+"""Seconds between two pieces of data of a connection: they arrive in their order."""
+
+LONGEST_DELAY = 4.0
+"""Seconds for which a fault delays an answer at most."""
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """A request that the server did, or that a fault hit, and the status of its answer."""
+
+    when: float
+    process: Process
+    asked: Asked
+    code: int
+    fault: Kind | None
+
+    @property
+    def elects(self) -> bool:
+        """Whether its poller takes part in an election."""
+        return self.process.elects
+
+
+class Network:
+    """Makes connections. on_exchange: called with each request. on_crash: kills a process."""
+
+    def __init__(
+        self,
+        agenda: Agenda,
+        server: Server,
+        faults: Faults,
+        seed: int,
+        on_exchange: Callable[[Exchange], None],
+        on_crash: Callable[[Process], None],
+    ) -> None:
+        self.agenda, self.server, self.faults = agenda, server, faults
+        self.on_exchange, self.on_crash = on_exchange, on_crash
+        self.chance = Random(seed)
+        self._numbers = 0
+
+    def connect(self, process: Process) -> Wire:
+        """A connection of a process, not open yet."""
+        self._numbers += 1
+        return _HttpWire(self, process, self._numbers)
+
+    def delay(self) -> float:
+        """How long something is on its way."""
+        return self.chance.uniform(SHORTEST, LONGEST)
+
+
+class _HttpWire(Wire):
+    """A connection whose other end speaks HTTP."""
+
+    def __init__(self, network: Network, process: Process, number: int) -> None:
+        super().__init__(process, number)
+        self._network, self._agenda = network, network.agenda
+        self._parser = httptools.HttpRequestParser(self)
+        self._target, self._body = b"", b""
+        self._headers: dict[str, str] = {}
+        self._last = 0.0  # when the last byte so far arrives
+
+    def connect(self, address: str) -> None:
+        """Connect to the API server."""
+        self.process.check()
+        hit = self._network.faults.of(self._agenda.now, self.process.name, "CONNECT")
+        if hit and hit.kind == Kind.REFUSED:
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    def sendall(self, data: bytes) -> None:
+        """Send a request."""
+        self.process.check()
+        if self._end:
+            raise BrokenPipeError(32, "Broken pipe")
+        self._parser.feed_data(data)
+
+    # --- the server's end: the parser's callbacks ---------------------------------------------------------
+
+    def on_url(self, target: bytes) -> None:
+        self._target += target
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers[name.decode().lower()] = value.decode()
+
+    def on_body(self, body: bytes) -> None:
+        self._body += body
+
+    def on_message_complete(self) -> None:
+        asked = Asked(self._parser.get_method().decode(), self._target.decode(), self._headers, self._body)
+        self._target, self._body, self._headers = b"", b"", {}
+        self._agenda.after(self._network.delay(), lambda: self._arrived(asked))
+
+    def _arrived(self, asked: Asked) -> None:
+        if self.process.is_dead:  # the kernel sends what was written, but who knows when
+            return
+        network, process = self._network, self.process
+        hit = network.faults.of(self._agenda.now, process.name, f"{asked.method} {asked.target}")
+        kind = hit.kind if hit else None
+        if kind == Kind.REFUSED:  # whoever listened has gone
+            self._cut(True)
+            self._note(asked, 0, kind)
+            return
+        if kind == Kind.CRASH_BEFORE:
+            self._note(asked, 0, kind)
+            network.on_crash(process)
+            return
+        if hit and kind in DOES_NOT_REACH:
+            self._answer_instead(asked, hit)
+            return
+        answer = network.server.handle(process, asked)
+        self._note(asked, answer.code, kind)
+        if kind == Kind.CRASH_AFTER:
+            network.on_crash(process)
+        elif hit:
+            self._spoil(answer, hit)
+        elif answer.lines:
+            self._stream(answer)
+        else:
+            self._send(_http(answer))
+
+    def _note(self, asked: Asked, code: int, fault: Kind | None) -> None:
+        self._network.on_exchange(Exchange(self._agenda.now, self.process, asked, code, fault))
+
+    def _send(self, *parts: bytes, pause: float = 0.0) -> None:
+        """Let parts arrive, one after the other."""
+        when = max(self._agenda.now + self._network.delay(), self._last)
+        for part in parts:
+            when += pause or IN_ORDER
+            self._agenda.at(when, lambda part=part: self.deliver(part))  # type: ignore[misc]
+        self._last = when
+
+    def _cut(self, how: BaseException | bool) -> None:
+        when = max(self._agenda.now + self._network.delay(), self._last + IN_ORDER)
+        self._agenda.at(when, lambda: self.end(how))
+
+    def _stream(self, answer: Answer) -> None:
+        """The lines of a watch, as they come."""
+        self._send(_head(answer.code, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}))
+        assert answer.lines
+
+        def line(content: bytes | None) -> None:
+            self._send(b"%x\r\n%b\r\n" % (len(content), content) if content else b"0\r\n\r\n")
+
+        answer.lines(line, lambda: self.is_closed or bool(self._end))
+
+    # --- faults -------------------------------------------------------------------------------------------
+
+    def _answer_instead(self, asked: Asked, hit: Hit) -> None:
+        """The fault's answer, in place of the server's."""
+        chance, kind = hit.chance, hit.kind
+        code = 0
+        if kind == Kind.RESET:
+            self._cut(
+                ConnectionResetError(104, "Connection reset by peer") if chance.random() < 0.5 else True
+            )
+        elif kind == Kind.HTML:
+            code = chance.choice((200, 404, 502, 503))
+            page = b"<html><body><h1>It works!</h1></body></html>"
+            self._send(_http(Answer(code, page, {"Content-Type": "text/html"})))
+        elif kind == Kind.BUSY:
+            code = 429
+            self._send(
+                _http(_status(code, "TooManyRequests", {"Retry-After": str(chance.choice((1, 2, 5)))}))
+            )
+        elif kind == Kind.BROKEN:
+            code = chance.choice((500, 502, 503, 504))
+            self._send(_http(_status(code, "InternalError")))
+        elif kind == Kind.FORBIDDEN:
+            code = chance.choice((401, 403))
+            self._send(_http(_status(code, "Forbidden" if code == 403 else "Unauthorized")))
+        elif kind == Kind.EXPIRED:
+            code = 410
+            self._send(_http(_status(code, "Expired")))
+        self._note(asked, code, kind)
+
+    def _spoil(self, answer: Answer, hit: Hit) -> None:
+        """The server did its work; something happens to its answer."""
+        chance, kind = hit.chance, hit.kind
+        if kind == Kind.FAILED:
+            self._send(_http(_status(chance.choice((500, 503, 504)), "Timeout")))
+        elif kind == Kind.LOST:
+            self._cut(
+                ConnectionResetError(104, "Connection reset by peer") if chance.random() < 0.5 else True
+            )
+        elif kind == Kind.SILENT:
+            pass
+        elif answer.lines:  # a watch: it breaks a little later
+            self._stream(answer)
+            self._agenda.after(chance.uniform(0, 5), lambda: self.end(True))
+        elif kind == Kind.LATE:
+            self._last = self._agenda.now + chance.uniform(0.1, LONGEST_DELAY)
+            self._send(_http(answer))
+        elif kind == Kind.SLOW:
+            whole = _http(answer)
+            size = max(1, len(whole) // 8)
+            self._send(*(whole[i : i + size] for i in range(0, len(whole), size)), pause=0.2)
+        elif kind == Kind.TRUNCATED:
+            whole = _http(answer)
+            self._send(whole[: chance.randrange(len(whole))])
+            self._cut(True)
+        elif kind == Kind.CORRUPT:
+            at = chance.randrange(max(1, len(answer.body)))
+            body = answer.body[:at] + b"\x00{[\xff" + answer.body[at + 4 :]
+            self._send(_http(Answer(answer.code, body, answer.headers)))
+
+
+def _status(code: int, reason: str, headers: dict[str, str] | None = None) -> Answer:
+    said: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": "made to fail",
+        "reason": reason,
+        "code": code,
+    }
+    return Answer(code, json.dumps(said).encode(), {"Content-Type": "application/json", **(headers or {})})
+
+
+def _head(code: int, headers: dict[str, str]) -> bytes:
+    lines = [
+        f"HTTP/1.1 {code} {PHRASES.get(code, 'Other')}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def _http(answer: Answer) -> bytes:
+    return _head(answer.code, {**answer.headers, "Content-Length": str(len(answer.body))}) + answer.body

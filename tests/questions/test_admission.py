@@ -1,0 +1,194 @@
+"""What the API server would refuse is no yes: asked of the server in a dry run, or counted from a file."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Cluster, Json
+from questions_harness import Run
+from test_verbs import a_node, a_pod, write
+from test_verbs_end_to_end import a_file, answer, ask
+
+from lib.questions.fields import misspelt, types
+
+
+def deployment(namespace: str = "default", replicas: int = 10, **resources: Any) -> Json:
+    container = {"name": "main", "image": "nginx", "resources": resources}
+    template = {"metadata": {"labels": {"app": "shop"}}, "spec": {"containers": [container]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": {"app": "shop"}}, "template": template}
+    metadata = {"name": "shop", "namespace": namespace}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def namespace(name: str, **labels: str) -> Json:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+QUOTA = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "q", "namespace": "strict"},
+    "spec": {"hard": {"pods": "3"}},
+    "status": {"hard": {"pods": "3"}, "used": {"pods": "0"}},
+}
+LIMITS = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "max", "namespace": "strict"},
+    "spec": {"limits": [{"type": "Container", "max": {"cpu": "1"}, "default": {"cpu": "500m"}}]},
+}
+
+
+@pytest.fixture
+def strict(cluster: Cluster) -> Cluster:
+    """A node, and a namespace with a quota of three pods and at most 1 cpu each."""
+    cluster.add_node("n1", cpu="64")
+    for path, body in (
+        ("/api/v1/namespaces", namespace("strict")),
+        ("/api/v1/namespaces/strict/resourcequotas", QUOTA),
+        ("/api/v1/namespaces/strict/limitranges", LIMITS),
+    ):
+        cluster.api.post(path, json=body)  # they may be there from an earlier test
+    cluster.patch(
+        "/api/v1/namespaces/strict/resourcequotas/q/status", {"status": QUOTA["status"]}
+    )  # no controller does it here
+    return cluster
+
+
+def test_no_yes_to_what_the_api_server_refuses(strict: Cluster, tmp_path: Path) -> None:
+    """Before, each of these was a yes for all pods."""
+    before = strict.pods()
+    found = answer(strict, "try", "-f", a_file(tmp_path, deployment("strict")))
+    assert (found["answer"], found["workloads"][0]["placed"]) == ("no", 3)
+    over = "exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3"
+    assert [each["message"] for each in found["pods"] if not each["node"]] == [over] * 7
+    room = answer(strict, "room", "-f", a_file(tmp_path, deployment("strict")))["workloads"][0]
+    assert (room["fit"], room["refused"]) == (3, over)
+
+    big = answer(strict, "try", "-f", a_file(tmp_path, deployment("strict", limits={"cpu": "2"})))
+    assert big["workloads"][0]["placed"] == 0
+    assert "maximum cpu usage per Container is 1, but limit is 2" in big["pods"][0]["message"]
+
+    nowhere = answer(strict, "try", "-f", a_file(tmp_path, deployment("nowhere")))
+    assert nowhere["answer"] == "no"
+    assert 'namespaces "nowhere" not found' in nowhere["pods"][0]["message"]
+    to_come = answer(strict, "try", "-f", a_file(tmp_path, namespace("nowhere"), deployment("nowhere")))
+    assert (to_come["answer"], to_come["workloads"][0]["placed"]) == ("yes", 10)
+    assert to_come["unknown"] == [
+        "what the API server says of Deployment nowhere/shop: its namespace is still to come"
+    ]
+
+    wrong = deployment()
+    wrong["spec"]["template"]["spec"]["containers"][0]["image"] = ""
+    refused = answer(strict, "try", "-f", a_file(tmp_path, wrong))
+    assert refused["answer"] == "no"
+    assert "spec.template.spec.containers[0].image: Required value" in json.dumps(refused["refused"])
+    said = ask(strict, "try", "-f", a_file(tmp_path, wrong)).stdout
+    assert "The API server refuses:" in said
+    assert strict.pods() == before
+
+
+def test_a_misspelt_field_is_an_error(strict: Cluster, tmp_path: Path) -> None:
+    pod = a_pod("web", "1", nodeselector={"disk": "ssd"})
+    pod["spec"]["containers"][0]["resource"] = {}
+    done = ask(strict, "try", "-f", a_file(tmp_path, pod))
+    assert done.returncode == 1
+    assert 'Pod default/web: unknown field "spec.nodeselector" (did you mean nodeSelector?)' in done.stderr
+    assert 'unknown field "spec.containers[0].resource" (did you mean resources?)' in done.stderr
+    indented = deployment()
+    indented["metadata"]["spec"] = indented.pop("spec")
+    done = ask(strict, "room", "-f", a_file(tmp_path, indented))
+    assert done.returncode == 1
+    assert 'unknown field "metadata.spec" (is it indented too far?)' in done.stderr
+
+
+@pytest.mark.parametrize("servers", ["real"], indirect=True)
+def test_pod_security_is_asked_of_the_server(strict: Cluster, tmp_path: Path) -> None:
+    level = {"pod-security.kubernetes.io/enforce": "restricted"}
+    strict.kubectl("apply", "-f", a_file(tmp_path, namespace("secure", **level)))
+    try:
+        file = a_file(tmp_path, deployment("secure"))
+        found = answer(strict, "try", "-f", file)
+        assert found["answer"] == "no"
+        assert 'violates PodSecurity "restricted:latest"' in found["pods"][0]["message"]
+        assert ask(strict, "save", str(tmp_path / "saved.json")).returncode == 0
+        done = ask(None, "try", "-f", file, "--from", str(tmp_path / "saved.json"))
+        assert done.returncode == 4
+        assert "it enforces the Pod Security level restricted, and the cluster is read from a file" in (
+            " ".join(done.stdout.split())
+        )
+    finally:
+        strict.kubectl("delete", "namespace", "secure", "--wait=false")
+
+
+@pytest.mark.parametrize("servers", ["real"], indirect=True)
+def test_the_fields_are_those_of_the_real_server(cluster: Cluster) -> None:
+    known: dict[str, set[str]] = {}
+    for path in ("api/v1", "apis/apps/v1", "apis/batch/v1"):
+        schemas = cluster.api.get(f"/openapi/v3/{path}").json()["components"]["schemas"]
+        for name, schema in schemas.items():
+            known[name.rpartition(".")[2]] = {*schema.get("properties", ())}
+    assert {name: {*fields} for name, fields in types().items()} == {name: known[name] for name in types()}
+
+
+# --- from a file ------------------------------------------------------------------------------------------
+
+
+def cluster_file(folder: Path, *objects: Json) -> str:
+    there = {"kind": "Namespace", "metadata": {"name": "strict"}}
+    return write(folder / "cluster.json", a_node("n1", "64"), there, *objects)
+
+
+def quota(status: Json | None = None, **spec: Any) -> Json:
+    return {
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q", "namespace": "strict"},
+        "spec": spec,
+        "status": status if status is not None else {"hard": spec["hard"], "used": {}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("limited", "resources", "placed", "said"),
+    [
+        (quota(hard={"requests.cpu": "1500m"}), {"requests": {"cpu": "1"}}, 1, "requested: requests.cpu=1"),
+        (quota(hard={"limits.memory": "1Gi"}), {"limits": {"memory": "256Mi"}}, 4, "used: limits.memory=1Gi"),
+        (quota(hard={"cpu": "1"}), {}, 0, "failed quota: q: must specify cpu for: main"),
+        (quota(hard={"pods": "2"}, scopes=["BestEffort"]), {}, 2, "exceeded quota: q"),
+        (quota(hard={"pods": "2"}, scopes=["NotBestEffort"]), {}, 10, ""),
+        (quota({}, hard={"pods": "2"}), {}, 0, "status unknown for quota: q, resources: pods"),
+        ({**LIMITS, "spec": {"limits": [{"type": "Pod", "min": {"cpu": "1"}}]}}, {}, 0, "No request is"),
+        (LIMITS, {"requests": {"cpu": "2"}}, 0, "maximum cpu usage per Container is 1, but request is 2"),
+        (LIMITS, {}, 10, ""),
+    ],
+)
+def test_quotas_and_limit_ranges_are_counted_from_a_file(
+    poller: Run, tmp_path: Path, limited: Json, resources: Json, placed: int, said: str
+) -> None:
+    file = cluster_file(tmp_path, limited)
+    manifest = a_file(tmp_path, deployment("strict", **resources))
+    done = poller("try", "-f", manifest, "--from", file, "-o", "json")
+    found = json.loads(done.out)
+    assert found["workloads"][0]["placed"] == placed
+    assert done.status == (0 if placed == 10 else 3)
+    assert said in found["pods"][0]["message"]
+    assert found["unknown"] == [
+        "what admission webhooks and policies would refuse: the cluster is read from a file"
+    ]
+
+
+def test_devices_are_neither_yes_nor_no(poller: Run, tmp_path: Path) -> None:
+    claims = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
+    file = write(tmp_path / "cluster.json", a_node("n1"), a_pod("waits", "1", **claims))
+    manifest = a_file(tmp_path, a_pod("web", "1", **claims))
+    for verb in (["why", "waits"], ["try", "-f", manifest], ["room", "-f", manifest]):
+        assert poller(*verb, "--from", file).status == 4
+        assert json.loads(poller(*verb, "--from", file, "-o", "json").out)["answer"] == "unknown"
+
+
+def test_only_fields_of_known_kinds_are_checked() -> None:
+    assert misspelt({"kind": "Widget", "specc": 1}) == []
+    assert misspelt({"kind": "Pod", "spec": {"containers": [{"livenessProbe": {"exec": {"cmd": 1}}}]}}) == [
+        'unknown field "spec.containers[0].livenessProbe.exec.cmd" (did you mean command?)'
+    ]

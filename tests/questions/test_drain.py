@@ -1,0 +1,166 @@
+"""`drain` foretells what `kubectl drain` does: its waves, where it sticks, the options that it needs."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import PATIENCE, Cluster, Json, eventually
+from questions_harness import Run
+from test_verbs import a_node, a_pod, write
+from test_verbs_end_to_end import answer, ask
+
+from scripts.servers.kubectl import KUBECTL
+
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+
+
+def made_by(name: str, kind: str = "ReplicaSet", **labels: str) -> Json:
+    owner = {"kind": kind, "apiVersion": "apps/v1", "name": name, "uid": name, "controller": True}
+    return {"ownerReferences": [owner], "labels": labels or {"app": name}}
+
+
+def a_budget(name: str, allowed: int, **labels: str) -> Json:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"namespace": "default", "name": name},
+        "spec": {"selector": {"matchLabels": labels or {"app": name}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def drained(poller: Run, folder: Path, *objects: Json, nodes: tuple[str, ...] = ("n1",)) -> Json:
+    file = write(folder / "cluster.json", *objects)
+    done = poller("drain", *nodes, "--from", file, "-o", "json")
+    found: Json = json.loads(done.out)
+    return {**found, "in words": poller("drain", *nodes, "--from", file).out}
+
+
+def pods(number: int, cpu: str = "100m", on: str = "n1", **spec: Any) -> list[Json]:
+    return [a_pod(f"web-{i}", cpu, on, made_by("web"), **spec) for i in range(number)]
+
+
+def test_a_budget_lets_a_drain_go_on_in_waves(poller: Run, tmp_path: Path) -> None:
+    """Before: 10 pods may not be evicted now, and exit status 3, where kubectl drain ended in 7 s."""
+    both = [a_node("n1"), a_node("n2")]
+    found = drained(poller, tmp_path, *both, *pods(10), a_budget("web", 1))
+    assert (found["answer"], found["waves"]) == ("yes", 10)
+    assert [each["wave"] for each in found["pods"]] == [*range(1, 11)]
+    assert "10 pods to move, all would have a node; it works in 10 waves" in found["in words"]
+    three = drained(poller, tmp_path, *both, *pods(10), a_budget("web", 4))
+    assert [each["wave"] for each in three["pods"]] == [1] * 4 + [2] * 4 + [3] * 2
+
+
+def test_a_drain_sticks_where_the_evicted_pods_have_no_node(poller: Run, tmp_path: Path) -> None:
+    objects = [a_node("n1"), a_node("n2", "2"), *pods(4, "1"), a_budget("web", 1)]
+    found = drained(poller, tmp_path, *objects)
+    assert (found["answer"], found["waves"]) == ("no", 3)
+    assert [each["wave"] for each in found["pods"]] == [1, 2, 3, None]
+    assert found["pods"][3]["budgets"] == ["default/web"]
+    said = " ".join(found["in words"].split())
+    assert "stuck at pod default/web-3 after 3 waves" in said
+    assert "budget default/web allows no disruption of it, and default/web-2 would have no node by" in said
+
+
+def test_a_drain_goes_to_no_other_node_while_it_sticks(poller: Run, tmp_path: Path) -> None:
+    nodes = [a_node("n1"), a_node("n2"), a_node("n3")]
+    rest = a_pod("rest", "1", "n2", made_by("rest"))
+    found = drained(poller, tmp_path, *nodes, *pods(1), rest, a_budget("web", 0), nodes=("n1", "n2"))
+    assert [(each["pod"], each["wave"]) for each in found["pods"]] == [
+        ("default/web-0", None),
+        ("default/rest", None),
+    ]
+
+
+def test_two_budgets_are_one_too_many(poller: Run, tmp_path: Path) -> None:
+    budgets = a_budget("web", 1), a_budget("other", 1, app="web")
+    found = drained(poller, tmp_path, a_node("n1"), a_node("n2"), *pods(1), *budgets)
+    assert found["pods"][0]["stuck"].startswith("it has more than one disruption budget")
+
+
+def test_what_kubectl_needs_to_be_told(poller: Run, tmp_path: Path) -> None:
+    local = {"volumes": [{"name": "scratch", "emptyDir": {}}]}
+    objects = [
+        a_pod("agent", "100m", "n1", made_by("agent", "DaemonSet")),
+        a_pod("bare", "100m", "n1"),
+        a_pod("local", "100m", "n1", made_by("local"), **local),
+    ]
+    found = drained(poller, tmp_path, a_node("n1"), a_node("n2"), *objects)
+    assert found["kubectl_options"] == {
+        "--ignore-daemonsets": ["default/agent"],
+        "--delete-emptydir-data": ["default/local"],
+        "--force": ["default/bare"],
+    }
+    assert "without --ignore-daemonsets --delete-emptydir-data --force" in found["in words"]
+
+
+def test_who_is_preempted_is_followed(poller: Run, tmp_path: Path) -> None:
+    """A pod that moves may preempt another, which a budget protects, and which moves on itself."""
+    objects = [
+        a_node("n1"),
+        a_node("n2"),
+        a_pod("boss", "3", "n1", made_by("boss"), priority=10),
+        a_pod("low", "3", "n2", made_by("low")),
+        a_budget("low", 0),
+    ]
+    found = drained(poller, tmp_path, *objects)
+    boss, low = found["pods"]
+    assert (boss["to"], boss["victims"]) == ("n2", ["default/low"])
+    assert boss["unprotected_victims"] == {"default/low": ["default/low"]}
+    assert (low["displaced_by"], low["to"]) == ("default/boss", None)
+    assert "though budget default/low would not allow it" in " ".join(found["in words"].split())
+    manifest = tmp_path / "boss.json"
+    manifest.write_text(json.dumps({**a_pod("new", "3", priority=10), "kind": "Pod"}))
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10, "globalDefault": True}
+    file = write(tmp_path / "cluster.json", *objects[1:2], *objects[3:], high)
+    (pod,) = json.loads(poller("try", "-f", str(manifest), "--from", file, "-o", "json").out)["pods"]
+    assert pod["unprotected_victims"] == {"default/low": ["default/low"]}
+
+
+def test_nodes_by_pattern_and_by_type(poller: Run, tmp_path: Path) -> None:
+    objects = [a_node("n1"), a_node("n2"), a_node("other"), *pods(1)]
+    for nodes in (("n*",), ("node/n1", "nodes/n2")):
+        assert drained(poller, tmp_path, *objects, nodes=nodes)["nodes"] == ["n1", "n2"]
+
+
+DEPLOYMENT = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "default"},
+    "spec": {
+        "replicas": 6,
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"schedulerName": "my-scheduler", "containers": [{"name": "main", "image": "nginx"}]},
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_kubectl_drain_does_what_was_foretold(cluster: Cluster) -> None:
+    """On the server with controllers and kubelets: kubectl drain ends, with as many waits as waves."""
+    for name in ("n1", "n2"):
+        cluster.add_node(name)
+    with cluster.running_poller("--scheduler-name=my-scheduler"):
+        cluster.post("/apis/apps/v1/namespaces/default/deployments", DEPLOYMENT)
+        spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
+        cluster.post(BUDGETS, {"metadata": {"name": "web"}, "spec": spec})
+        try:
+            eventually(lambda: cluster.api.get(f"{BUDGETS}/web").json()["status"]["disruptionsAllowed"] == 1)
+            foretold = answer(cluster, "drain", "n1")
+            assert foretold["answer"] == "yes"
+            assert foretold["waves"] == len(foretold["pods"]) > 1
+            command = [str(KUBECTL), f"--kubeconfig={cluster.kubeconfig}", "drain", "n1", "--timeout=50s"]
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE + 30)
+            assert done.returncode == 0, done.stderr
+            assert done.stderr.count("Cannot evict pod") >= foretold["waves"] - 1
+            assert {each["to"] for each in foretold["pods"]} == {"n2"}
+            eventually(lambda: [*cluster.placement().values()] == ["n2"] * 6)
+            bare = ask(cluster, "drain", "n2")
+            assert bare.returncode == 3
+        finally:
+            cluster.api.delete(f"{BUDGETS}/web")
+            cluster.api.delete("/apis/apps/v1/namespaces/default/deployments/web")

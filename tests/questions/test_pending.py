@@ -1,0 +1,128 @@
+"""`why` without a pod's name: all pods that wait, by cause, what helps most, and who can't create pods."""
+
+from pathlib import Path
+
+import pytest
+from cluster import ONE_SERVER, Cluster
+from questions_harness import Run
+from test_drain import made_by
+from test_verbs import a_node, a_pod, write
+from test_verbs_end_to_end import answer, ask
+
+from lib.questions.targets import parse_selector
+
+NOT_READY = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
+
+
+@pytest.fixture
+def cluster_file(tmp_path: Path) -> str:
+    """Three pods of web-1 that are too large for n1, one that wants a label, and one that would fit."""
+    return write(
+        tmp_path / "cluster.json",
+        a_node("n1", "2"),
+        a_node("n2", "9", **NOT_READY),
+        a_pod("db", "1", "n1"),
+        *(a_pod(f"web-{i}", "3", metadata=made_by("web-1", app="web")) for i in range(3)),
+        a_pod("picky", "100m", metadata={"labels": {"app": "picky"}}, nodeSelector={"disk": "ssd"}),
+        a_pod("small", "100m"),
+        {**a_pod("far", "64"), "metadata": {"name": "far", "namespace": "other", "uid": "far"}},
+    )
+
+
+def test_all_pods_that_wait_by_cause(poller: Run, cluster_file: str) -> None:
+    found = poller("why", "--from", cluster_file, "-o", "json").json
+    assert found["answer"] == "no"
+    assert [each["pods"] for each in found["causes"]] == [
+        [f"default/web-{i}" for i in range(3)],
+        ["default/picky"],
+    ]
+    assert (found["placed"], found["would_be_placed"]) == (1, ["default/small"])
+    assert found["what_helps_most"][0] == {"changes": ["once n2 is Ready"], "pods_with_a_node": 3}
+    assert {"changes": ["with the label disk=ssd on n1"], "pods_with_a_node": 1} in found["what_helps_most"]
+    said = poller("why", "--from", cluster_file).out
+    assert said.startswith(
+        "4 pods wait, for 2 reasons; 1 pod has a node\n1 pod would get a node now: default/small"
+    )
+    assert "once n2 is Ready: 3 of 4 pods would have a node" in said
+    assert "3 pods wait: default/web-0, default/web-1, default/web-2" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "pods"),
+    [
+        (["-A"], 5),
+        (["-n", "other"], 1),
+        (["-l", "app=web"], 3),
+        (["-l", "app notin (web), app"], 1),
+        (["deploy/web"], 3),
+        (["deployment", "web"], 3),
+        (["rs/web-1"], 3),
+    ],
+)
+def test_which_pods_are_asked_about(poller: Run, cluster_file: str, words: list[str], pods: int) -> None:
+    found = poller("why", *words, "--from", cluster_file, "-o", "json").json
+    assert sum(len(each["pods"]) for each in found["causes"]) == pods
+
+
+@pytest.mark.parametrize("name", ["pod/web-1", "po/web-1", "default/web-1", "web-1"])
+def test_one_pod_by_its_type_too(poller: Run, cluster_file: str, name: str) -> None:
+    assert poller("why", name, "--from", cluster_file, "-o", "json").json["pod"] == "default/web-1"
+
+
+def test_label_selectors_are_read_as_kubectl_reads_them() -> None:
+    found = parse_selector("a=b,c!=d, e in (f, g),!h,i")
+    assert [(each.key, each.operator, each.values) for each in found.match_expressions] == [
+        ("a", "In", ("b",)),
+        ("c", "NotIn", ("d",)),
+        ("e", "In", ("f", "g")),
+        ("h", "DoesNotExist", ()),
+        ("i", "Exists", ()),
+    ]
+
+
+def test_a_priority_class_that_would_help(poller: Run, tmp_path: Path) -> None:
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    objects = [a_node("n1", "2"), a_pod("db", "2", "n1"), a_pod("web", "2"), high]
+    found = poller("why", "web", "--from", write(tmp_path / "c.json", *objects), "-o", "json").json
+    instead = {"changes": ["with priorityClassName high, in the place of default/db"], "nodes": ["n1"]}
+    assert instead in found["suggestions"]
+
+
+def test_the_same_for_many_nodes_is_said_once(poller: Run, tmp_path: Path) -> None:
+    nodes = [a_node(f"n{i}") for i in range(5)]
+    pod = a_pod("web", "1", nodeSelector={"disk": "ssd"})
+    found = poller("why", "web", "--from", write(tmp_path / "c.json", *nodes, pod), "-o", "json").json
+    labelled = [each for each in found["suggestions"] if "label" in each["changes"][0]]
+    assert labelled == [{"changes": ["with the label disk=ssd on n0 (one of 5 such nodes)"], "nodes": ["n0"]}]
+
+
+@pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
+def test_a_controller_that_cannot_create_its_pods(cluster: Cluster) -> None:
+    """No pod waits, and nothing runs: only the controller's events tell of a quota."""
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [{"name": "m", "image": "x"}]}}
+    spec = {"replicas": 0, "selector": {"matchLabels": {"app": "web"}}, "template": template}
+    sets = "/apis/apps/v1/namespaces/default/replicasets"
+    made = cluster.post(sets, {"metadata": {"name": "web-1"}, "spec": spec})
+    about = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "namespace": "default", "name": "web-1"}
+    event = {
+        "metadata": {"name": "refused"},
+        "involvedObject": {**about, "uid": made["metadata"]["uid"]},
+        "reason": "FailedCreate",
+        "message": 'pods "web-1-x" is forbidden: exceeded quota: q',
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    }
+    try:
+        cluster.post("/api/v1/namespaces/default/events", event)
+        assert answer(cluster, "why")["answer"] == "yes"  # it has all that it wants
+        cluster.patch(f"{sets}/web-1", {"spec": {"replicas": 3}})
+        for words in ([], ["-A"], ["deploy/web"]):
+            found = answer(cluster, "why", *words)
+            (uncreated,) = found["not_created"]
+            assert (found["answer"], uncreated["controller"]) == ("no", "ReplicaSet default/web-1")
+        said = ask(cluster, "why", "deploy/web").stdout
+        assert "1 controller can't create pods" in said
+        assert "exceeded quota: q." in said
+        assert ask(cluster, "why", "deploy/other").returncode == 1
+    finally:
+        cluster.api.delete(f"{sets}/web-1")
+        cluster.api.delete("/api/v1/namespaces/default/events/refused")

@@ -1,0 +1,195 @@
+"""`replay`: traces of pods in virtual time, through the command."""
+
+import csv
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from questions_harness import Run
+
+Json = dict[str, Any]
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,4000,8192,2,T4\nn2,4000,8192,0,\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time,scheduled_time\n"
+
+
+def a_node(name: str, cpu: str) -> Json:
+    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    return {"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": allocatable}}
+
+
+def a_pod(name: str, cpu: str, arrives: str, runs_for: str = "", **spec: Any) -> Json:
+    annotations = {"poller/arrives": arrives, **({"poller/runs-for": runs_for} if runs_for else {})}
+    container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"name": name, "annotations": annotations}
+    return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def written(file: Path, *objects: Json) -> str:
+    file.write_text(yaml.safe_dump_all(objects))
+    return str(file)
+
+
+def figures(poller: Run, *arguments: str) -> Json:
+    done = poller("replay", *arguments, "-o", "json")
+    assert done.err == ""
+    (found,) = json.loads(done.out)["configs"]
+    assert done.status == (3 if found["pending"] else 0)
+    answer: Json = found
+    return answer
+
+
+def test_a_pod_waits_until_another_has_ended(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    trace = written(
+        tmp_path / "trace.yaml", a_pod("second", "3", "10s", "30s"), a_pod("first", "3", "0s", "1m")
+    )
+    found = figures(poller, trace, "--nodes", nodes)
+    assert (found["arrived"], found["placed"], found["pending"], found["evictions"]) == (2, 2, 0, 0)
+    assert found["wait_seconds"] == {"p50": 50.0, "p95": 50.0, "p99": 50.0}
+    assert found["ended_at_seconds"] == 90.0
+    assert found["allocated_percent"]["cpu"] == {"mean": 75.0, "peak": 75.0, "end": 0.0}
+    assert found["nodes_used"] == {"mean": 1.0, "peak": 1}
+
+
+def test_who_is_evicted_arrives_again(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    urgent = {"kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000}
+    trace = written(
+        tmp_path / "trace.yaml",
+        urgent,
+        a_pod("usual", "3", "0s", "1m"),
+        a_pod("urgent", "3", "20s", "30s", priorityClassName="urgent"),
+    )
+    found = figures(poller, trace, "--nodes", nodes)
+    assert (found["placed"], found["pending"], found["evictions"]) == (3, 0, 1)
+    assert found["ended_at_seconds"] >= 110.0  # the one that was evicted runs for its whole time again
+
+
+def test_what_fits_nowhere_is_pending_at_the_end(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    trace = written(tmp_path / "trace.yaml", a_pod("huge", "5", "0s"), a_pod("small", "1", "1s"))
+    found = figures(poller, trace, "--nodes", nodes)
+    assert (found["placed"], found["pending"]) == (1, 1)
+
+
+@pytest.mark.parametrize("output", ["json", "csv"])
+def test_the_same_seed_has_the_same_result(poller: Run, tmp_path: Path, output: str) -> None:
+    nodes = written(tmp_path / "nodes.yaml", *(a_node(f"n{i}", "4") for i in range(5)))
+    asked = ["--nodes", nodes, "--arrivals", "poisson:30/min", "--for", "10m", "--mix", "small=3,large=1"]
+
+    def answer(seed: str) -> str:
+        said = poller("replay", *asked, "--seed", seed, "-o", output).out
+        return "\n".join(line for line in said.splitlines() if "decisions_per_second" not in line)
+
+    assert answer("1") == answer("1")
+    assert answer("1") != answer("2")
+
+
+def test_csv_has_a_row_for_each_five_percent(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"), a_node("n2", "4"))
+    trace = written(tmp_path / "trace.yaml", *(a_pod(f"p{i}", "400m", f"{i}s") for i in range(30)))
+    done = poller("replay", trace, "--nodes", nodes, "-o", "csv")
+    rows = list(csv.reader(io.StringIO(done.out)))
+    assert rows[0][0] == "config"
+    assert rows[0][-1] == "cpu_allocated_percent"
+    arrived = [float(row[1]) for row in rows[1:]]
+    assert arrived == [float(each) for each in range(0, 151, 5)]
+    allocated = [float(row[-1]) for row in rows[1:]]
+    assert all(had <= came + 5 for had, came in zip(allocated, arrived, strict=True))
+    assert allocated[-1] == max(allocated) == 100.0
+
+
+def test_a_workload_is_inflated(poller: Run, tmp_path: Path) -> None:
+    nodes, trace = tmp_path / "nodes.csv", tmp_path / "pods.csv.gz"
+    nodes.write_text(NODES)
+    rows = "".join(f"p{i},1000,1024,1,500,,0,{i + 10},0\n" for i in range(3))
+    trace.write_bytes(gzip.compress((PODS + rows).encode()))
+    found = figures(poller, str(trace), "--nodes", str(nodes), "--inflate", "1.5")
+    assert found["arrived"] == 6  # 3,000 thousandths of a GPU, where there are 2,000
+    assert (found["placed"], found["pending"]) == (4, 2)
+    assert found["allocated_percent"]["alibabacloud.com/gpu-milli"]["end"] == 100.0
+
+
+@pytest.mark.parametrize(
+    ("row", "why"),
+    [
+        ("p,1000,1024,1,500,,5,3,5", "pods.csv:2: deletion_time: 3 is before the pod began to run, at 5"),
+        ("p,one,1024,0,0,,0,1,0", "pods.csv:2: cpu_milli: 'one' is not a whole number"),
+        ("p,-1,1024,0,0,,0,1,0", "pods.csv:2: cpu_milli: '-1' is not a whole number"),
+        (
+            "p,1,1,2,500,,0,1,0",
+            "pods.csv:2: gpu_milli: 500 is not a part of 2 GPUs: 1000, or less of one GPU",
+        ),
+        ("A B,1,1,0,0,,0,1,0", "pods.csv:2: name: 'A B' is not a valid object name"),
+        ("p,1,1,0,0,,0,1,0\np,1,1,0,0,,0,1,0", "pods.csv:3: name: p is the name of line 2, too"),
+        ("p,1", "pods.csv:2: memory_mib: '' is not a whole number"),
+        ("", "pods.csv: holds no pods"),
+    ],
+)
+def test_a_wrong_line_is_named(poller: Run, tmp_path: Path, row: str, why: str) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    (tmp_path / "pods.csv").write_text(f"{PODS}{row}\n")
+    done = poller("replay", str(tmp_path / "pods.csv"), "--nodes", str(tmp_path / "nodes.csv"))
+    assert (done.status, done.out) == (1, "")
+    assert why in done.err
+    assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ([], "replay needs a trace, or --arrivals: one of the two"),
+        (["--arrivals", "20/min"], "--arrivals 20/min: is not of the form poisson:20/min; also /s and /h"),
+        (["--arrivals", "poisson:0/min"], "is not of the form poisson:20/min"),
+        (["--arrivals", "poisson:1/s", "--mix", "tiny=1"], "sizes are small, medium, large, huge"),
+        (["--arrivals", "poisson:1/s", "--mix", "small=0"], "one of the weights must be more than 0"),
+        (["--arrivals", "poisson:1/s", "--for", "soon"], "--for: 'soon' is not a duration"),
+        (["nodes.csv"], "the column name is missing"),
+        (["nothing.csv"], "No such file"),
+    ],
+)
+def test_a_wrong_option_is_named(poller: Run, tmp_path: Path, arguments: list[str], why: str) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    named = [str(tmp_path / each) if each.endswith(".csv") else each for each in arguments]
+    done = poller("replay", *named, "--nodes", str(tmp_path / "nodes.csv"))
+    assert (done.status, done.out) == (1, "")
+    assert why in done.err
+
+
+def test_a_plot_has_a_line_for_each_configuration(poller: Run, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="matplotlib isn't installed: poller can do without it")
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    trace = written(tmp_path / "trace.yaml", a_pod("p", "1", "0s", "1m"), a_pod("q", "1", "30s", "1m"))
+    policy = tmp_path / "mine.py"
+    policy.write_text("def score(pod, node): return 1\n")
+    for form, begins in (("svg", b"<?xml"), ("png", b"\x89PNG"), ("html", b"<!DOCTYPE html>")):
+        file = tmp_path / f"day.{form}"
+        done = poller("replay", trace, "--nodes", nodes, "--policy", str(policy), "--plot", str(file))
+        assert (done.status, done.err) == (0, "")
+        assert file.read_bytes().startswith(begins)
+
+
+@pytest.mark.parametrize(
+    ("file", "why"),
+    [
+        (
+            "day.svg",
+            "--plot needs matplotlib, which poller doesn't install: .venv/bin/pip install matplotlib",
+        ),
+        ("day.pdf", "must end in .svg, .png, .html"),
+        ("nowhere/day.svg", "there is no folder"),
+    ],
+)
+def test_what_is_missing_for_a_plot_is_said_before_the_replay(
+    poller: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, why: str
+) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    done = poller("replay", "nothing.csv", "--nodes", "nothing.csv", "--plot", str(tmp_path / file))
+    assert (done.status, done.out) == (1, "")
+    assert why in done.err

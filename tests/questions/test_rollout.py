@@ -1,0 +1,102 @@
+"""`try` of a workload that is there already: the steps of its rollout, and where it gets stuck."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Cluster, Json
+from questions_harness import Run
+from test_drain import made_by
+from test_verbs import a_node, a_pod, write
+from test_verbs_end_to_end import a_file, answer
+
+
+def deployment(replicas: int, cpu: str, kind: str = "Deployment", **more: Any) -> Json:
+    container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": cpu}}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}
+    selector = {"matchLabels": {"app": "web"}}
+    spec = {"replicas": replicas, "selector": selector, "template": template, **more}
+    metadata = {"name": "web", "namespace": "default"}
+    return {"apiVersion": "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def tried(poller: Run, folder: Path, manifest: Json, *objects: Json) -> Json:
+    file = write(folder / "cluster.json", *objects)
+    new = a_file(folder, manifest)
+    done = poller("try", "-f", new, "--from", file, "-o", "json")
+    found: Json = json.loads(done.out)
+    assert done.status == (0 if found["answer"] == "yes" else 3)
+    return {**found, "in words": poller("try", "-f", new, "--rollout", "--from", file).out}
+
+
+def old(number: int, cpu: str = "1", kind: str = "ReplicaSet") -> list[Json]:
+    owner = made_by("web-old" if kind == "ReplicaSet" else "web", kind, app="web")
+    return [a_pod(f"web-{i}", cpu, "n1", owner) for i in range(number)]
+
+
+def steps(found: Json) -> list[tuple[int, int, int]]:
+    """How many pods each step adds, removes, and leaves waiting."""
+    (rollout,) = found["rollouts"]
+    return [(len(each["added"]), len(each["removed"]), len(each["waiting"])) for each in rollout["steps"]]
+
+
+def test_a_rolling_update_surges_and_ends(poller: Run, tmp_path: Path) -> None:
+    """4 pods, 25% of each: one more at a time, and at most one fewer, as the Deployment controller does."""
+    found = tried(poller, tmp_path, deployment(4, "1"), a_node("n1", "5"), *old(4))
+    assert (found["answer"], found["rollouts"][0]["stuck"]) == ("yes", False)
+    assert steps(found) == [(1, 2, 0), (2, 2, 0), (1, 0, 0)]
+    assert "its rollout replaces them in 3 steps" in found["in words"]
+    assert "step 1: + default/web-1 on n1" in found["in words"]
+
+
+def test_a_rolling_update_without_surge_frees_room_first(poller: Run, tmp_path: Path) -> None:
+    no_surge = {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+    found = tried(poller, tmp_path, deployment(3, "1", strategy=no_surge), a_node("n1", "3"), *old(3))
+    assert (found["answer"], steps(found)[0]) == ("yes", (0, 1, 0))
+
+
+def test_a_rolling_update_that_needs_room_gets_stuck(poller: Run, tmp_path: Path) -> None:
+    """A full node, and no pod may be missing: the first new pod waits for ever."""
+    strict = {"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    found = tried(poller, tmp_path, deployment(3, "1", strategy=strict), a_node("n1", "3"), *old(3))
+    assert (found["answer"], found["rollouts"][0]["stuck"]) == ("no", True)
+    assert steps(found) == [(0, 0, 1)]
+    assert len(found["rollouts"][0]["old_pods_left"]) == 3
+    assert "gets stuck after 1 step: 0 new pods, and 3 old pods stay" in found["in words"]
+    assert found["why"][0]["nodes"]["n1"]["reasons"] == ["Insufficient cpu"]
+
+
+def test_recreate_removes_all_first(poller: Run, tmp_path: Path) -> None:
+    manifest = deployment(2, "2", strategy={"type": "Recreate"})
+    found = tried(poller, tmp_path, manifest, a_node("n1", "4"), *old(3))
+    assert (found["answer"], steps(found)) == ("yes", [(0, 3, 0), (2, 0, 0)])
+
+
+def test_a_stateful_set_replaces_the_last_first(poller: Run, tmp_path: Path) -> None:
+    manifest = deployment(3, "2", "StatefulSet")
+    found = tried(poller, tmp_path, manifest, a_node("n1", "5"), *old(3, kind="StatefulSet"))
+    (rollout,) = found["rollouts"]
+    assert [each["removed"] for each in rollout["steps"]] == [[f"default/web-{i}"] for i in (2, 1, 0)]
+    assert (found["answer"], rollout["stuck"]) == ("no", True)
+    assert rollout["steps"][-1]["waiting"] == ["default/web-0"]  # there is room for two of the new size
+
+
+@pytest.mark.parametrize("servers", ["real"], indirect=True)
+def test_what_does_not_change_is_not_rolled_out(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add_node("n1")
+    made = cluster.post("/apis/apps/v1/namespaces/default/deployments", deployment(2, "1"))
+    ref = {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "web-1", "uid": made["metadata"]["uid"]}
+    owner = {"ownerReferences": [{**ref, "controller": True}], "labels": {"app": "web"}}
+    for i in range(2):
+        cluster.add_pod(f"web-1-{i}", nodeName="n1", metadata=owner, requests={"cpu": "1"})
+    try:
+        same = answer(cluster, "try", "-f", a_file(tmp_path, deployment(2, "1")))
+        assert (same["rollouts"][0]["template_changes"], same["rollouts"][0]["steps"]) == (False, [])
+        more = answer(cluster, "try", "-f", a_file(tmp_path, deployment(3, "1")))
+        assert [len(each["added"]) for each in more["rollouts"][0]["steps"]] == [1]
+        larger = answer(cluster, "try", "-f", a_file(tmp_path, deployment(2, "1500m")))
+        assert (larger["answer"], larger["rollouts"][0]["template_changes"]) == ("yes", True)
+        assert larger["nodes"]["n1"]["after"]["cpu"]["requested"] == 3000
+    finally:
+        cluster.api.delete("/apis/apps/v1/namespaces/default/deployments/web")

@@ -1,0 +1,133 @@
+"""What a policy's functions can do besides `filter` and `score`: a device that pods share, for example."""
+
+import textwrap
+from pathlib import Path
+from random import Random
+
+import pytest
+from cluster import Cluster
+from objects import node, pod
+
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework.interface import SignPlugin
+from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.policies import PolicyError, load_policies
+
+ON_ONE_SERVER = True
+
+SLOTS = """
+calls = []
+
+def state(node):
+    calls.append(node.name)
+    return {int(each.annotations["slot"]) for each in node.pods if "slot" in each.annotations}
+
+def sign(pod):
+    return pod.requests["cpu"]
+
+def filter(pod, node):
+    return len(node.state) < 2 or "node(s) had no free slot"
+
+def score(pod, node):
+    return 1000 * len(node.state)
+
+def normalize(pod, scores):
+    best = max(scores.values())
+    for name in scores:
+        scores[name] = 100 if scores[name] == best else 0
+
+def annotate(pod, node):
+    return {"slot": str(min({0, 1} - node.state))}
+"""
+
+
+def scheduler(folder: Path, source: str) -> Scheduler:
+    (folder / "slots.py").write_text(textwrap.dedent(source))
+    (policy,) = load_policies([folder / "slots.py"])
+    return Scheduler(default_profile("s", *policy.plugins, weights={"slots": 100}), Random(1))
+
+
+def decide(folder: Path, source: str) -> Decision:
+    return scheduler(folder, source).schedule_one(pod("web"), Cache([node("n1"), node("n2")]))
+
+
+def test_slots_are_taken_one_after_the_other_and_node_by_node(tmp_path: Path) -> None:
+    cache, slots = Cache([node("n1"), node("n2")]), scheduler(tmp_path, SLOTS)
+    decisions = [slots.schedule_one(pod(f"web-{i}"), cache) for i in range(5)]
+    placed = [(each.node_name, each.annotations["slot"]) for each in decisions[:4]]
+    first = placed[0][0]
+    other = "n2" if first == "n1" else "n1"
+    assert placed == [(first, "0"), (first, "1"), (other, "0"), (other, "1")]
+    assert decisions[4].outcome == Outcome.UNSCHEDULABLE
+    assert "2 node(s) had no free slot" in decisions[4].message
+    cache.forget(decisions[1].pod)
+    assert slots.schedule_one(pod("again"), cache).annotations == {"slot": "1"}
+
+
+def test_answers_are_kept_until_a_node_changes(tmp_path: Path) -> None:
+    nodes = [node(f"n{i}") for i in range(50)]
+    cache, slots = Cache(nodes), scheduler(tmp_path, SLOTS)
+    for i in range(10):
+        slots.schedule_one(pod(f"web-{i}"), cache)
+    (plugin,) = [each for each in slots.profile.plugins if each.name == "slots"]
+    assert isinstance(plugin, SignPlugin)
+    calls = plugin.functions["state"].__globals__["calls"]  # type: ignore[attr-defined]
+    assert 50 <= len(calls) <= 50 + 10 * 4  # each node once, and then the node that a pod came to
+
+
+def test_prepare_is_called_once_with_the_pods_that_are_known(tmp_path: Path) -> None:
+    source = """
+    seen = []
+    def prepare(pods): seen.append(sorted(pod.name for pod in pods))
+    def score(pod, node): return 100 if seen == [["old", "web-0"]] and node.name == "n2" else 0
+    """
+    cache = Cache([node("n1"), node("n2")], [pod("old", nodeName="n1")])
+    slots = scheduler(tmp_path, source)
+    assert [slots.schedule_one(pod(f"web-{i}"), cache).node_name for i in range(3)] == ["n2"] * 3
+
+
+def test_a_policy_imports_a_file_beside_it_and_hides_no_other_module(tmp_path: Path) -> None:
+    for name, score in (("one", "1"), ("two", "2")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "helper.py").write_text(f"import random\nS = {score}, random.Random\n")
+        (tmp_path / name / "random.py").write_text("raise SystemExit\n")
+        (tmp_path / name / f"{name}.py").write_text(
+            "from helper import S\ndef score(pod, node): return S[0]\n"
+        )
+    policies = load_policies([tmp_path / "one/one.py", tmp_path / "two/two.py"])
+    scores = [policy.plugins[0].functions["score"](None, None) for policy in policies]  # type: ignore[attr-defined]
+    assert scores == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("def annotate(pod, node): return ['x']\ndef score(pod, node): return 1", "a dict of strings"),
+        ("def annotate(pod, node): return {'a': 1}\ndef score(pod, node): return 1", "a dict of strings"),
+        ("def sign(pod): return [1]\ndef score(pod, node): return 1", "text, a number or a tuple of these"),
+        ("def normalize(pod, scores): pass\ndef score(pod, node): return 0.5", "a whole number"),
+        ("def normalize(pod, scores): pass\ndef score(pod, node): return 101", "score 101 of node n"),
+        ("def state(node): return 1 / 0\ndef score(pod, node): return 1", "slots.py:1 for node n"),
+        ("def prepare(pods): return 1 / 0\ndef score(pod, node): return 1", "slots.py:1"),
+    ],
+)
+def test_a_wrong_answer_is_named(tmp_path: Path, source: str, why: str) -> None:
+    decision = decide(tmp_path, source)
+    assert decision.outcome == Outcome.ERROR
+    assert why in decision.message
+
+
+def test_a_function_that_takes_other_arguments_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"state\(pod, node\) doesn't take a node"):
+        decide(tmp_path, "def state(pod, node): pass\ndef score(pod, node): return 1")
+
+
+def test_the_annotations_are_written_with_the_binding(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "slots.py").write_text(SLOTS)
+    cluster.add_node("n1")
+    for i in range(2):
+        cluster.add_pod(f"web-{i}")
+    cluster.poller("--plugin", str(tmp_path / "slots.py"))
+    assert sorted(cluster.pod(f"web-{i}")["metadata"]["annotations"]["slot"] for i in range(2)) == ["0", "1"]

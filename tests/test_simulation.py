@@ -1,0 +1,109 @@
+"""poller in simulated worlds: scripts/simulate."""
+
+import subprocess
+import sys
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from scripts.servers.process import ROOT
+from scripts.simulation.cluster import Action
+from scripts.simulation.faults import Fault, Kind
+from scripts.simulation.mutations import MUTATIONS
+from scripts.simulation.plan import Plan, PollerPlan, random_plan
+from scripts.simulation.smaller import smaller
+from scripts.simulation.world import World
+
+NODE, POD = Action(0.0, "add_node", "n1"), Action(5.0, "add_pod", "web")
+
+
+def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "scripts.simulation", *arguments]
+    environment = {"PYTHONHASHSEED": "0", "PATH": "/usr/bin:/bin"}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500)
+
+
+def test_poller_survives_short_seeds() -> None:
+    done = simulate("--seeds", "30", "--minutes", "0.5")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "seeds 30" in done.stdout
+
+
+def test_a_seed_means_the_same_each_time() -> None:
+    stories = [World(random_plan(3, 0.5), show=True).run().story for _ in range(2)]
+    assert stories[0] == stories[1]
+    assert len(stories[0]) > 20
+
+
+def plan_of(*more: Action | Fault | PollerPlan, seconds: float = 60.0) -> Plan:
+    """A node, a pod web at 5 s, and more."""
+    pollers = tuple(each for each in more if isinstance(each, PollerPlan)) or (PollerPlan("poller-1"),)
+    actions = tuple(each for each in more if isinstance(each, Action))
+    return Plan(
+        1, seconds, pollers, (NODE, POD, *actions), tuple(each for each in more if isinstance(each, Fault))
+    )
+
+
+def always(kind: Kind, requests: str, begins: float = 0.0) -> Fault:
+    return Fault(kind, begins, 40.0, requests, 1.0, 1)
+
+
+def add(at: float, name: str, **details: Any) -> Action:
+    return Action(at, "add_pod", name, details)
+
+
+ABOUT_WEB = always(Kind.TRUNCATED, "(POST|GET) /api/v1/namespaces/default/pods/web")
+WATCHES = PollerPlan("poller-1", watch=True)
+TWO = [
+    PollerPlan(name, elects=True, freezes=(freeze,)) for name, freeze in (("a", (10, 30)), ("b", (60, 30)))
+]
+PREEMPTS = [add(6, "low", cpu=3000, priority="low"), add(10, "high", cpu=3000, priority="high")]
+
+FOUND_IN = {
+    "uid-left-out": plan_of(),
+    "event-before-binding": plan_of(),
+    "no-look-after-a-lost-answer": plan_of(always(Kind.LOST, "/binding")),
+    "room-freed-when-in-doubt": plan_of(ABOUT_WEB),
+    "stale-events-believed": plan_of(ABOUT_WEB, WATCHES),
+    "conflict-means-bound": plan_of(
+        *(Action(5 + i / 1000, "make_pod_again", "web") for i in range(60)), WATCHES
+    ),
+    "wake-up-left-out": plan_of(add(6, "large", cpu=6000), Action(20, "resize", "n1", {"cpu": 8})),
+    "eviction-without-precondition": plan_of(*PREEMPTS),
+    "nomination-kept": plan_of(
+        *PREEMPTS, Action(30, "delete_pod", "web"), add(31, "small", cpu=900, priority="low")
+    ),
+    "lease-not-checked": plan_of(*TWO, *(add(i, f"p{i}", cpu=10) for i in range(8, 110, 2)), seconds=120.0),
+}
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_a_fault_in_poller_is_found(mutation: str) -> None:
+    plan = FOUND_IN[mutation]
+    assert World(plan).run().violations == []
+    with ExitStack() as stack:
+        for each in MUTATIONS[mutation]():
+            stack.enter_context(each)
+        rules = {each.rule for each in World(plan).run().violations}
+    assert rules
+    assert "simulation" not in rules  # that would be a fault of the simulation itself
+
+
+@pytest.mark.parametrize("watch", [False, True], ids=["polling", "watching"])
+def test_a_binding_in_doubt_has_its_event_when_it_turns_out_to_be_made(watch: bool) -> None:
+    outcome = World(plan_of(ABOUT_WEB, PollerPlan("poller-1", watch))).run()
+    assert (outcome.bindings, outcome.violations) == (1, [])
+    assert outcome.faults[Kind.TRUNCATED] > 1
+
+
+def test_what_goes_wrong_is_made_smaller() -> None:
+    late = Fault(Kind.LATE, 0.0, 60.0, ".", 0.1, 2)
+    large = Action(6.0, "add_pod", "large", {"cpu": 8000})
+    plan = Plan(1, 10.0, (PollerPlan("poller-1", drift=0.02),), (NODE, POD, large), (late,))
+    with ExitStack() as stack:
+        for each in MUTATIONS["uid-left-out"]():
+            stack.enter_context(each)
+        found = smaller(plan, "uid")
+    assert (found.actions, found.faults, found.pollers) == ((NODE, POD), (), (PollerPlan("poller-1"),))
+    assert World(found).run().violations == []  # without the mutation

@@ -1,11 +1,18 @@
 """Time, randomness, waits, threads and sockets come from lib/kube/system.py alone."""
 
 import ast
+import os
+import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from queue import Empty
+from threading import Timer
 
 import pytest
 
+from lib.kube.system import MACHINE
+from lib.service.shutdown import on_signal
 from scripts.servers.process import ROOT
 
 FROM_SYSTEM = {
@@ -93,4 +100,15 @@ def test_only_one_file_takes_what_the_machine_has(file: Path) -> None:
 def test_what_is_taken_is_found() -> None:
     source = (ROOT / "lib/kube/system.py").read_text()
     found = {"time.monotonic", "time.sleep", "datetime.datetime.now", "random.Random", "threading.Thread"}
-    assert found | {"select.poll", "socket.socket", "queue.SimpleQueue"} <= {*used(source)}
+    assert found | {"select.poll", "socket.socket", "queue.Queue"} <= {*used(source)}
+
+
+def test_a_wait_at_a_queue_ends_although_a_signal_comes_meanwhile() -> None:
+    """As SIGUSR1 does it to a poller that watches a quiet cluster."""
+    lines = MACHINE.queue()
+    rescue = Timer(10, lines.put, ["too late"])
+    rescue.start()
+    Timer(0.1, os.kill, [os.getpid(), signal.SIGUSR1]).start()
+    with on_signal(signal.SIGUSR1, lambda: time.sleep(0.5)), pytest.raises(Empty):
+        lines.get(timeout=0.3)
+    rescue.cancel()

@@ -6,7 +6,7 @@ Counterpart: k8s.io/client-go, tools/cache/shared_informer.go
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from typing import Any
 
 from lib.kube.api import Api, Watch
@@ -34,7 +34,7 @@ class Informer(ClusterSource):
         super().__init__(api, scheduler_names, namespaces)
         self._delta = Delta()  # for the next poll to return
         self._listed_once = False
-        self._lines: SimpleQueue[WatchLine] = api.system.queue()
+        self._lines: Queue[WatchLine] = api.system.queue()
         self.listers = self._listers = WatchingListers(api, namespaces, self._lines)
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
         self._pods = [self._pod_reflector(PODS)]

@@ -6,7 +6,7 @@ Counterpart: k8s.io/client-go, tools/cache/reflector.go
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from queue import SimpleQueue
+from queue import Queue
 from typing import Any, Generic
 
 from lib.kube.api import Api, Watch
@@ -40,7 +40,7 @@ class Reflector(Generic[Changed]):
         path: str,
         kind: type[Changed],
         stores: Sequence[tuple[Store[Changed], Callable[[Changed], bool]]],
-        lines: "SimpleQueue[WatchLine]",
+        lines: "Queue[WatchLine]",
         **selectors: str,
     ) -> None:
         self.unreadable: dict[str, str] = {}

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime
-from queue import SimpleQueue
+from queue import Queue
 from random import Random
 from typing import Any
 
@@ -50,9 +50,10 @@ class System:
         """A result to come that threads can wait for."""
         return Future()
 
-    def queue(self) -> SimpleQueue[Any]:
+    def queue(self) -> Queue[Any]:
         """A queue between threads."""
-        return SimpleQueue()
+        # Not SimpleQueue: its `get` can wait for ever if a signal's handler takes longer than the timeout.
+        return Queue()
 
     def start_thread(self, run: Callable[[], object], name: str) -> threading.Thread:
         """Start a thread, which ends with poller at the latest."""

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from queue import SimpleQueue
+from queue import Queue
 
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
@@ -27,7 +27,7 @@ class WatchingListers(Listers):
     reflectors: those of services.
     """
 
-    def __init__(self, api: Api, served: Sequence[str], lines: "SimpleQueue[WatchLine]") -> None:
+    def __init__(self, api: Api, served: Sequence[str], lines: "Queue[WatchLine]") -> None:
         super().__init__(api, served)
         self.reflectors = [
             Reflector(self._api, path, Service, [(Store[Service](), lambda _: True)], lines)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from queue import SimpleQueue
+from queue import Queue
 from typing import Any
 
 from lib.kube.api import Api
@@ -30,9 +30,7 @@ class WatchedStorage:
     any more.
     """
 
-    def __init__(
-        self, api: Api, namespaces: Sequence[str], lines: "SimpleQueue[WatchLine]", tell: Tell
-    ) -> None:
+    def __init__(self, api: Api, namespaces: Sequence[str], lines: "Queue[WatchLine]", tell: Tell) -> None:
         self.unseen = ""
         self._api = api.with_short_timeouts()
         self._namespaces = namespaces

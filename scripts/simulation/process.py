@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
-from queue import Empty, SimpleQueue
+from queue import Empty, Queue
 from random import Random
 from socket import SOCK_STREAM, socket
 from typing import Any, cast
@@ -146,9 +146,9 @@ class Process(System):
         """A result to wait for."""
         return cast(Future[Any], _Future(self))
 
-    def queue(self) -> SimpleQueue[Any]:
+    def queue(self) -> Queue[Any]:
         """A queue to wait at."""
-        return cast(SimpleQueue[Any], _Queue(self))
+        return cast(Queue[Any], _Queue(self))
 
     def socket(self, family: int, kind: int = SOCK_STREAM, protocol: int = 0) -> socket:
         """A connection to the simulated API server."""

@@ -169,6 +169,9 @@ class Metrics(Observer):
             registry=self.registry,
         )
         self._retries = Counter("poller_retries_total", "Requests made once more.", registry=self.registry)
+        self._failed_writes = Counter(
+            "poller_failed_writes_total", "Writes that failed for good.", ["write"], registry=self.registry
+        )
 
     # --- requests ---------------------------------------------------------------------------------------
 
@@ -252,6 +255,10 @@ class Metrics(Observer):
         labels = result, decision.pod.spec.scheduler_name
         self._attempts.labels(*labels).inc()
         self._attempt_seconds.labels(*labels).observe(decision.seconds)
+
+    def write_failed(self, write: str) -> None:
+        """Count a write that failed for good."""
+        self._failed_writes.labels(write).inc()
 
     # --- the loop ---------------------------------------------------------------------------------------
 

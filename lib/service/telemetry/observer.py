@@ -74,6 +74,9 @@ class Observer(RequestObserver):
     def settled(self, decision: Decision, *, bound: bool) -> None:
         """A pod was bound, or its binding failed, or something else happened to the pod before."""
 
+    def write_failed(self, write: str) -> None:
+        """A write failed for good: of a binding, an event, a condition, ..."""
+
     def tick_ended(self, queue: SchedulingQueue, cache: Cache) -> None:
         """A tick succeeded."""
 

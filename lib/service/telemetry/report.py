@@ -217,6 +217,7 @@ class Report:
 
     def failed(self, pod: Pod, what: str, error: ApiError, fields: Fields | None = None) -> None:
         """A write failed."""
+        self.observer.write_failed(what)
         text = f"{pod}: {what} failed: {error}"
         fields = fields or of_pod(pod)
         if self._log_if_changed(pod.metadata.uid, text, logging.WARNING, topic=what, fields=fields):

@@ -1,0 +1,1 @@
+"""What people install of poller, and how a release of it is made."""

@@ -1,0 +1,152 @@
+"""Makes a release: `scripts/release`."""
+
+import argparse
+import gzip
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import yaml
+
+from scripts.servers.kubectl import KUBECTL
+from scripts.servers.process import ROOT
+
+UNRELEASED = "## Not released yet\n"
+VERSION = re.compile(r"\d+\.\d+\.\d+")
+OF_LIB = re.compile(r'^__version__ = "(.+)"$', re.MULTILINE)
+OF_CHART = re.compile(r"^(version|appVersion): .+$", re.MULTILINE)
+
+INIT, CHANGELOG, CHART = (ROOT / each for each in ("lib/__init__.py", "CHANGELOG.md", "scripts/deploy/chart"))
+
+
+class ReleaseError(Exception):
+    """No release can be made. The text says why, and what to do."""
+
+
+def main() -> None:
+    """Make the release that the command line asks for."""
+    parser = argparse.ArgumentParser("scripts/release", description=__doc__)
+    parser.add_argument(
+        "version", nargs="?", metavar="X.Y.Z", help="the new version; without it, the present one"
+    )
+    parser.add_argument(
+        "--out", required=True, type=Path, metavar="DIR", help="a folder that isn't there yet"
+    )
+    asked = parser.parse_args()
+    try:
+        _check_folder(asked.out)
+        if asked.version:
+            change_version(asked.version, datetime.now(UTC).date().isoformat())
+        version = present_version()
+        build(version, asked.out)
+    except ReleaseError as error:
+        sys.exit(f"scripts/release: {error}")
+    print(*sorted(each.name for each in asked.out.iterdir()), sep="\n")
+    if asked.version:
+        print(
+            f"\nIf all is well, let it be this commit:\n  git commit --all --message 'Release {version}' "
+            f"&& git tag v{version}"
+        )
+
+
+def _check_folder(out: Path) -> None:
+    if out.exists() and any(out.iterdir()):
+        raise ReleaseError(f"{out} isn't empty; name a folder that isn't there yet")
+    if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout:
+        raise ReleaseError("there are changes that aren't committed, see git status; commit them first")
+
+
+def present_version() -> str:
+    """The version that lib says."""
+    found = OF_LIB.search(INIT.read_text())
+    assert found
+    return found[1]
+
+
+def change_version(version: str, date: str) -> None:
+    """Write the version where it stands, and date what isn't released. ReleaseError when it can't be that."""
+    if not VERSION.fullmatch(version):
+        raise ReleaseError(f"{version!r} is no version such as 1.2.3")
+    present = present_version()
+    if _parts(version) < _parts(present):
+        raise ReleaseError(f"{version} comes before {present}, which is the present version")
+    changes = CHANGELOG.read_text()
+    if f"## {version} " in changes:
+        raise ReleaseError(f"CHANGELOG.md has {version} already")
+    _, found, rest = changes.partition(UNRELEASED)
+    if not found or not rest.partition("\n## ")[0].strip():
+        raise ReleaseError(f"CHANGELOG.md says nothing of changes, below {UNRELEASED.strip()!r}")
+    CHANGELOG.write_text(changes.replace(UNRELEASED, f"{UNRELEASED}\n## {version} ({date})\n", 1))
+    INIT.write_text(OF_LIB.sub(f'__version__ = "{version}"', INIT.read_text()))
+    chart = CHART / "Chart.yaml"
+    chart.write_text(OF_CHART.sub(rf"\1: {version}", chart.read_text()))
+
+
+def _parts(version: str) -> list[int]:
+    return [int(each) for each in version.split(".")]
+
+
+def build(version: str, out: Path) -> None:
+    """Build everything into a folder, from the files that git knows."""
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        tree = Path(folder)
+        for name in _output("git", "ls-files", "-z").split("\0"):
+            if name:
+                target = tree / name
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / name, target, follow_symlinks=False)
+        # The date of files in the packages: of the commit, so that it is the same each time.
+        date = _output("git", "log", "-1", "--format=%ct").strip()
+        _output(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out.resolve()),
+                where=tree, SOURCE_DATE_EPOCH=date)  # fmt: skip
+        deploy = tree / "scripts/deploy"
+        (out / f"poller-chart-{version}.tgz").write_bytes(packed(deploy / "chart", "poller", int(date)))
+        manifests = _output(str(KUBECTL), "kustomize", str(deploy))
+        (out / f"poller-{version}.yaml").write_text(manifests)
+        assert len([*yaml.safe_load_all(manifests)]) > 5
+        for name in ("alerts.yaml", "dashboard.json"):
+            shutil.copy(deploy / "monitoring" / name, out / f"poller-{version}-{name}")
+    sums = [f"{hashlib.sha256(each.read_bytes()).hexdigest()}  {each.name}" for each in sorted(out.iterdir())]
+    (out / "SHA256SUMS").write_text("\n".join(sums) + "\n")
+
+
+def packed(folder: Path, name: str, date: int) -> bytes:
+    """A folder as a .tgz in which it has this name. The same files give the same bytes."""
+
+    def alike(member: tarfile.TarInfo) -> tarfile.TarInfo:
+        member.uid = member.gid = 0
+        member.uname = member.gname = ""
+        member.mtime, member.mode = date, 0o755 if member.isdir() else 0o644
+        return member
+
+    packing = io.BytesIO()
+    with (
+        gzip.GzipFile(fileobj=packing, mode="wb", mtime=date) as compressed,
+        tarfile.open(fileobj=compressed, mode="w", dereference=True) as archive,
+    ):
+        for file in sorted(folder.rglob("*")):
+            if file.is_file():
+                archive.add(file, f"{name}/{file.relative_to(folder)}", filter=alike)
+    return packing.getvalue()
+
+
+def _output(*command: str, where: Path = ROOT, **environment: str) -> str:
+    """The output of a command. ReleaseError when it fails."""
+    done = subprocess.run(
+        command, cwd=where, capture_output=True, text=True, env={**os.environ, **environment}
+    )
+    if done.returncode:
+        raise ReleaseError(f"{' '.join(command)} failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+main()

@@ -1,0 +1,5 @@
+"""`python -m poller`."""
+
+from poller import main
+
+main()

@@ -1,0 +1,338 @@
+"""The package, the chart, the alerts and the dashboard."""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Sequence
+from email import message_from_bytes
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cluster import PATIENCE, Cluster
+from packaging.requirements import Requirement
+from prometheus_client import generate_latest
+from test_deploy import DEPLOY, manifests, on_the_real_one
+
+from lib import __version__
+from lib.service.telemetry.health import Health
+from lib.service.telemetry.metrics import Metrics
+from scripts.servers.kubectl import KUBECTL
+from scripts.servers.process import ROOT
+
+Json = dict[str, Any]
+
+CHART = DEPLOY / "chart"
+MONITORING = DEPLOY / "monitoring"
+
+
+def run(command: Sequence[str | Path], **more: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=PATIENCE, **more)
+
+
+# --- the package ----------------------------------------------------------------------------------------
+
+
+def built(folder: Path) -> Path:
+    done = run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return built(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what pip installs of the wheel alone: its packages are those of the tests."""
+    folder = tmp_path_factory.mktemp("installed") / "with a space"
+    pip = [sys.executable, "-m", "pip", "install", "--no-deps", "--no-index", "--no-compile"]
+    done = run([*pip, "--disable-pip-version-check", "--target", folder, wheel])
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def called(installed: Path, command: str, *arguments: str, **more: Any) -> "subprocess.CompletedProcess[str]":
+    """Run a command of the package, as a shell does: not in the project's folder."""
+    environment = {**os.environ, "PYTHONPATH": str(installed), **more.pop("env", {})}
+    more.setdefault("cwd", installed)
+    return run([installed / "bin" / command, *arguments], env=environment, **more)
+
+
+def test_the_wheel_has_one_name_at_its_top_and_the_packages_that_poller_needs(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as files:
+        names = files.namelist()
+        metadata = message_from_bytes(files.read(f"poller-{__version__}.dist-info/METADATA"))
+    assert {name.partition("/")[0] for name in names} == {"poller", f"poller-{__version__}.dist-info"}
+    assert metadata["Version"] == __version__
+    needed = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if line[0] != "#"]
+    assert {*map(Requirement, metadata.get_all("Requires-Dist", []))} == {*map(Requirement, needed)}
+    assert not [
+        name for name in names if "__pycache__" in name or ".venv" in name or name.startswith("tests")
+    ]
+
+
+def test_it_is_the_same_bytes_each_time(wheel: Path, tmp_path: Path) -> None:
+    again = built(tmp_path)
+    assert hashlib.sha256(again.read_bytes()).digest() == hashlib.sha256(wheel.read_bytes()).digest()
+
+
+def test_the_installed_commands_place_a_pod_and_say_why(cluster: Cluster, installed: Path) -> None:
+    assert called(installed, "poller", "--version").stdout == f"poller {__version__}\n"
+    cluster.add_node("n1")
+    cluster.add_pod("web")
+    placed = called(installed, "poller", "--once", f"--proxy={cluster.proxy}")
+    assert placed.returncode == 0, placed.stderr
+    assert cluster.placement() == {"web": "n1"}
+    environment = {"KUBECONFIG": str(cluster.kubeconfig), "PATH": f"{KUBECTL.parent}:{os.environ['PATH']}"}
+    asked = called(installed, "kubectl-poller", "why", "web", env=environment)
+    assert asked.stdout.startswith("default/web is on n1"), asked.stderr
+    offered = called(installed, "kubectl_complete-poller", "wh")
+    assert offered.stdout.startswith("why"), offered.stderr
+    wrong = called(installed, "poller", "whx")
+    assert wrong.stderr == "poller: there is no verb whx; did you mean why?\n"
+
+
+def test_help_names_the_scripts_that_are_commands_too(installed: Path) -> None:
+    assert re.search(r"^  demo  +shows poller at work", called(installed, "poller", "--help").stdout, re.M)
+
+
+def test_demo_and_lessons_run_in_a_copy_that_can_be_read(installed: Path, tmp_path: Path) -> None:
+    done = called(installed, "poller", "demo", "--help", cwd=tmp_path)
+    assert done.stderr.startswith(f"poller demo: the project is in {tmp_path}/poller-{__version__} now")
+    assert "scripts/demo --keep" in done.stderr
+    (copy,) = tmp_path.iterdir()
+    assert (copy / "poller.py").read_text() == (ROOT / "poller.py").read_text()
+    assert not (copy / "__init__.py").exists()
+    (copy / "poller.py").write_text("# mine\n")
+    again = called(installed, "poller", "demo", "--help", cwd=tmp_path)
+    assert "the project is in" not in again.stderr
+    assert (copy / "poller.py").read_text() == "# mine\n"
+
+
+# --- a release ------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A clone of the project, with the tests' packages."""
+    folder = tmp_path / "a clone"
+    done = run(["git", "clone", "--quiet", ROOT, folder])
+    if done.returncode:
+        pytest.skip(f"this isn't a clone of the project: {done.stderr.strip()}")
+    (folder / ".venv").symlink_to(ROOT / ".venv")
+    return folder
+
+
+def released(clone: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return run([clone / "scripts/release", *arguments], env={**os.environ, "SOURCE_DATE_EPOCH": "0"})
+
+
+def test_a_release_changes_the_version_everywhere_and_builds_the_same_bytes_twice(
+    clone: Path, tmp_path: Path
+) -> None:
+    done = released(clone, "77.0.1", f"--out={tmp_path / 'one'}")
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^## 77\.0\.1 \(20\d\d-\d\d-\d\d\)$", (clone / "CHANGELOG.md").read_text(), re.M)
+    changed = run(["git", "-C", clone, "diff", "--name-only"]).stdout.split()
+    assert changed == ["CHANGELOG.md", "lib/__init__.py", "scripts/deploy/chart/Chart.yaml"]
+    chart = yaml.safe_load((clone / "scripts/deploy/chart/Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == "77.0.1"
+    names = {each.name for each in (tmp_path / "one").iterdir()}
+    assert {"poller-77.0.1-py3-none-any.whl", "poller-chart-77.0.1.tgz", "SHA256SUMS"} < names
+    refused = released(clone, f"--out={tmp_path / 'two'}")
+    assert "there are changes that aren't committed" in refused.stderr
+    run(["git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "77"], check=True)
+    for folder in ("two", "three"):
+        assert released(clone, f"--out={tmp_path / folder}").returncode == 0
+    sums = [(tmp_path / folder / "SHA256SUMS").read_text() for folder in ("two", "three")]
+    assert sums[0] == sums[1]
+    assert run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "two").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("1.2", "'1.2' is no version such as 1.2.3"),
+        ("0.0.0", "0.0.0 comes before"),
+    ],
+)
+def test_a_version_that_cant_be_released_changes_nothing(clone: Path, version: str, said: str) -> None:
+    done = released(clone, version, f"--out={clone.parent / 'out'}")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert run(["git", "-C", clone, "status", "--porcelain"]).stdout == ""
+    assert not (clone.parent / "out").exists()
+
+
+# --- the chart ------------------------------------------------------------------------------------------
+
+HELM = shutil.which("helm")
+with_helm = pytest.mark.skipif(HELM is None, reason="helm isn't installed")
+
+
+def rendered(*options: str, values: Json | None = None) -> list[Json]:
+    """The objects that helm would create."""
+    command = [HELM or "", "template", "poller", str(CHART), "--namespace=poller", "--kube-version=1.36.0"]
+    if values is not None:
+        command += ["--values=-"]
+    done = run([*command, *options], input=json.dumps(values or {}))
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def by_name(objects: list[Json]) -> dict[tuple[str, str, str], Json]:
+    return {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in objects
+    }
+
+
+@with_helm
+def test_the_chart_has_the_objects_of_the_kustomization() -> None:
+    """The namespace alone is left to `helm install --create-namespace`."""
+    wanted = by_name(manifests())
+    del wanted["Namespace", "", "poller"]
+    assert by_name(rendered()) == wanted
+
+
+@with_helm
+def test_without_preemption_the_chart_gives_no_right_to_delete_pods() -> None:
+    found = by_name(rendered("--set=preemption=false"))
+    rules = found["ClusterRole", "", "poller"]["rules"]
+    assert "delete" not in {verb for rule in rules for verb in rule["verbs"]}
+    (container,) = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-1] == "--no-preemption"
+
+
+@with_helm
+def test_with_namespaces_there_are_no_rights_in_others() -> None:
+    found = by_name(rendered("--set=namespaces={team-a,team-b}"))
+    everywhere = {name for rule in found["ClusterRole", "", "poller"]["rules"] for name in rule["resources"]}
+    assert everywhere & {"pods", "pods/binding", "events", "persistentvolumeclaims", "services"} == set()
+    assert {"nodes", "persistentvolumes", "csinodes"} <= everywhere
+    for team in ("team-a", "team-b"):
+        role = found["Role", team, "poller-pods"]["rules"]
+        assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]} in role
+        inside = {name for rule in role for name in rule["resources"]}
+        assert {"pods", "pods/binding", "events", "persistentvolumeclaims", "services"} <= inside
+        assert found["RoleBinding", team, "poller-pods"]["subjects"][0]["namespace"] == "poller"
+
+
+SHARDS: Json = {
+    "schedulerNames": ["common"],
+    "shards": [
+        {"name": "gpu", "schedulerNames": ["gpu"], "preemption": False},
+        {
+            "name": "web",
+            "namespaces": ["default"],
+            "policies": {"mine.py": "def score(pod, node): return 1\n"},
+        },
+    ],
+}
+
+
+@with_helm
+def test_each_shard_has_its_own_lease_names_and_rights() -> None:
+    found = by_name(rendered(values=SHARDS))
+    args = {
+        name: found["Deployment", "poller", name]["spec"]["template"]["spec"]["containers"][0]["args"]
+        for name in ("poller-gpu", "poller-web")
+    }
+    assert "--leader-elect-resource-name=poller-gpu" in args["poller-gpu"]
+    assert args["poller-gpu"][-2:] == ["--scheduler-name=gpu", "--no-preemption"]
+    assert args["poller-web"][-3:] == [
+        "--scheduler-name=common",
+        "--namespace=default",
+        "--plugin=/etc/poller/mine.py",
+    ]
+    for name in ("poller-gpu", "poller-web"):
+        leases = [rule for rule in found["Role", "poller", name]["rules"] if "resourceNames" in rule]
+        assert [rule["resourceNames"] for rule in leases] == [[name]]
+    assert found["ConfigMap", "poller", "poller-web"]["data"].keys() == {"mine.py"}
+
+
+@with_helm
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"replica": 3}, "Additional property replica is not allowed"),
+        ({"image": {"repository": "poller", "digest": "latest"}}, "image.digest: Does not match pattern"),
+        ({"shards": [{"replicas": 1}]}, "name is required"),
+        ({"namespaces": "team-a"}, "namespaces: Invalid type"),
+    ],
+)
+def test_values_that_are_wrong_are_named(values: Json, said: str) -> None:
+    done = run(
+        [HELM or "", "template", CHART, "--values=-", "--kube-version=1.36.0"], input=json.dumps(values)
+    )
+    assert done.returncode != 0
+    assert said in done.stderr
+
+
+def test_each_value_has_a_sentence_in_the_schema() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values.keys() <= schema["properties"].keys()
+    for name, about in schema["properties"].items():
+        about = schema["definitions"][name] if "$ref" in about else about
+        assert about["description"].endswith("."), name
+
+
+@with_helm
+@on_the_real_one
+def test_the_chart_is_installed_and_upgraded(cluster: Cluster) -> None:
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+
+    def helm(*arguments: str, values: Json | None = None) -> str:
+        options = ["--namespace=poller-c", *(["--values=-"] if values else [])]
+        done = run([HELM or "", *arguments, *options], env=environment, input=json.dumps(values or {}))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    notes = helm("install", "poller", str(CHART), "--create-namespace")
+    try:
+        assert "kubectl rollout status --namespace poller-c deployment/poller" in notes
+        assert "deployment.apps/poller" in cluster.kubectl(
+            "get", "deployment", "-n", "poller-c", "-o", "name"
+        )
+        helm("upgrade", "poller", str(CHART), values=SHARDS)
+        names = cluster.kubectl("get", "deployment", "-n", "poller-c", "-o", "name").split()
+        assert names == ["deployment.apps/poller-gpu", "deployment.apps/poller-web"]
+    finally:
+        helm("uninstall", "poller")
+
+
+# --- alerts and dashboard -------------------------------------------------------------------------------
+
+
+def test_alerts_and_dashboard_name_metrics_that_there_are() -> None:
+    metrics = Metrics(Health())
+    metrics.elects("poller", bool)
+    there = set(re.findall(r"^# TYPE (\S+)", generate_latest(metrics.registry).decode(), re.M))
+    alerts = yaml.safe_load((MONITORING / "alerts.yaml").read_text())
+    rules = [rule for group in alerts["groups"] for rule in group["rules"]]
+    panels = json.loads((MONITORING / "dashboard.json").read_text())["panels"]
+    queries = [target["expr"] for panel in panels for target in panel.get("targets", [])]
+    queries += [rule["expr"] for rule in rules]
+    pattern = r"\b(?:scheduler|poller|rest_client|leader_election|process)_[a-z_]+(?=[{\[) ]|$)"
+    named = {name for query in queries for name in re.findall(pattern, query)}
+    assert len(named) > 15
+    assert {re.sub(r"_(bucket|sum)$", "", name) for name in named} <= there
+    told = (MONITORING / "README.md").read_text()
+    assert [rule["alert"] for rule in rules] == re.findall(r"^\| (Poller\w+) \|", told, re.M)
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool isn't installed")
+def test_each_alert_fires_for_what_it_is_for() -> None:
+    done = run(["promtool", "test", "rules", "alerts_test.yaml"], cwd=MONITORING)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,1 @@
+"""Devices: which of them the claims of a pod get (dynamic resource allocation)."""

@@ -1,0 +1,405 @@
+"""Finds devices for the claims of a pod, on a node.
+
+Claim by claim, request by request, device by device: each takes the first device that is free, that its
+selectors match and that suits the constraints. When the search gets stuck, it goes back to take another.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/allocator_incubating.go, with the
+features that kube-scheduler 1.36 has by default
+"""
+
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from random import Random
+from uuid import UUID
+
+from lib.kube.devices import (
+    RESULTS_MAX_SIZE,
+    AllocationResult,
+    Device,
+    DeviceClass,
+    DeviceSelector,
+    DeviceTaint,
+    DeviceToleration,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
+from lib.scheduling.devices.capacity import Consumed, added, consumed_by, is_enough
+from lib.scheduling.devices.constraints import Constraint
+from lib.scheduling.devices.counters import CounterKey, Counters
+from lib.scheduling.devices.pools import DeviceId, Pool, PoolDevice, Pools
+from lib.scheduling.devices.results import ChosenDevice, RequestToMeet, allocation_of
+from lib.scheduling.devices.selectors import SelectorError, Selectors
+from lib.scheduling.devices.taken import Taken
+from lib.scheduling.node_info import NodeInfo
+
+# The search calls itself for each device; a pod may have more than a thousand.
+sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
+
+ALL, EXACT_COUNT = "All", "ExactCount"
+
+
+class AllocationError(Exception):
+    """A pod's claims can't be allocated, on no node. The text is kube-scheduler's."""
+
+
+class NodeAllocationError(AllocationError):
+    """They can't be allocated on this node; perhaps on another one."""
+
+
+class AllocationTimeoutError(AllocationError):
+    """The search on this node was ended: it took too long."""
+
+
+class Allocator:
+    """Allocates the claims of one pod, on one node after the other.
+
+    pools: of all slices; keep them as long as the slices are the same. selectors: those that were compiled;
+    keep them, too. classes: by name. taken: the devices of other claims. random: for the names of shares.
+    clock: the time in seconds.
+    """
+
+    def __init__(
+        self,
+        pools: Pools,
+        selectors: Selectors,
+        classes: Mapping[str, DeviceClass],
+        taken: Taken,
+        random: Random,
+        clock: Callable[[], float],
+    ) -> None:
+        self.pools, self.selectors, self.classes, self.taken = pools, selectors, classes, taken
+        self.clock = clock
+        self.counters: dict[str, dict[CounterKey, int]] = {}
+        self._random = random
+
+    def allocate(
+        self, node: NodeInfo, claims: Sequence[ResourceClaim], until: float = float("inf")
+    ) -> list[AllocationResult] | None:
+        """What each claim gets on a node; None if not all get what they request.
+
+        until: when to stop the search. AllocationError and its subclasses when there is no answer.
+        """
+        return _Search(self, node, claims, until).run()
+
+    def share_id(self) -> str:
+        """A new name for a share of a device."""
+        return str(UUID(int=self._random.getrandbits(128), version=4))
+
+
+RequestKey = tuple[int, int, int]
+"""The claim, its request, and of this the subrequest."""
+
+
+class _TooManyDevicesError(Exception):
+    """A claim would get more devices than it can have."""
+
+
+class _Search:
+    """A search on one node. `_claim`, `_request` and `_device` call each other: each returns whether all of
+    the claims got their devices from there on.
+    """
+
+    def __init__(
+        self, allocator: Allocator, node: NodeInfo, claims: Sequence[ResourceClaim], until: float
+    ) -> None:
+        self._allocator, self._node, self._claims, self._until = allocator, node, claims, until
+        self._pools = allocator.pools.of(node)
+        self._candidates: list[tuple[Pool, PoolDevice]] = [
+            (pool, device)
+            for pool in self._pools
+            if not (pool.is_incomplete or pool.invalid)
+            for device in pool.devices
+        ]
+        self._requests: dict[RequestKey, RequestToMeet] = {}
+        self._chosen_sub_request: dict[tuple[int, int], int] = {}
+        self._constraints: list[list[Constraint]] = []
+        self._matches: dict[tuple[DeviceId, RequestKey], bool] = {}
+        self._counters = Counters(allocator.taken, allocator.counters)
+        self._in_use: dict[DeviceId, set[int]] = defaultdict(set)  # by which claims
+        self._consumed: dict[DeviceId, Consumed] = {}
+        self._chosen: list[list[ChosenDevice]] = [[] for _ in claims]
+
+    def run(self) -> list[AllocationResult] | None:
+        """See `Allocator.allocate`."""
+        for index, claim in enumerate(self._claims):
+            self._prepare(index, claim)
+        try:
+            found = self._claim(0)
+        except _TooManyDevicesError:
+            raise AllocationError("allocation max size exceeded") from None
+        if found:
+            return [*self._results()]
+        if any(pool.invalid for pool in self._pools):
+            raise NodeAllocationError("invalid resource pools were encountered")
+        return None
+
+    def _results(self) -> Iterator[AllocationResult]:
+        for index, claim in enumerate(self._claims):
+            met = [
+                self._requests[index, number, self._chosen_sub_request.get((index, number), 0)]
+                for number in range(len(claim.spec.devices.requests))
+            ]
+            yield allocation_of(claim, self._chosen[index], met, self._node.name)
+
+    # --- before the search ------------------------------------------------------------------------------
+
+    def _prepare(self, index: int, claim: ResourceClaim) -> None:
+        """Note a claim's requests and constraints. AllocationError when it can't be allocated at all."""
+        fewest = 0
+        for number, request in enumerate(claim.spec.devices.requests):
+            options: list[tuple[str, str, ExactDeviceRequest]] = [
+                (each.name, request.name, each) for each in request.first_available
+            ] or [(request.name, "", request.exactly or ExactDeviceRequest())]
+            for option, (name, parent, spec) in enumerate(options):
+                key = index, number, option
+                self._requests[key] = self._request_to_meet(key, claim, name, parent, spec)
+            fewest += min(self._requests[index, number, each].count for each in range(len(options)))
+        if fewest > RESULTS_MAX_SIZE:
+            raise AllocationError(
+                f"claim {_named(claim)}: number of requested devices {fewest} exceeds the claim limit of "
+                f"{RESULTS_MAX_SIZE}"
+            )
+        self._constraints.append([*self._constraints_of(claim)])
+
+    def _constraints_of(self, claim: ResourceClaim) -> Iterator[Constraint]:
+        for number, each in enumerate(claim.spec.devices.constraints):
+            if each.match_attribute is not None:
+                yield Constraint(each.requests, each.match_attribute, distinct=False)
+            elif each.distinct_attribute is not None:
+                yield Constraint(each.requests, each.distinct_attribute, distinct=True)
+            else:
+                raise AllocationError(
+                    f"claim {_named(claim)}, constraint #{number}: empty constraint "
+                    "(unsupported constraint type?)"
+                )
+
+    def _request_to_meet(
+        self, key: RequestKey, claim: ResourceClaim, name: str, parent: str, spec: ExactDeviceRequest
+    ) -> RequestToMeet:
+        where = f"claim {_named(claim)}, request {name}"
+        for number, selector in enumerate(spec.selectors):
+            if selector.cel is None:
+                raise AllocationError(
+                    f"{where}, selector #{number}: CEL expression empty (unsupported selector type?)"
+                )
+        if not spec.device_class_name:
+            raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        device_class = self._allocator.classes.get(spec.device_class_name)
+        if device_class is None:
+            wanted = spec.device_class_name
+            why = f'deviceclass.resource.k8s.io "{wanted}" not found'
+            raise AllocationError(f"{where}: could not retrieve device class {wanted}: {why}")
+        request = RequestToMeet(name, parent, spec, device_class)
+        if spec.allocation_mode == EXACT_COUNT:
+            request.count = spec.count
+        elif spec.allocation_mode == ALL:
+            request.all_devices = [*self._all_devices(key, where, request)]
+            request.count = len(request.all_devices)
+        else:
+            raise AllocationError(f"{where}: unsupported count mode {spec.allocation_mode}")
+        return request
+
+    def _all_devices(
+        self, key: RequestKey, where: str, request: RequestToMeet
+    ) -> Iterator[tuple[int, PoolDevice]]:
+        """The devices that are all: each with the number of its pool."""
+        for number, pool in enumerate(self._pools):
+            for state, is_so in (("being updated", pool.is_incomplete), ("invalid", pool.invalid)):
+                if is_so:
+                    raise AllocationError(
+                        f"{where}: asks for all devices, but resource pool {pool} is currently {state}"
+                    )
+            for each in pool.devices:
+                if self._selects(key, request, each) and self._has_enough(request, each):
+                    yield number, each
+
+    # --- the search -------------------------------------------------------------------------------------
+
+    def _claim(self, index: int) -> bool:
+        """Allocate this claim and those after it."""
+        return index == len(self._claims) or self._request(index, 0)
+
+    def _request(self, index: int, number: int) -> bool:
+        """Allocate this request of a claim, and all after it."""
+        if self._allocator.clock() > self._until:
+            raise AllocationTimeoutError("timed out trying to allocate devices")
+        requests = self._claims[index].spec.devices.requests
+        if number == len(requests):
+            try:
+                return self._claim(index + 1)
+            except _TooManyDevicesError:  # with other devices for this claim, fewer may be needed there
+                return False
+        options = len(requests[number].first_available)
+        if not options:
+            return self._device((index, number, 0), 0, 0)
+        all_too_many = True
+        for option in range(options):
+            try:
+                found = self._device((index, number, option), 0, 0)
+            except _TooManyDevicesError:  # the next one may need fewer
+                continue
+            all_too_many = False
+            if found:
+                self._chosen_sub_request[index, number] = option
+                return True
+        if all_too_many:
+            raise _TooManyDevicesError
+        return False
+
+    def _device(self, key: RequestKey, number: int, start: int) -> bool:
+        """Allocate the request's device of this number, and all that comes after it.
+
+        start: the first candidate. Those before it were tried for the devices before: their order doesn't
+        matter.
+        """
+        if self._allocator.clock() > self._until:
+            raise AllocationTimeoutError("timed out trying to allocate devices")
+        request = self._requests[key]
+        if request.all_devices is not None and not request.all_devices:
+            return False
+        if number >= request.count:
+            return self._request(key[0], key[1] + 1)
+        if len(self._chosen[key[0]]) + request.count - number > RESULTS_MAX_SIZE:
+            raise _TooManyDevicesError
+        if request.all_devices is not None:  # there is no choice
+            pool, device = request.all_devices[number]
+            return self._try(key, self._pools[pool], device, number, 0)
+        for at in range(start, len(self._candidates)):
+            in_pool, device = self._candidates[at]
+            if (
+                not self._is_in_use(request, device.id, key[0])
+                and self._selects(key, request, device)
+                and self._has_enough(request, device)
+                and self._try(key, in_pool, device, number, at + 1)
+            ):
+                return True
+        return False
+
+    def _try(self, key: RequestKey, pool: Pool, device: PoolDevice, number: int, start: int) -> bool:
+        """Take a device, and allocate all that comes after it. If that fails, the device is given back."""
+        if not self._take(key, pool, device):
+            return False
+        found = False
+        try:
+            found = self._device(key, number + 1, start)
+        finally:
+            if not found:
+                self._give_back(key, pool, device)
+        return found
+
+    def _take(self, key: RequestKey, pool: Pool, device: PoolDevice) -> bool:
+        """Take a device that is selected, if it is free, tolerated, and suits the constraints."""
+        index, request = key[0], self._requests[key]
+        is_shared = device.device.allow_multiple_allocations
+        if request.spec.admin_access:
+            if not is_shared and index in self._in_use[device.id]:
+                return False
+        elif self._is_in_use(request, device.id, index):
+            return False
+        # As in kube-scheduler, counters stay taken if the device isn't tolerated or doesn't suit.
+        has_share = device.id in self._allocator.taken.consumed or device.id in self._consumed
+        if (
+            device.device.consumes_counters
+            and not (is_shared and has_share)
+            and not self._counters.take(pool, device.device)
+        ):
+            return False
+        if any(not _is_tolerated(taint, request.spec.tolerations) for taint in device.device.taints):
+            return False
+        names = (request.parent, request.name) if request.parent else (request.name, "")
+        for number, constraint in enumerate(self._constraints[index]):
+            if not constraint.add(*names, device.device, device.id):
+                if request.all_devices is not None:
+                    raise AllocationError(
+                        f"claim {_named(self._claims[index])}, request {request.name}: cannot add device "
+                        f"{device.id} because a claim constraint would not be satisfied"
+                    )
+                for each in self._constraints[index][:number]:
+                    each.remove(*names)
+                return False
+        if not is_shared:
+            self._in_use[device.id].add(index)
+        if not self._has_enough(request, device):
+            return False
+        share_id, consumed = None, dict[str, str]()
+        if is_shared:
+            share_id = self._allocator.share_id()
+            consumed = consumed_by(device.device, request.spec.capacity)
+            self._consumed[device.id] = added(self._consumed.get(device.id, {}), consumed)
+        self._chosen[index].append(ChosenDevice(request, device, share_id, consumed))
+        return True
+
+    def _give_back(self, key: RequestKey, pool: Pool, device: PoolDevice) -> None:
+        """Undo `_take`."""
+        index, request = key[0], self._requests[key]
+        chosen = self._chosen[index].pop()
+        names = (request.parent, request.name) if request.parent else (request.name, "")
+        for each in self._constraints[index]:
+            each.remove(*names)
+        self._in_use[device.id].discard(index)
+        if device.device.allow_multiple_allocations:
+            self._consumed[device.id] = added(self._consumed[device.id], chosen.consumed, -1)
+            if not any(self._consumed[device.id].values()):
+                del self._consumed[device.id]
+        elif device.device.consumes_counters:
+            self._counters.give_back(pool, device.device)
+
+    def _is_in_use(self, request: RequestToMeet, device: DeviceId, index: int) -> bool:
+        """Whether a device can't be had; with admin access, only what the claim has already can't."""
+        if request.spec.admin_access:
+            return index in self._in_use[device]
+        return device in self._allocator.taken.devices or bool(self._in_use[device])
+
+    def _has_enough(self, request: RequestToMeet, device: PoolDevice) -> bool:
+        """Whether a device has the capacities that a request wants."""
+        consumed = self._allocator.taken.consumed.get(device.id, {})
+        if ours := self._consumed.get(device.id):
+            consumed = {name: consumed.get(name, 0) + ours.get(name, 0) for name in {**consumed, **ours}}
+        return is_enough(device.device, request.spec.capacity, consumed)
+
+    def _selects(self, key: RequestKey, request: RequestToMeet, device: PoolDevice) -> bool:
+        """Whether the selectors of a request and of its class match a device, and the node can reach it."""
+        if (known := self._matches.get((device.id, key))) is not None:
+            return known
+        name = request.device_class.metadata.name
+        of_class, of_claim = request.device_class.spec.selectors, request.spec.selectors
+        found = (
+            self._all_match(f"class {name}", of_class, device.device, device.id.driver)
+            and self._all_match(
+                f"claim {_named(self._claims[key[0]])}", of_claim, device.device, device.id.driver
+            )
+            and (
+                not device.slice.spec.per_device_node_selection
+                or self._allocator.pools.reaches(device.device, self._node)
+            )
+        )
+        self._matches[device.id, key] = found
+        return found
+
+    def _all_match(
+        self, whose: str, selectors: Sequence[DeviceSelector], device: Device, driver: str
+    ) -> bool:
+        for number, selector in enumerate(selectors):
+            try:
+                expression = selector.cel.expression if selector.cel else ""
+                if not self._allocator.selectors.match(expression, device, driver):
+                    return False
+            except SelectorError as error:
+                raise AllocationError(f"{whose}: selector #{number}: CEL {error}") from None
+        return True
+
+
+def _is_tolerated(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> bool:
+    """Whether a taint doesn't matter. Source: k8s.io/dynamic-resource-allocation/resourceclaim."""
+    return taint.effect not in ("NoSchedule", "NoExecute") or any(
+        each.effect in ("", taint.effect)
+        and each.key in ("", taint.key)
+        and (each.operator == "Exists" or (each.operator in ("", "Equal") and each.value == taint.value))
+        for each in tolerations
+    )
+
+
+def _named(claim: ResourceClaim) -> str:
+    namespace = claim.metadata.namespace
+    return f"{namespace}/{claim.metadata.name}" if namespace else claim.metadata.name

@@ -1,0 +1,105 @@
+"""How much of a device's capacities a request takes, and whether so much is left.
+
+A device that several may use at the same time has its capacities divided among them; of another, a request
+only says how much it must have.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/consumable_capacity.go
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+
+from lib.kube.devices import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
+    CapacityRequirements,
+    Device,
+    DeviceCapacity,
+)
+from lib.kube.quantity import Quantity
+
+Consumed = Mapping[str, int]
+"""By a capacity's name: billionths of its unit."""
+
+SUFFIXES = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def is_enough(device: Device, wanted: CapacityRequirements | None, consumed: Consumed) -> bool:
+    """Whether a device has what a request wants, besides what others have consumed of it."""
+    requests = wanted.requests if wanted else {}
+    if not requests.keys() <= device.capacity.keys():
+        return False
+    for name, capacity in device.capacity.items():
+        taken = _amount_of(requests.get(name), capacity)
+        if _violates(taken, capacity.request_policy):
+            return False
+        if consumed.get(name, 0) + Quantity.parse(taken) > Quantity.parse(capacity.value):
+            return False
+    return True
+
+
+def consumed_by(device: Device, wanted: CapacityRequirements | None) -> dict[str, str]:
+    """What a request takes of each of a device's capacities, as quantities."""
+    requests = wanted.requests if wanted else {}
+    return {name: _amount_of(requests.get(name), each) for name, each in device.capacity.items()}
+
+
+def added(consumed: Consumed, more: Mapping[str, str], sign: int = 1) -> Consumed:
+    """What is consumed, with some more; or less, if the sign is -1."""
+    total = Counter(consumed)
+    for name, amount in more.items():
+        total[name] += sign * Quantity.parse(amount)
+    return total
+
+
+def _amount_of(wanted: str | None, capacity: DeviceCapacity) -> str:
+    """The amount that is taken: what is wanted, rounded up as the capacity's policy says.
+
+    Who wants none gets the policy's default, or all.
+    """
+    policy = capacity.request_policy
+    if wanted is None:
+        return (policy and policy.default) or capacity.value
+    if policy is None:
+        return wanted
+    if policy.valid_range and policy.valid_range.min is not None:
+        return _rounded_up(wanted, policy.valid_range)
+    amount = Quantity.parse(wanted)
+    return next((each for each in policy.valid_values if amount <= Quantity.parse(each)), wanted)
+
+
+def _rounded_up(wanted: str, valid: CapacityRequestPolicyRange) -> str:
+    assert valid.min is not None
+    least = Quantity.parse(valid.min)
+    if Quantity.parse(wanted) < least:
+        return valid.min
+    if valid.step is None:
+        return wanted
+    step = Quantity.parse(valid.step).value
+    steps = -(-(Quantity.parse(wanted).value - least.value) // step)
+    return _as_binary(least.value + step * steps)
+
+
+def _as_binary(amount: int) -> str:
+    """A whole amount as Kubernetes writes it with binary suffixes: 4294967296 is 4Gi."""
+    suffixes = iter(SUFFIXES)
+    suffix = next(suffixes)
+    while amount and amount % 1024 == 0 and suffix != SUFFIXES[-1]:
+        amount //= 1024
+        suffix = next(suffixes)
+    return f"{amount}{suffix}"
+
+
+def _violates(amount: str, policy: CapacityRequestPolicy | None) -> bool:
+    """Whether an amount isn't one that may be taken."""
+    if policy is None or amount == policy.default:
+        return False
+    taken = Quantity.parse(amount)
+    if valid := policy.valid_range:
+        if valid.max is not None and taken > Quantity.parse(valid.max):
+            return True
+        if valid.step is not None and valid.min is not None:
+            above = taken.value - Quantity.parse(valid.min).value
+            return above % Quantity.parse(valid.step).value != 0
+        return False
+    return bool(policy.valid_values) and taken not in map(Quantity.parse, policy.valid_values)

@@ -1,0 +1,189 @@
+"""Which devices a node can reach: pools of slices.
+
+A driver publishes a pool as several slices. While it replaces them, slices of two generations are there, or
+some are missing: nothing is taken from such a pool.
+
+Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/pools_incubating.go
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from lib.kube.devices import CounterSet, Device, ResourceSlice
+from lib.kube.objects import NodeSelector
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_terms import NodeTerms
+
+
+class DeviceId(NamedTuple):
+    """Names a device in the cluster."""
+
+    driver: str
+    pool: str
+    device: str
+
+    def __str__(self) -> str:
+        return "/".join(self)
+
+
+class PoolDevice(NamedTuple):
+    """A device, and the slice that it is in."""
+
+    id: DeviceId
+    device: Device
+    slice: ResourceSlice
+
+
+@dataclass(eq=False)
+class Pool:
+    """A pool, as one node sees it.
+
+    devices: those of slices for this node, in the order in which they are tried. elsewhere: those of other
+    slices. counters: what devices of the pool share, by the name of the set. is_incomplete: slices are
+    missing. invalid: why nothing can be taken from it; "" if that isn't so.
+    """
+
+    driver: str
+    name: str
+    devices: Sequence[PoolDevice] = ()
+    elsewhere: Sequence[PoolDevice] = ()
+    counters: Mapping[str, CounterSet] = field(default_factory=dict)
+    is_incomplete: bool = False
+    invalid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.driver}/{self.name}"
+
+
+PoolKey = tuple[str, str]
+"""The driver and the name of a pool."""
+
+
+class Pools:
+    """The pools of some slices, for each node. They are found out once, until a node's labels change."""
+
+    def __init__(self, slices: Iterable[ResourceSlice]) -> None:
+        self._all: dict[PoolKey, list[ResourceSlice]] = defaultdict(list)
+        self._of_node: dict[str, list[ResourceSlice]] = defaultdict(list)
+        self._shared: list[ResourceSlice] = []
+        for each in slices:
+            self._all[_key(each)].append(each)
+            if each.spec.node_name and not each.spec.shared_counters:
+                self._of_node[each.spec.node_name].append(each)
+            else:
+                self._shared.append(each)
+        self._terms: dict[NodeSelector, NodeTerms] = {}
+        self._known: dict[str, tuple[Mapping[str, str], Sequence[Pool]]] = {}
+
+    def of(self, node: NodeInfo) -> Sequence[Pool]:
+        """The pools that a node can reach, in the order in which they are tried.
+
+        By driver and name; those with devices that aren't ready at once (binding conditions) come last.
+        """
+        labels, found = self._known.get(node.name, (None, ()))
+        if labels is not node.labels:
+            found = self._gather(node)
+            self._known[node.name] = node.labels, found
+        return found
+
+    def reaches(self, device: Device, node: NodeInfo) -> bool:
+        """Whether a node can reach a device of a slice that leaves this to its devices."""
+        return self._matches(node, device.node_name, device.all_nodes, device.node_selector)
+
+    def _gather(self, node: NodeInfo) -> Sequence[Pool]:
+        newest: dict[PoolKey, list[ResourceSlice]] = {}
+        for each in [*self._of_node.get(node.name, ()), *self._shared]:
+            if not self._is_relevant(each, node):
+                continue
+            there = newest.setdefault(_key(each), [])
+            if there and each.spec.pool.generation < there[0].spec.pool.generation:
+                continue
+            if there and each.spec.pool.generation > there[0].spec.pool.generation:
+                there.clear()
+            there.append(each)
+        pools = [pool for key, slices in newest.items() if (pool := self._built(key, slices))]
+        pools.sort(key=lambda pool: (_is_slow(pool), pool.driver, pool.name))
+        return pools
+
+    def _is_relevant(self, each: ResourceSlice, node: NodeInfo) -> bool:
+        spec = each.spec
+        if spec.shared_counters:  # devices of other slices use them
+            return True
+        if spec.per_device_node_selection:
+            return any(self.reaches(device, node) for device in spec.devices)
+        return self._matches(node, spec.node_name, spec.all_nodes, spec.node_selector)
+
+    def _matches(
+        self, node: NodeInfo, name: str | None, all_nodes: bool, selector: NodeSelector | None
+    ) -> bool:
+        if name:
+            return node.name == name
+        if all_nodes or selector is None:
+            return all_nodes
+        if selector not in self._terms:
+            self._terms[selector] = NodeTerms((term, 1) for term in selector.node_selector_terms)
+        return self._terms[selector].match(node)
+
+    def _built(self, key: PoolKey, slices: list[ResourceSlice]) -> Pool | None:
+        """The pool of the newest slices that a node can reach; None if there are newer ones elsewhere."""
+        pool = Pool(*key)
+        whole = slices
+        if len(slices) != slices[0].spec.pool.resource_slice_count:
+            generation = slices[0].spec.pool.generation
+            if any(each.spec.pool.generation > generation for each in self._all[key]):
+                return None
+            whole = [each for each in self._all[key] if each.spec.pool.generation == generation]
+            if len(whole) != slices[0].spec.pool.resource_slice_count:
+                pool.is_incomplete = True
+                return pool
+        slices = sorted(slices, key=lambda each: each.metadata.name)
+        pool.devices = [*_devices_of(each for each in slices if not each.spec.shared_counters)]
+        here = {each.metadata.name for each in slices}
+        pool.elsewhere = [*_devices_of(each for each in whole if each.metadata.name not in here)]
+        pool.invalid = _add_counters(pool, slices) or _why_invalid(pool)
+        return pool
+
+
+def _key(of: ResourceSlice) -> PoolKey:
+    return of.spec.driver, of.spec.pool.name
+
+
+def _devices_of(slices: Iterable[ResourceSlice]) -> Iterator[PoolDevice]:
+    for each in slices:
+        for device in each.spec.devices:
+            yield PoolDevice(DeviceId(*_key(each), device.name), device, each)
+
+
+def _is_slow(pool: Pool) -> bool:
+    return any(each.device.binding_conditions for each in pool.devices)
+
+
+def _add_counters(pool: Pool, slices: Iterable[ResourceSlice]) -> str:
+    counters: dict[str, CounterSet] = {}
+    for each in slices:
+        for counter_set in each.spec.shared_counters:
+            if counter_set.name in counters:
+                return f"duplicate counter set name {counter_set.name}"
+            counters[counter_set.name] = counter_set
+    pool.counters = counters
+    return ""
+
+
+def _why_invalid(pool: Pool) -> str:
+    """Two devices with a name, or a counter that there isn't; "" if all is well."""
+    names: set[str] = set()
+    for each in pool.devices:
+        if each.device.name in names:
+            return f"duplicate device name {each.device.name}"
+        names.add(each.device.name)
+    for each in [*pool.devices, *pool.elsewhere]:
+        for consumed in each.device.consumes_counters:
+            counter_set = pool.counters.get(consumed.counter_set)
+            if counter_set is None:
+                return f"counter set {consumed.counter_set} not found"
+            for name in consumed.counters:
+                if name not in counter_set.counters:
+                    return f"counter {name} not found in counter set {counter_set.name}"
+    return ""

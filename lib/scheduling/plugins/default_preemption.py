@@ -130,7 +130,7 @@ class _Search:
         self._why_not, self._kept = why_not, kept
         self._best: Victims | None = None
         self._best_rank: Rank | None = None
-        self._failed: list[Status] = []
+        self._failed = Counter[str]()  # how many nodes have each reason
         self._disruptions_left = cache.disruptions_left()
 
     @cached_property
@@ -171,6 +171,10 @@ class _Search:
         better_only: leave out nodes that can't be better than the best so far.
         """
         found: dict[str, Victims] = {}
+        lowest = self._cache.lowest_priority
+        if lowest is None or lowest >= self._pod.spec.priority:
+            self._failed[NO_VICTIMS] = len(self.potential_nodes)
+            return found
         for i in self.potential_nodes:
             if len(found) >= enough and any(not each.violations for each in found.values()):
                 break
@@ -180,7 +184,7 @@ class _Search:
             if isinstance(answer, Victims):
                 found[answer.node_name] = answer
             else:
-                self._failed.append(answer)
+                self._failed.update(answer.reasons)
         return found
 
     def _answer_of(self, i: int) -> Victims | Status:
@@ -202,7 +206,7 @@ class _Search:
 
     def none(self) -> PostFilterResult:
         """The result if no node is a candidate: how many nodes have each reason."""
-        reasons = Counter(reason for status in self._failed for reason in status.reasons)
+        reasons = self._failed
         reasons[NOT_HELPFUL] += len(self._cache.nodes) - len(self.potential_nodes)
         counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
         why = f"preemption: 0/{len(self._cache.nodes)} nodes are available: {counted}."

@@ -149,7 +149,7 @@ class Checks:
             ):
                 what = f"pod {pod.key[1]} was bound to {node_name} before its claim had a volume"
                 self._found("volumes", what, pod.key[1])
-            elif held and node_name not in _nodes_of(held):
+            elif held and not _reaches(node_name, held):
                 what = f"pod {pod.key[1]} was bound to {node_name}, which can't reach volume {held.key[1]}"
                 self._found("volumes", what, pod.key[1])
 
@@ -314,10 +314,12 @@ class Checks:
                 self._found("all or none", what, name, waiting[group])
 
 
-def _nodes_of(volume: Stored) -> list[str]:
-    (term,) = volume.content["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-    values: list[str] = term["matchExpressions"][0]["values"]
-    return values
+def _reaches(node_name: str, volume: Stored) -> bool:
+    """Whether a node reaches a volume: without an affinity, it was made for a node that has gone since."""
+    if not (affinity := volume.content["spec"].get("nodeAffinity")):
+        return True
+    (term,) = affinity["required"]["nodeSelectorTerms"]
+    return node_name in term["matchExpressions"][0]["values"]
 
 
 def _ports(pod: Stored) -> set[int]:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from lib.kube.objects import Node, ObjectMeta, Pod
+from lib.kube.objects import UNREADABLE, Node, ObjectMeta, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, Status, unresolvable, unschedulable
 from lib.scheduling.node_info import NodeInfo
@@ -262,7 +262,7 @@ class Extender:
     def _reading(self, verb: str) -> Iterator[None]:
         try:
             yield
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             raise self._error(verb, f"answered something else: {error}") from error
 
     def _error(self, verb: str, what: str) -> ExtenderError:

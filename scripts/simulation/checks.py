@@ -20,7 +20,7 @@ STALE = 60.0
 EVENT_WITHIN = 60.0
 """Seconds after which a binding's event must be there, when nothing goes wrong."""
 
-SEEN_WITHIN = 5.0
+SEEN_WITHIN = 2.0
 """Seconds after which a poller knows of a change, when nothing goes wrong."""
 
 TRIES = 3
@@ -92,8 +92,7 @@ class Checks:
             self._node_changed(event)
         elif event.resource == PODS:
             self._pod_changed(event)
-        on_node = event.resource == PODS and event.new.content["spec"].get("nodeName")
-        if not self._server.actor and (on_node or event.resource in (NODES, DISRUPTION_BUDGETS)):
+        if not self._server.actor and _matters_to_preemption(event):
             self._last_change = self._agenda.now
         if event.resource == EVENTS and event.new.content.get("reason") == "Scheduled":
             uid = event.new.content["involvedObject"]["uid"]
@@ -312,6 +311,19 @@ class Checks:
             if group in waiting and name not in self._troubled and waiting[group] not in self._troubled:
                 what = f"{name} was bound to {node} by {by} at {when:.3f} s, and {waiting[group]} never"
                 self._found("all or none", what, name, waiting[group])
+
+
+def _matters_to_preemption(event: Event) -> bool:
+    """Whether an event may change which pods are to be evicted."""
+    new, old = event.new, event.old
+    if event.resource == DISRUPTION_BUDGETS:
+        allowed = [each.content["status"].get("disruptionsAllowed") for each in (new, old) if each]
+        return len({*allowed}) > 1
+    if event.resource != PODS:
+        return event.resource == NODES
+    if not old or event.kind == "DELETED":
+        return bool(new.content["spec"].get("nodeName"))
+    return new.metadata.get("deletionTimestamp") != old.metadata.get("deletionTimestamp") or is_over(new)
 
 
 def _reaches(node_name: str, volume: Stored) -> bool:

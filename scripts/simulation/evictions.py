@@ -38,11 +38,15 @@ def is_protected(store: Store, pod: Stored) -> bool:
 def other_way(store: Store, victim: Stored) -> str:
     """The node where evictions that budgets allow make room for the one pod that waits; "" if none is known.
 
-    Only for a pod that needs nothing but CPUs, and while no other pod has room reserved.
+    Only for a pod that needs nothing but CPUs, and while no other pod may have room reserved.
     """
-    waiting = [each for each in store.every(PODS) if not each.content["spec"].get("nodeName")]
+    waiting = [
+        each
+        for each in store.every(PODS)
+        if not each.content["spec"].get("nodeName") and not each.content["spec"].get("schedulingGates")
+    ]
     preemptors = [each for each in waiting if _priority(each) > _priority(victim)]
-    if len(preemptors) != 1 or len(waiting) != 1:
+    if len(preemptors) != 1 or any(_may_have_room(each) for each in waiting if each not in preemptors):
         return ""
     (preemptor,) = preemptors
     spec = preemptor.content["spec"]
@@ -61,6 +65,15 @@ def other_way(store: Store, victim: Stored) -> str:
         if _room_beside(store, node, here, preemptor) >= cpu_of(preemptor):
             return node.key[1]
     return ""
+
+
+def _may_have_room(pod: Stored) -> bool:
+    """Whether room may be reserved for a pod that waits."""
+    return bool(
+        pod.content["status"].get("nominatedNodeName")
+        or pod.content["spec"].get("volumes")
+        or "hold" in pod.metadata["labels"]
+    )
 
 
 def _room_beside(store: Store, node: Stored, here: Sequence[Stored], preemptor: Stored) -> int:

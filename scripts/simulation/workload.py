@@ -45,7 +45,9 @@ def random_actions(
     groups: list[str] = []
     count = 0
     if workload.budget:
-        actions.append(Action(0.0, "add_budget", "budget", {"app": "web", "least": 2}))
+        actions.append(
+            Action(0.0, "add_budget", "budget", {"app": "web", "least": chance.choice((2, 100, 100))})
+        )
     if workload.volumes:
         actions += [Action(0.0, "add_volume", f"v{i}", {"node": chance.choice(nodes)}) for i in range(8)]
     at = 0.0

@@ -30,6 +30,7 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.permit import recheck_permit
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -391,6 +392,7 @@ def test_the_default_profile_has_kube_schedulers_weights() -> None:
         "VolumeBinding": 1,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
+        "DynamicResources": 2,
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
     }
@@ -402,7 +404,7 @@ def test_the_default_profile_has_kube_schedulers_weights() -> None:
 
 
 def test_the_random_profile_filters_alike_but_scores_by_chance() -> None:
-    profile = random_profile("random-scheduler", Random(1), preemption=False)
+    profile = random_profile("random-scheduler", Handle(Random(1)), preemption=False)
     assert list(decide(profile).scores["n1"]) == ["Random"]
     picture = Cache([node("n1", unschedulable=True)], [])
     decision = Scheduler(profile, Random(1)).schedule_one(pod(), picture)

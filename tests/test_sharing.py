@@ -20,6 +20,7 @@ from lib.scheduling.extender import Extender, Extenders
 from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, unschedulable
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.random_score import RandomFilter
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads
@@ -102,7 +103,7 @@ def profiles(seed: int) -> list[Profile]:
     chance = Profile(
         "", (RandomFilter(Random(seed)), *default_profile("").plugins), default_profile("").weights
     )
-    return [default_profile(""), chance, random_profile("", Random(seed)), policy]
+    return [default_profile(""), chance, random_profile("", Handle(Random(seed))), policy]
 
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -356,7 +357,6 @@ def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:
         "NodeAffinity",
         "NodePorts",
         "NodeDeclaredFeatures",
-        "DynamicResources",
         "NodeResourcesFit",
         "NodeResourcesBalancedAllocation",
         "ImageLocality",

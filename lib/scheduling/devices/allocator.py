@@ -33,8 +33,8 @@ from lib.scheduling.devices.selectors import SelectorError, Selectors
 from lib.scheduling.devices.taken import Taken
 from lib.scheduling.node_info import NodeInfo
 
-# The search calls itself for each device; a pod may have more than a thousand.
-sys.setrecursionlimit(max(sys.getrecursionlimit(), 10_000))
+DEEPEST = 10_000
+"""The search calls itself for each device; a pod may have more than a thousand."""
 
 ALL, EXACT_COUNT = "All", "ExactCount"
 
@@ -72,6 +72,7 @@ class Allocator:
         self.clock = clock
         self.counters: dict[str, dict[CounterKey, int]] = {}
         self._random = random
+        sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST))
 
     def allocate(
         self, node: NodeInfo, claims: Sequence[ResourceClaim], until: float = float("inf")

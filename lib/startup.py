@@ -31,6 +31,9 @@ OBJECTS_BEFORE_COLLECTION = 100_000
 """Python's garbage collector runs after so many new objects. Modules and lists of pods have many objects, and
 few are garbage."""
 
+DEEPEST_CALLS = 10_000
+"""The allocator of devices calls itself for each device of a pod. A pod may have more than a thousand."""
+
 WHAT_TO_DO = "Run scripts/install once, then start poller with .venv/bin/python poller.py"
 
 
@@ -57,6 +60,7 @@ def _quietly(kind: type[BaseException], error: BaseException, trace: Any) -> Non
 check()
 sys.excepthook = _quietly
 gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
+sys.setrecursionlimit(DEEPEST_CALLS)
 # httpx imports a command line of its own, which poller doesn't use and which takes 50 ms.
 sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
+import lib.startup  # noqa: F401  (it allows as deep calls as poller makes)
 from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Node, decode_hook
 from lib.kube.quantity import Quantity

@@ -7,7 +7,6 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 features that kube-scheduler 1.36 has by default
 """
 
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
@@ -32,9 +31,6 @@ from lib.scheduling.devices.results import ChosenDevice, RequestToMeet, allocati
 from lib.scheduling.devices.selectors import SelectorError, Selectors
 from lib.scheduling.devices.taken import Taken
 from lib.scheduling.node_info import NodeInfo
-
-DEEPEST = 10_000
-"""The search calls itself for each device; a pod may have more than a thousand."""
 
 ALL, EXACT_COUNT = "All", "ExactCount"
 
@@ -72,7 +68,6 @@ class Allocator:
         self.clock = clock
         self.counters: dict[str, dict[CounterKey, int]] = {}
         self._random = random
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), DEEPEST))
 
     def allocate(
         self, node: NodeInfo, claims: Sequence[ResourceClaim], until: float = float("inf")

@@ -17,8 +17,8 @@ from lib.scheduling.devices.pools import DeviceId
 class Taken:
     """Devices that claims have: it follows them by `add` and `remove`.
 
-    devices: those that one claim has alone. shared: those that several may have. consumed: what is taken of the
-    latter's capacities.
+    devices: those that one claim has alone. shared: those that several may have. consumed: what is taken of
+    the capacities of the latter.
     """
 
     devices: set[DeviceId] = field(default_factory=set)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 from cluster import Cluster, eventually
-from devices import Devices, uses, uses_template
-from faults import Fault, answer, faulty, lose_answer
+from device_objects import Devices, uses, uses_template
+from faults import Fault, answer, delay, faulty, lose_answer
 
 WITHIN = 60
 """Seconds; what is waited for takes far fewer."""
@@ -72,14 +72,31 @@ def test_a_pod_waits_for_the_claim_of_its_template(
         poller.says("default/web is bound to n2", WITHIN)
 
 
+def test_a_pod_whose_claim_is_missing_is_not_tried_even_if_that_becomes_known_late(
+    cluster: Cluster, devices: Devices
+) -> None:
+    slow = Fault("GET", "/resourceclaims", delay(1), times=1000)
+    with (
+        faulty(cluster.proxy, slow) as between,
+        cluster.running_poller(proxy=between.url) as poller,
+    ):
+        cluster.add_pod("web", resourceClaims=uses("train"))
+        poller.says('could not find ResourceClaim "default/train"', WITHIN)
+        assert not cluster.events("FailedScheduling")
+        devices.add_claim("train")
+        poller.says("default/web is bound to n2", WITHIN)
+
+
 def test_what_a_killed_poller_leaves_the_next_one_finishes(cluster: Cluster, devices: Devices) -> None:
     devices.add_claim("train")
     cluster.add_pod("web", resourceClaims=uses("train"))
     refused = Fault("POST", "/pods/web/binding$", answer(429, headers={"Retry-After": "30"}), times=1000)
-    with faulty(cluster.proxy, refused) as between:
-        with cluster.running_poller(afresh=True, proxy=between.url) as poller:
-            eventually(lambda: devices.users_of("train") == ["web"], WITHIN)
-            poller.stop(signal.SIGKILL)
+    with (
+        faulty(cluster.proxy, refused) as between,
+        cluster.running_poller(afresh=True, proxy=between.url) as poller,
+    ):
+        eventually(lambda: devices.users_of("train") == ["web"], WITHIN)
+        poller.stop(signal.SIGKILL)
     cluster.poller()
     assert cluster.placement() == {"web": "n2"}
     assert devices.users_of("train") == ["web"]
@@ -144,9 +161,7 @@ def test_a_pod_is_bound_when_its_device_is_ready_and_only_then(
 
 
 @WATCHING
-def test_a_device_that_breaks_is_given_up(
-    cluster: Cluster, devices: Devices, options: list[str]
-) -> None:
+def test_a_device_that_breaks_is_given_up(cluster: Cluster, devices: Devices, options: list[str]) -> None:
     conditions = {"bindingConditions": ["attached"], "bindingFailureConditions": ["broken"]}
     devices.add_devices("n3", 1, **conditions)
     devices.add_claim("fabric")
@@ -171,7 +186,11 @@ def test_a_resource_of_a_device_class_is_served_by_a_device(
     assert claim["metadata"]["name"].startswith("web-extended-resources-")
     about = cluster.pod("web")["status"]["extendedResourceClaimStatus"]
     assert about["resourceClaimName"] == claim["metadata"]["name"]
-    mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "container-0-request-0"}
+    mapping = {
+        "containerName": "c",
+        "resourceName": "example.com/gpu",
+        "requestName": "container-0-request-0",
+    }
     assert about["requestMappings"] == [mapping]
 
 

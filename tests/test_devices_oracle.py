@@ -163,7 +163,11 @@ def test_decides_as_kube_scheduler(case: dict[str, Any]) -> None:
         allocated = {
             names.get(claim.metadata.name, UNNAMED): allocation
             for claim, allocation in (zip(found.claims, found.allocations, strict=True) if found else ())
-        } | {names[each.metadata.name]: each.status.allocation for each in devices.claims if each.status.allocation}
+        } | {
+            names[each.metadata.name]: each.status.allocation
+            for each in devices.claims
+            if each.status.allocation
+        }
         assert as_recorded(allocated) == expected
     bound = world.bind(decision)
     assert (bound.outcome == Outcome.SCHEDULED) == answer["bound"], bound.message

@@ -13,6 +13,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.feasibility import feasible_nodes_to_find
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import (
     SKIP,
     Code,
@@ -30,7 +31,6 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.permit import recheck_permit
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.scheduling_cycle import Scheduler

@@ -17,10 +17,10 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import ContainerImage, Node, Pod, Service
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extender, Extenders
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, unschedulable
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.random_score import RandomFilter
-from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.workloads import Workloads

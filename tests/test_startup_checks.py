@@ -219,7 +219,9 @@ def test_what_is_checked_is_what_the_deployment_grants() -> None:
         for name in rule.get("resourceNames", [""])
     }
     election = LeaderElection(resource_namespace="poller")
-    rights = needed_rights((), writes=True, watch=True, preemption=True, volumes=True, devices=True, election=election)
+    rights = needed_rights(
+        (), writes=True, watch=True, preemption=True, volumes=True, devices=True, election=election
+    )
     assert {(each.verb, each.resource, each.group, each.name) for each in rights} == granted
 
 

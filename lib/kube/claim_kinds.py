@@ -9,6 +9,7 @@ from lib.kube.paths import CLAIMS, DEVICES_API, RESOURCE_CLAIMS, STORAGE_PATHS
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import PersistentVolumeClaim, needs_storage
 
+
 @dataclass(frozen=True)
 class ClaimKinds:
     """Claims, and what they depend on.

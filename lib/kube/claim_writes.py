@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from lib.kube.devices import ResourceClaim
-from lib.kube.errors import ApiError, ConflictError, NotFoundError, StatusError
+from lib.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, StatusError
 from lib.kube.objects import Pod
 from lib.kube.paths import DEVICES_API, path_of
 from lib.kube.pod_writes import nominate, patch_status, record
@@ -162,8 +162,11 @@ def uses(pod: Pod, claim: ResourceClaim) -> bool:
 
 
 def _with_words(error: StatusError, what: str) -> ApiError:
-    """The error as kube-scheduler says it: what was tried, and the server's words."""
-    if error.said and not error.transient:
+    """The error as kube-scheduler says it: what was tried, and the server's words.
+
+    A missing right stays what it is: its message names the rule.
+    """
+    if error.said and not error.transient and not isinstance(error, ForbiddenError):
         return ClaimError(f"{what}: {error.said}")
     return error
 

@@ -36,7 +36,7 @@ class PolledClaims:
     """Lists all of it, and compares. A thread makes the lists.
 
     unseen: why it can't be listed; "" if it can. is_pending: whether it is still being listed. is_known:
-    whether it was listed.
+    whether the last list has come, with all of it.
     """
 
     def __init__(self, api: Api, namespaces: Sequence[str], kinds: ClaimKinds) -> None:
@@ -60,6 +60,7 @@ class PolledClaims:
         found = self._lookup.of(ALL)
         self.is_pending = isinstance(found, PendingError)
         if self.is_pending:
+            self.is_known = False
             return {}
         errors = [found] if isinstance(found, ApiError) else found.errors
         self.unseen = unseen(self._kinds.what, errors)

@@ -87,10 +87,10 @@ def needed_rights(
         read = ("resourceclaims", "deviceclasses", "resourceslices")
         everywhere += [Right(verb, resource, group) for resource in read for verb in look]
         if writes:
-            claims = Right("", "resourceclaims", group)
-            inside += [claims._replace(verb=verb) for verb in ("get", "create", "patch", "delete")]
+            written = ("get", "create", "patch", "delete")
+            inside += [Right(verb, "resourceclaims", group) for verb in written]
             inside.append(Right("patch", "resourceclaims/status", group))
-            inside.append(Right("patch", "resourceclaims/binding", group))
+            everywhere.append(Right("patch", "resourceclaims/binding", group))
     rights = everywhere + [right._replace(namespace=each) for each in namespaces or [""] for right in inside]
     if election:
         # RBAC can't restrict `create` to a name: the request has none in its path.

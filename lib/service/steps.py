@@ -160,7 +160,7 @@ class Poller:
         with self.checks.during_poll(self._patience):
             yield from self.source.first_changes()
             delta = self.source.poll(self._patience)
-        self.cache.knows_claims = self.source.devices.is_known
+        knew_claims, self.cache.knows_claims = self.cache.knows_claims, self.source.devices.is_known
         self.report.reached()
         self.checks.after_poll(self._patience)
         self.unreadable = delta.unplaceable
@@ -175,6 +175,9 @@ class Poller:
             if not (life and life.has_room and self.room.is_stale(change, life)):
                 self.report.changed(change)
                 yield self.cache.with_own_writes(change)
+        if self.cache.knows_claims and not knew_claims:
+            for pod, why in self.queue.gate_again():
+                self.report.skipped(pod, why)
         yield from self.room.confirm(bound, complete=delta.complete)
         self.report.synced(self.queue, self.cache)
 

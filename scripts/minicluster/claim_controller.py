@@ -23,7 +23,7 @@ class ClaimController:
         """Make the pod's claims of templates that exist, and write their names into its status."""
         if pod.metadata.get("deletionTimestamp") or is_over(pod):
             return
-        namespace, name = pod.key
+        namespace = pod.key[0]
         statuses = list(pod.content["status"].get("resourceClaimStatuses") or ())
         known = {each["name"] for each in statuses}
         for each in pod.content["spec"].get("resourceClaims") or ():

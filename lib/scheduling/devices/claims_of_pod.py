@@ -64,9 +64,7 @@ def names_claim(pod: Pod, claim: ResourceClaim) -> bool:
 
 def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether a claim was made for a pod: the pod is the owner that controls it."""
-    return any(
-        each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references
-    )
+    return any(each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
 
 
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:

@@ -39,7 +39,7 @@ class ClusterDevices:
             self.put(each)
 
     def put(self, thing: DeviceObject) -> bool:
-        """Store an object as the API server has it. Returns whether other resources are served than before."""
+        """Store an object as the API server has it. Returns whether other resources are served now."""
         match thing:
             case ResourceClaim():
                 self.claims.put(thing)

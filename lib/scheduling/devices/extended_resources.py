@@ -29,9 +29,7 @@ CANNOT_FIT = "cannot fit resource"
 def requested_of_classes(pod: Pod, devices: ClusterDevices) -> dict[str, int]:
     """The extended resources that a pod requests, if a DeviceClass serves one of them; else nothing."""
     found = {
-        name: amount
-        for name, amount in pod_requests(pod).items()
-        if amount and may_be_of_device_class(name)
+        name: amount for name, amount in pod_requests(pod).items() if amount and may_be_of_device_class(name)
     }
     return found if any(name in devices.served for name in found) else {}
 
@@ -48,14 +46,14 @@ def claim_for(pod: Pod, devices: ClusterDevices) -> ResourceClaim:
         namespace=pod.metadata.namespace,
         uid=f"extended-resources-of-{uid or name}",
         annotations={ANNOTATION: "true"},
-        owner_references=[
-            OwnerReference(kind="Pod", name=name, uid=uid, api_version="v1", controller=True)
-        ],
+        owner_references=[OwnerReference(kind="Pod", name=name, uid=uid, api_version="v1", controller=True)],
     )
     return ResourceClaim(metadata)
 
 
-def needed_of_devices(requested: Mapping[str, int], node: NodeInfo, devices: ClusterDevices) -> set[str] | None:
+def needed_of_devices(
+    requested: Mapping[str, int], node: NodeInfo, devices: ClusterDevices
+) -> set[str] | None:
     """Which of the resources devices must serve on a node, as the node itself has none of them.
 
     None if the node has no such resource, and no class serves it.
@@ -77,9 +75,7 @@ def with_requests(
     Init containers use the devices of containers that start after them, before they get their own.
     """
     containers = [*all_containers(pod)]
-    brief = [
-        i for i, each in enumerate(pod.spec.init_containers) if each.restart_policy != "Always"
-    ]
+    brief = [i for i, each in enumerate(pod.spec.init_containers) if each.restart_policy != "Always"]
     requests: list[DeviceRequest] = []
     mappings: list[RequestMapping] = []
     for resource in sorted(resources):

@@ -17,9 +17,9 @@ def may_give_devices(pod: Pod, change: AnyChange) -> bool:
         return not is_gone
     if not isinstance(now, ResourceClaim):
         return False
-    if isinstance(before, ResourceClaim) and before.status.allocation:
-        if is_gone or not now.status.allocation:
-            return True
+    had_devices = isinstance(before, ResourceClaim) and before.status.allocation
+    if had_devices and (is_gone or not now.status.allocation):
+        return True
     if is_gone:
         return False
     if not names_claim(pod, now) and not is_owned_by(now, pod):

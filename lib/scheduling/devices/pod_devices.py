@@ -74,8 +74,9 @@ class PodDevices:
     """A pod's claims, and what it would get on each node.
 
     extended: the claim for its extended resources, if a DeviceClass serves one of them. requested: these
-    resources. now: returns the time. random: for the names of shares. by_node: by node name. unavailable: names of allocated claims that
-    can't be used on some node.
+    resources. now: returns the time. random: for the names of shares. by_node: by node name. unavailable:
+    names of allocated claims that can't be used on some node. reserved: what it gets on the picked node.
+    is_handed_out: whether the writes of its claims were handed out.
     """
 
     pod: Pod
@@ -245,9 +246,7 @@ class PodDevices:
             now, allocation = allocations.get(claim.metadata.uid, (claim, None))
             if claim is self.extended:
                 if allocation and self.reserved:
-                    steps.append(
-                        ReserveClaim(now, self.pod, node_name, allocation, self.reserved.mappings)
-                    )
+                    steps.append(ReserveClaim(now, self.pod, node_name, allocation, self.reserved.mappings))
             elif not is_reserved_for(claim, self.pod):
                 steps.append(ReserveClaim(now, self.pod, node_name, allocation))
         return steps
@@ -296,9 +295,7 @@ def devices_of(
     extended = claim_for(pod, devices) if requested else None
     if not claims and not extended:
         return None
-    return PodDevices(
-        pod, devices, claims, extended, requested, binding_timeout, filter_timeout, now, random
-    )
+    return PodDevices(pod, devices, claims, extended, requested, binding_timeout, filter_timeout, now, random)
 
 
 def _classes_of(request: DeviceRequest) -> Iterator[tuple[str, str]]:

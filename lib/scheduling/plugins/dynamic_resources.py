@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -44,7 +43,7 @@ FILTER_TIMEOUT, BINDING_TIMEOUT = 10.0, 600.0
 
 
 class DynamicResourcesArgs(Args):
-    """Time limits, in seconds: to find devices on a node, and until the devices of a picked node are ready."""
+    """Time limits, in seconds: to find devices on a node, and until those of a picked node are ready."""
 
     filter_timeout: Duration | None = None
     binding_timeout: Duration | None = None

@@ -371,7 +371,7 @@ class NodeResourcesFit:
 
 
 def _serves(change: AnyChange, wanted: Mapping[str, int]) -> bool:
-    """Whether a change is that a DeviceClass serves a resource (fit.go, isSchedulableAfterDeviceClassEvent)."""
+    """Whether a DeviceClass serves a resource now (fit.go, isSchedulableAfterDeviceClassEvent)."""
     before = served_by(change.before)
     return any(name in wanted and name not in before for name in served_by(change.object))
 

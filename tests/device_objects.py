@@ -83,7 +83,9 @@ class Devices:
         said = {"type": condition, "status": "True", "reason": "r", "message": "m"}
         which = {name: found[name] for name in ("driver", "pool", "device")}
         conditions = [{**said, "lastTransitionTime": "2026-01-01T00:00:00Z"}]
-        self._cluster.patch(f"{CLAIMS}/{claim}/status", {"status": {"devices": [{**which, "conditions": conditions}]}})
+        self._cluster.patch(
+            f"{CLAIMS}/{claim}/status", {"status": {"devices": [{**which, "conditions": conditions}]}}
+        )
 
     def clear(self) -> None:
         """Delete all of it."""

@@ -163,7 +163,7 @@ def refusal(
 
 
 _MORE_RIGHTS = re.compile(r'requires resource="([^"]+)", verb="([^"]+)" permission: [a-z]+\.([a-z0-9.]+)')
-"""A 422: a write that needs another right than its path says (pkg/registry/resource/resourceclaim/strategy.go)."""
+"""A 422: the write needs another right than its path says (registry/resource/resourceclaim, strategy.go)."""
 
 
 def _rule_of(more: re.Match[str]) -> str:

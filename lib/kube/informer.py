@@ -82,12 +82,14 @@ class Informer(ClusterSource):
             self._do_without(PODS, error, UNCOUNTED)
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)
-        for claims in self._claims:
-            claims.go_on(patience)
-            self._take_lines()  # what was listed
-            while claims.is_due:  # a pod that has just come is the first one that needs them
+        due = self._claims
+        while due:
+            for claims in due:
                 claims.go_on(patience)
-                self._take_lines()
+            self._take_lines()  # what was listed
+            due = [
+                each for each in self._claims if each.is_due
+            ]  # a pod that has just come is the first in need
         delta, self._delta = self._delta, Delta()
         if self.devices.is_known:  # a claim comes before the pod that waits for it
             delta.changes.sort(key=lambda change: unassigned_pod(change) is not None)

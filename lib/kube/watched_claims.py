@@ -89,6 +89,10 @@ class WatchedClaims:
             if pod := unassigned_pod(change):
                 needed = change.kind != Kind.DELETED and self._kinds.needed_by(pod)
                 (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
+        if self._needed_by and not self._claims:
+            claims, others = self._kinds.kinds()
+            self._claims = [self._reflector(self._kinds.claims, claims)]
+            self._others = [self._reflector(path, kind) for path, kind in others.items()]
 
     @property
     def is_opening(self) -> bool:
@@ -106,10 +110,6 @@ class WatchedClaims:
                 for each in (*self._claims, *self._others):
                     each.close()
             return
-        if not self._claims:
-            claims, others = self._kinds.kinds()
-            self._claims = [self._reflector(self._kinds.claims, claims)]
-            self._others = [self._reflector(path, kind) for path, kind in others.items()]
         until = self._api.system.monotonic() + patience
         self._open(until)
         everywhere = self._kinds.claims

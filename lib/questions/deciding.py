@@ -229,7 +229,7 @@ class Decider:
             message = ASSIGNED.format(pod, node_name)
             return attempt.decide(Outcome.SCHEDULED, message, node_name=node_name, feasible=1)
         attempt.rejected[node_name] = rejection
-        message = counted(len(self.cache.nodes), rejection.status.reasons)
+        message = counted(len(self.cache.nodes), attempt.rejected)
         victims: dict[str, Any] = {}
         if self._may_preempt(pod) and less_important(pod, node_name, self.cache):
             left = self.cache.disruptions_left()

@@ -43,6 +43,7 @@ from lib.scheduling.framework.interface import (
     Status,
     UnreservePlugin,
     checked,
+    rejection_by,
     unschedulable,
 )
 from lib.scheduling.framework.position import position_in
@@ -241,7 +242,7 @@ class Framework:
                     rejection = rejections.get(id(status))
                     if rejection is None:
                         checked(status)
-                        rejection = rejections[id(status)] = Rejection(plugin.name, status)
+                        rejection = rejections[id(status)] = rejection_by(plugin.name, status)
                     found[i] = rejection
         return found
 
@@ -281,7 +282,6 @@ class Framework:
         all of them say. In any case, what is to be written of claims. filter_node: runs all filters for one
         node, with the cache as it is then.
         """
-        statuses: Mapping[str, Status] = {name: each.status for name, each in rejected.items()}
         said: list[str] = []
         none_found: PostFilterResult | None = None
         undo: tuple[UndoClaim, ...] = ()
@@ -289,7 +289,7 @@ class Framework:
             return None, "", undo
         with self.point("PostFilter") as point:
             for plugin in self.each(self._post_filters):
-                answer = plugin.post_filter(state, pod, cache, statuses, filter_node)
+                answer = plugin.post_filter(state, pod, cache, rejected, filter_node)
                 if isinstance(answer, PostFilterResult):
                     if answer.node_name:
                         return answer, "", undo

@@ -21,6 +21,7 @@ from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
     PluginError,
+    Rejection,
     Status,
     unresolvable,
     unschedulable,
@@ -152,7 +153,7 @@ class DynamicResources:
         state: CycleState,
         pod: Pod,
         cache: Cache,
-        rejected: Mapping[str, Status],
+        rejected: Mapping[str, Rejection],
         filter_node: Callable[[str], Status | None],
     ) -> Status:
         """Take the devices of a claim away that only this pod uses, and that can't be used on some node."""

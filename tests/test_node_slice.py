@@ -44,5 +44,7 @@ def test_one_node_with_room_is_found_wherever_the_search_begins() -> None:
         for i in range(10):
             scheduler.schedule_one(pod(f"anywhere-{i}"), cache)
             decision = scheduler.schedule_one(pod(f"web-{i}", requests={"cpu": "100m"}), cache)
-            assert (decision.outcome, decision.node_name) == (Outcome.SCHEDULED, f"n{roomy}"), decision.message
+            assert (decision.outcome, decision.node_name) == (Outcome.SCHEDULED, f"n{roomy}"), (
+                decision.message
+            )
             assert len(decision.rejected) == 149

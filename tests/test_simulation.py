@@ -9,13 +9,14 @@ import pytest
 
 from scripts.servers.process import ROOT
 from scripts.simulation.cluster import Action
-from scripts.simulation.faults import WRITES, Fault, Kind
+from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
 from scripts.simulation.mutations import MUTATIONS
 from scripts.simulation.plan import Plan, PollerPlan, random_plan
 from scripts.simulation.smaller import smaller
 from scripts.simulation.world import World
 
 NODE, POD = Action(0.0, "add_node", "n1"), Action(5.0, "add_pod", "web")
+SECOND = Action(0.0, "add_node", "n2")
 
 
 def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -132,6 +133,15 @@ def test_a_binding_in_doubt_has_its_event_when_it_turns_out_to_be_made(watch: bo
     outcome = World(plan_of(ABOUT_WEB, PollerPlan("poller-1", watch))).run()
     assert (outcome.bindings, outcome.violations) == (1, [])
     assert outcome.faults[Kind.TRUNCATED] > 1
+
+
+def test_an_extender_that_lies_breaks_no_rule() -> None:
+    """Nor one that hangs: after that, the pods are placed."""
+    lies = Fault(Kind.LIES, 0.0, 30.0, EXTENDER, 0.7, 1), Fault(Kind.SILENT, 30.0, 50.0, EXTENDER, 0.7, 2)
+    pods = [add(6 + i, f"p{i}", cpu=10) for i in range(30)]
+    outcome = World(plan_of(SECOND, *lies, *pods, PollerPlan("poller-1", extender=True))).run()
+    assert (outcome.bindings, outcome.violations) == (31, [])
+    assert outcome.faults.keys() == {Kind.LIES, Kind.SILENT}
 
 
 def test_what_goes_wrong_is_made_smaller() -> None:

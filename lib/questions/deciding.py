@@ -267,7 +267,7 @@ class Decider:
         profile = self.profile_of(pod)
         if profile.scheduler_name not in self._checking:
             alone = replace(_peaceful(profile), percentage_of_nodes_to_score=100)
-            self._checking[profile.scheduler_name] = Scheduler(alone, Random(0), in_full=False)
+            self._checking[profile.scheduler_name] = Scheduler(alone, Random(0), in_full=False)  # noqa: S311  # for ties
         return self._checking[profile.scheduler_name]
 
     def _modest(self, pod: Pod) -> Scheduler:

@@ -68,7 +68,8 @@ def _downloaded(url: str) -> bytes:
 
 def _kustomized(folder: str) -> bytes:
     try:
-        done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, timeout=PATIENCE)
+        command = ["kubectl", "kustomize", "--", folder]  # the user's own kubectl
+        done = subprocess.run(command, capture_output=True, timeout=PATIENCE)  # noqa: S603
     except subprocess.TimeoutExpired as error:
         raise OSError(f"kubectl kustomize took longer than {PATIENCE} s") from error
     if done.returncode:

@@ -2,7 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -157,7 +157,7 @@ class Poller:
         self.left_out = False
         unseen_before = self.source.storage.unseen
         with self.checks.during_poll(self._patience):
-            yield from self.source.first_changes()
+            yield from self._timed(self.source.first_changes())
             delta = self.source.poll(self._patience)
         self.report.reached()
         self.checks.after_poll(self._patience)
@@ -168,13 +168,25 @@ class Poller:
         if unseen_before and not self.source.storage.unseen:
             self.queue.retry_all(self.now())
         bound = self.lives.in_phase(Phase.BOUND)
-        for change in delta.changes:
+        yield from self._timed(self._not_stale(delta.changes))
+        yield from self._timed(self.room.confirm(bound, complete=delta.complete))
+        self.report.synced(self.queue, self.cache)
+
+    def _not_stale(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
+        """The changes, except those that were overtaken by what poller itself has done."""
+        for change in changes:
             life = self.lives.get(change.object.metadata.uid)
             if not (life and life.has_room and self.room.is_stale(change, life)):
                 self.report.changed(change)
                 yield change
-        yield from self.room.confirm(bound, complete=delta.complete)
-        self.report.synced(self.queue, self.cache)
+
+    def _timed(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
+        """The changes. The time until the next one is asked for is that of handling one."""
+        handled = self.report.observer.handled
+        for change in changes:
+            began = self.now()
+            yield change
+            handled(change, self.now() - began)
 
     # --- decisions --------------------------------------------------------------------------------------
 

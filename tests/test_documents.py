@@ -52,3 +52,10 @@ def defined_in(file: Path) -> set[str]:
         if isinstance(node, ast.ClassDef):
             names |= {f"{node.name}.{each.name}" for each in node.body if isinstance(each, ast.FunctionDef)}
     return names
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda each: str(each.relative_to(ROOT)))
+def test_tests_that_are_named_exist(document: Path) -> None:
+    for file, test in re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", document.read_text()):
+        code = (ROOT / file).read_text()
+        assert not test or f"def {test}(" in code, f"{file}::{test}"

@@ -8,10 +8,13 @@ import pytest
 from cluster import Cluster
 from objects import node, pod
 
+from lib.kube.changes import AnyChange, Change, Kind
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import SignPlugin
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.pod_life import Phase, pod_key
+from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.policies import PolicyError, load_policies
 
@@ -86,6 +89,44 @@ def test_prepare_is_called_once_with_the_pods_that_are_known(tmp_path: Path) -> 
     cache = Cache([node("n1"), node("n2")], [pod("old", nodeName="n1")])
     slots = scheduler(tmp_path, source)
     assert [slots.schedule_one(pod(f"web-{i}"), cache).node_name for i in range(3)] == ["n2"] * 3
+
+
+HINTS = """
+heard = []
+
+def filter(pod, node):
+    return "no"
+
+def queueing_hint(pod, change, about):
+    heard.append((change, about.name if about else None))
+    return change == "node modified"
+"""
+
+
+def test_only_a_change_that_the_policy_says_could_help_wakes_a_pod(tmp_path: Path) -> None:
+    slots = scheduler(tmp_path, HINTS)
+    queue, clock = SchedulingQueue({"my-scheduler": slots.profile}), 100.0
+    waits, runs, n2 = pod("waits", schedulerName="my-scheduler"), pod("runs", nodeName="n1"), node("n2")
+    queue.apply(Change(Kind.ADDED, waits), clock)
+    assert [*queue.ready(clock)]
+    queue.requeue(pod_key(waits), {"slots"}, "no", clock)
+    changes: list[tuple[AnyChange, bool]] = [
+        (Change(Kind.MODIFIED, runs, pod("runs")), False),
+        (Change(Kind.DELETED, runs), False),
+        (Change(Kind.ADDED, n2), False),
+        (Change(Kind.MODIFIED, node("n2", has={"cpu": "64"}), n2), True),
+    ]
+    for change, wakes in changes:
+        queue.apply(change, clock)
+        assert (queue.lives.phase_of(waits) != Phase.UNSCHEDULABLE) == wakes
+    (plugin,) = [each for each in slots.profile.plugins if each.name == "slots"]
+    heard = plugin.functions["queueing_hint"].__globals__["heard"]  # type: ignore[attr-defined]
+    assert heard == [
+        ("pod added", "runs"),
+        ("pod deleted", "runs"),
+        ("node added", "n2"),
+        ("node modified", "n2"),
+    ]
 
 
 def test_a_policy_imports_a_file_beside_it_and_hides_no_other_module(tmp_path: Path) -> None:

@@ -226,7 +226,7 @@ class Side:
                 self.placed.append(decision.pod)
             return (
                 as_json(decision),
-                decision.rejected,
+                {name: (why.plugin, why.status) for name, why in decision.rejected.items()},
                 decision.scores,
                 as_annotation(decision),
                 decision.nominated,

@@ -9,13 +9,14 @@ import pytest
 
 from scripts.servers.process import ROOT
 from scripts.simulation.cluster import Action
-from scripts.simulation.faults import Fault, Kind
+from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
 from scripts.simulation.mutations import MUTATIONS
 from scripts.simulation.plan import Plan, PollerPlan, random_plan
 from scripts.simulation.smaller import smaller
 from scripts.simulation.world import World
 
 NODE, POD = Action(0.0, "add_node", "n1"), Action(5.0, "add_pod", "web")
+SECOND = Action(0.0, "add_node", "n2")
 
 
 def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -53,12 +54,24 @@ def add(at: float, name: str, **details: Any) -> Action:
     return Action(at, "add_pod", name, details)
 
 
+ZONE = "topology.kubernetes.io/zone"
 ABOUT_WEB = always(Kind.TRUNCATED, "(POST|GET) /api/v1/namespaces/default/pods/web")
 WATCHES = PollerPlan("poller-1", watch=True)
 TWO = [
     PollerPlan(name, elects=True, freezes=(freeze,)) for name, freeze in (("a", (10, 30)), ("b", (60, 30)))
 ]
 PREEMPTS = [add(6, "low", cpu=3000, priority="low"), add(10, "high", cpu=3000, priority="high")]
+
+TWO_ZONES = [
+    Action(0, "add_node", "a", {"zone": "a"}),
+    Action(0, "add_node", "b", {"zone": "b"}),
+    Action(1, "cordon", "n1"),
+    Action(0, "add_budget", "budget", {"app": "web", "least": 1}),
+    *(
+        add(8, name, cpu=3000, priority=priority, labels={"app": app}, nodeSelector={ZONE: zone})
+        for name, priority, app, zone in (("low", "low", "web", "a"), ("middle", "middle", "job", "b"))
+    ),
+]
 
 FOUND_IN = {
     "uid-left-out": plan_of(),
@@ -70,7 +83,17 @@ FOUND_IN = {
         *(Action(5 + i / 1000, "make_pod_again", "web") for i in range(60)), WATCHES
     ),
     "wake-up-left-out": plan_of(add(6, "large", cpu=6000), Action(20, "resize", "n1", {"cpu": 8})),
-    "eviction-without-precondition": plan_of(*PREEMPTS),
+    "retried-eviction-without-precondition": plan_of(*PREEMPTS, always(Kind.BROKEN, "DELETE", 9.0)),
+    "assumed-pods-forgotten-early": plan_of(
+        always(Kind.BEHIND, "watch=1"), add(6, "first", cpu=3000), add(7, "second", cpu=3000), WATCHES
+    ),
+    "groups-one-by-one": plan_of(Action(6, "add_group", "g", {"size": 3, "cpu": 1500})),
+    "older-list-taken": plan_of(
+        add(15, "seen", cpu=2000),
+        *(add(26 + i / 2, f"new-{i}", cpu=2000) for i in range(4)),
+        Fault(Kind.STALE, 25, 40, "GET /api/v1/(pods|nodes)", 0.7, 1),
+    ),
+    "budget-ignored": plan_of(*TWO_ZONES, add(20, "high", cpu=3000, priority="high")),
     "nomination-kept": plan_of(
         *PREEMPTS, Action(30, "delete_pod", "web"), add(31, "small", cpu=900, priority="low")
     ),
@@ -90,11 +113,35 @@ def test_a_fault_in_poller_is_found(mutation: str) -> None:
     assert "simulation" not in rules  # that would be a fault of the simulation itself
 
 
+@pytest.mark.parametrize(("kind", "first"), [(Kind.CRASH_BEFORE, 1), (Kind.CRASH_AFTER, 3)])
+def test_poller_may_be_killed_at_any_write(kind: Kind, first: int) -> None:
+    """Its cluster has a preemption, a pod that is held, a group, and a pod whose volume is made for it.
+
+    Every fourth write is enough here: `scripts/simulate` kills at random ones.
+    """
+    held = add(7, "held", cpu=100, labels={"hold": "3"})
+    group = Action(8, "add_group", "g", {"size": 2, "cpu": 10})
+    watches = PollerPlan("poller-1", watch=True, policy=True)
+    more = [*PREEMPTS, held, group, add(9, "stores", cpu=10, claim="made"), watches]
+    for number in range(first, 28, 4):
+        outcome = World(plan_of(*more, Fault(kind, 0.0, 40.0, WRITES, 0.0, 1, nth=number))).run()
+        assert (outcome.faults, outcome.violations) == ({kind: 1}, []), number
+
+
 @pytest.mark.parametrize("watch", [False, True], ids=["polling", "watching"])
 def test_a_binding_in_doubt_has_its_event_when_it_turns_out_to_be_made(watch: bool) -> None:
     outcome = World(plan_of(ABOUT_WEB, PollerPlan("poller-1", watch))).run()
     assert (outcome.bindings, outcome.violations) == (1, [])
     assert outcome.faults[Kind.TRUNCATED] > 1
+
+
+def test_an_extender_that_lies_breaks_no_rule() -> None:
+    """Nor one that hangs: after that, the pods are placed."""
+    lies = Fault(Kind.LIES, 0.0, 30.0, EXTENDER, 0.7, 1), Fault(Kind.SILENT, 30.0, 50.0, EXTENDER, 0.7, 2)
+    pods = [add(6 + i, f"p{i}", cpu=10) for i in range(30)]
+    outcome = World(plan_of(SECOND, *lies, *pods, PollerPlan("poller-1", extender=True))).run()
+    assert (outcome.bindings, outcome.violations) == (31, [])
+    assert outcome.faults.keys() == {Kind.LIES, Kind.SILENT}
 
 
 def test_what_goes_wrong_is_made_smaller() -> None:

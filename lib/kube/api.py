@@ -55,6 +55,7 @@ from lib.kube.errors import (
     refusal,
     to_api_error,
 )
+from lib.kube.freshness import Freshness
 from lib.kube.in_flight import PendingResponse
 from lib.kube.objects import Object
 from lib.kube.pager import Decode, ListPager, read_at_once, together
@@ -143,6 +144,7 @@ class Api:
     address: `http://host:port` or `unix:///path/to/socket`. stopping: once it is set, waits end and nothing
     is retried. may_write: called before each write is sent; if it returns False, NotLeadingError is raised
     instead. timeout: for each step of a request. system: its time, threads and sockets are used.
+    freshness: refuses lists that are older than what was seen before.
     """
 
     def __init__(
@@ -176,6 +178,7 @@ class Api:
         self._headers = (b"Host", self._server.netloc), USER_AGENT, *ACCEPT
         self._stopping = stopping
         self._retries, self._start = _Outages(system), _Start(system)
+        self.freshness = Freshness(system)
         self._attempts, self._longest_pause, self._longest_answer = 5, LONGEST_WAIT, LONGEST_ANSWER
 
     def __enter__(self) -> "Api":
@@ -256,7 +259,8 @@ class Api:
         def begin(query: Mapping[str, str]) -> PendingResponse[bytes]:
             return PendingResponse(self._exchange("GET", path, query, None, JSON), bytes)
 
-        return ListPager(f"GET {path}", selectors, begin, self.retrying, decode, self.system)
+        check = partial(self.freshness.check, path)
+        return ListPager(f"GET {path}", selectors, begin, self.retrying, decode, self.system, check)
 
     def watch(self, path: str, kind: type[T], resource_version: str, **selectors: str) -> "Watch[T]":
         """Watch the objects at a path from a resource version on. GoneError when that version is too old."""

@@ -75,6 +75,10 @@ class AnswerError(ApiError):
     may_be_written = True
 
 
+class StaleListError(ApiError):
+    """A list is older than what was seen before."""
+
+
 class StatusError(ApiError):
     """The API server, or the proxy before it, refused. The text quotes it.
 

@@ -39,8 +39,9 @@ Decode = Callable[[bytes, dict[str, str]], Page[Item]]
 class ListPager(Generic[Item]):
     """A list that is read page by page.
 
-    where: names the list in errors. retrying: the retry policy for a page. failed: the error, if
-    `read_at_once` couldn't read the list.
+    where: names the list in errors. retrying: the retry policy for a page. check: called with its resource
+    version; it raises an ApiError if the list is not to be used. failed: the error, if `read_at_once`
+    couldn't read the list.
     """
 
     def __init__(
@@ -51,13 +52,14 @@ class ListPager(Generic[Item]):
         retrying: Callable[[], Retrying],
         decode: Decode[Item],
         system: System = MACHINE,
+        check: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.failed: ApiError | None = None
         self.is_complete = False
         self.system = system
         self.pending: PendingResponse[bytes] | None = None
         self._where, self._selectors = where, selectors
-        self._begin, self._retrying, self._decode = begin, retrying, decode
+        self._begin, self._retrying, self._decode, self._check = begin, retrying, decode, check
         self._beginnings = 1
         self._pages = 0
         self._limit = PAGE
@@ -112,6 +114,8 @@ class ListPager(Generic[Item]):
             self._limit = min(PAGE, self._limit * 10)  # one page of large objects was an exception
             self.ask()
         page = self._decode(body, self._listing.malformed)
+        if not self._listing.resource_version:  # all pages have that of the first
+            self._check(page.metadata.resource_version)
         self._listing.items += page.items or []
         self._listing.resource_version = page.metadata.resource_version
         self.is_complete = not token

@@ -89,7 +89,7 @@ class Reflector(Generic[Changed]):
         if self._watch:
             self._watch.close()
         self._watch = None
-        self._version = ""
+        self._forget_version()
 
     def resume(self, relist: Callable[[], object]) -> None:
         """Watch from the version that was seen last. relist: called if a list must come first."""
@@ -120,7 +120,7 @@ class Reflector(Generic[Changed]):
         try:
             watch = self._api.watch(self.path, self._kind, self._version, **self._selectors)
         except GoneError:
-            self._version = ""
+            self._forget_version()
             raise
         self._watch = watch
         self._not_before = self._api.system.monotonic() + SHORTEST_WATCH
@@ -184,6 +184,11 @@ class Reflector(Generic[Changed]):
         self._watch = None
         if why is None or isinstance(why, LostAnswerError):
             return
-        self._version = ""
+        self._forget_version()
         if not isinstance(why, GoneError):
             self.trouble = why
+
+    def _forget_version(self) -> None:
+        """A list must come next. One that is older than this version would be refused."""
+        self._api.freshness.note(self.path, self._version)
+        self._version = ""

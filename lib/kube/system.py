@@ -36,7 +36,7 @@ class System:
 
     def random(self, seed: int | None = None) -> Random:
         """A random generator. Without a seed, each has other numbers."""
-        return Random(seed)
+        return Random(seed)  # noqa: S311  # for ties, samples and pauses: none is a secret
 
     def sleep(self, seconds: float) -> None:
         """Wait."""

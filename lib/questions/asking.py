@@ -292,7 +292,7 @@ def context_namespace(kubectl_options: Sequence[str] = ()) -> str:
     """The namespace of kubectl's current context, or of the one that the options name."""
     command = ["kubectl", "config", "view", "--minify", "--output=jsonpath={..namespace}", *kubectl_options]
     try:
-        said = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout
+        said = subprocess.run(command, capture_output=True, text=True, timeout=10).stdout  # noqa: S603
     except (OSError, subprocess.TimeoutExpired):
         said = ""
     return said.strip() or "default"

@@ -229,7 +229,7 @@ class Decider:
             message = ASSIGNED.format(pod, node_name)
             return attempt.decide(Outcome.SCHEDULED, message, node_name=node_name, feasible=1)
         attempt.rejected[node_name] = rejection
-        message = counted(len(self.cache.nodes), rejection.status.reasons)
+        message = counted(len(self.cache.nodes), attempt.rejected)
         victims: dict[str, Any] = {}
         if self._may_preempt(pod) and less_important(pod, node_name, self.cache):
             left = self.cache.disruptions_left()
@@ -267,7 +267,7 @@ class Decider:
         profile = self.profile_of(pod)
         if profile.scheduler_name not in self._checking:
             alone = replace(_peaceful(profile), percentage_of_nodes_to_score=100)
-            self._checking[profile.scheduler_name] = Scheduler(alone, Random(0), in_full=False)
+            self._checking[profile.scheduler_name] = Scheduler(alone, Random(0), in_full=False)  # noqa: S311  # for ties
         return self._checking[profile.scheduler_name]
 
     def _modest(self, pod: Pod) -> Scheduler:

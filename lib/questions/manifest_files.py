@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 
 from lib.kube.bounded_files import MAX_YAML, TooMuchError, read_at_most
+from lib.kube.system import MACHINE
 from lib.questions.errors import QuestionError
 
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -50,7 +51,7 @@ def content_of(name: str | Path) -> bytes:
 
 
 def _downloaded(url: str) -> bytes:
-    body = bytearray()
+    body, until = bytearray(), MACHINE.monotonic() + PATIENCE
     try:
         with httpx.stream("GET", url, timeout=PATIENCE, follow_redirects=True) as answer:
             answer.raise_for_status()
@@ -58,6 +59,8 @@ def _downloaded(url: str) -> bytes:
                 body += chunk
                 if len(body) > MAX_YAML:
                     raise TooMuchError(f"is larger than {MAX_YAML >> 20} MiB")
+                if MACHINE.monotonic() > until:
+                    raise OSError(f"takes longer than {PATIENCE} s to be fetched")
     except httpx.HTTPError as error:
         raise OSError(f"can't be fetched: {error}") from error
     return bytes(body)
@@ -65,7 +68,8 @@ def _downloaded(url: str) -> bytes:
 
 def _kustomized(folder: str) -> bytes:
     try:
-        done = subprocess.run(["kubectl", "kustomize", folder], capture_output=True, timeout=PATIENCE)
+        command = ["kubectl", "kustomize", "--", folder]  # the user's own kubectl
+        done = subprocess.run(command, capture_output=True, timeout=PATIENCE)  # noqa: S603
     except subprocess.TimeoutExpired as error:
         raise OSError(f"kubectl kustomize took longer than {PATIENCE} s") from error
     if done.returncode:

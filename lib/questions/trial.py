@@ -257,6 +257,7 @@ def _why(new: NewPod, decider: Decider) -> Why:
     decision = decider.ask(new.pod)
     if new.node_name:
         rejection = decision.rejected[new.node_name]
-        message = counted(decision.all_nodes, rejection.status.reasons)
-        decision = replace(decision, rejected={new.node_name: rejection}, message=message)
+        rejected = {new.node_name: rejection}
+        message = counted(decision.all_nodes, rejected)
+        decision = replace(decision, rejected=rejected, message=message)
     return why_nowhere(new.pod, decision, decider)

@@ -8,7 +8,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.common_rejection import CommonRejection
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import SKIP, CycleState, Rejection, unresolvable
+from lib.scheduling.framework.interface import SKIP, CycleState, Rejection, rejection_by, unresolvable
 from lib.scheduling.framework.runtime import PreFilterAnswer
 from lib.scheduling.pod_life import pod_key
 from lib.scheduling.result_cache import PluginResults
@@ -90,4 +90,4 @@ class Attempt:
 
 
 def _not_allowed_by(plugin: str) -> Rejection:
-    return Rejection(plugin, unresolvable(NOT_ALLOWED.format(plugin)))
+    return rejection_by(plugin, unresolvable(NOT_ALLOWED.format(plugin)))

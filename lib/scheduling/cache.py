@@ -136,7 +136,7 @@ class Cache:
     def _start_over(self) -> None:
         """Find all that is kept anew: a node comes or goes, or has other images."""
         self.journal.start_over()
-        for known in ("node_list", "node_index"):
+        for known in ("node_list", "node_index", "node_names"):
             self.__dict__.pop(known, None)
 
     def _put(self, pod: Pod, node_name: str) -> None:
@@ -194,6 +194,11 @@ class Cache:
     def node_index(self) -> dict[str, int]:
         """Each node's index in `node_list`, by its name."""
         return {node.name: i for i, node in enumerate(self.node_list)}
+
+    @cached_property
+    def node_names(self) -> list[str]:
+        """The names of the nodes in `node_list`."""
+        return [*self.node_index]
 
     @property
     def lowest_priority(self) -> int | None:

@@ -1,7 +1,7 @@
 """The decision for a pod, and why."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from enum import StrEnum
 
 import msgspec
@@ -110,12 +110,16 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
         """The plugins that rejected the pod: NO_NODES if there is no node; empty if a plugin failed."""
         if self.outcome == Outcome.ERROR:
             return set()
-        plugins = {each.plugin for each in self.rejected.values()} | {self.rejecting_plugin}
+        plugins = {each.plugin for each in {*self.rejected.values()}} | {self.rejecting_plugin}
         return plugins - {""} or {NO_NODES}
 
 
-def counted(nodes: int, reasons: Iterable[str]) -> str:
+def counted(nodes: int, rejected: Mapping[str, Rejection]) -> str:
     """How often each reason kept a pod from so many nodes (framework/types.go, FitError.Error)."""
-    counts = Counter(reasons).items()
+    counts = Counter[str]()
+    for rejection, count in Counter(rejected.values()).items():
+        for reason in rejection.status.reasons:
+            counts[reason] += count
     # kube-scheduler sorts the finished texts, so "10 …" comes before "2 …".
-    return f"0/{nodes} nodes are available: {', '.join(sorted(f'{count} {why}' for why, count in counts))}."
+    said = ", ".join(sorted(f"{count} {why}" for why, count in counts.items()))
+    return f"0/{nodes} nodes are available: {said}."

@@ -69,8 +69,7 @@ class Feasibility:
     def _search(self, attempt: Attempt) -> NodeSlice:
         """Run the filters until enough nodes are found. The search begins where the last one ended."""
         cache = attempt.cache
-        node_list = cache.node_list
-        indexes: Sequence[int] = range(len(node_list))
+        indexes: Sequence[int] = range(len(cache.node_list))
         if attempt.allowed_nodes:
             indexes = attempt.reject_not_allowed()
         enough = feasible_nodes_to_find(len(indexes), self._framework.profile.percentage_of_nodes_to_score)
@@ -86,15 +85,17 @@ class Feasibility:
                 return run
 
         feasible: list[int] = []
-        in_turn, looked_at = [*indexes[start:], *indexes[:start]], 0
+        looked_at = 0
+        in_turn: Sequence[int] = range(start, start + len(indexes))  # those after the last come first
+        if attempt.allowed_nodes:
+            in_turn = [*indexes[start:], *indexes[:start]]
         while looked_at < len(in_turn) and len(feasible) < enough:
-            some = in_turn[looked_at : looked_at + enough - len(feasible)]
+            some = NodeSlice(cache, in_turn[looked_at : looked_at + enough - len(feasible)])
             looked_at += len(some)
-            for i, rejection in zip(some, self._rejections(attempt, NodeSlice(cache, some)), strict=True):
-                if rejection:
-                    attempt.rejected[node_list[i].name] = rejection
-                else:
-                    feasible.append(i)
+            rejections = self._rejections(attempt, some)
+            feasible += [i for i, why in zip(some.indexes, rejections, strict=True) if not why]
+            by_name = zip(some.pick(cache.node_names), rejections, strict=True)
+            attempt.rejected.update({name: why for name, why in by_name if why})
         self._next_start = start + looked_at
         return NodeSlice(cache, feasible)
 

@@ -16,7 +16,7 @@ from lib.scheduling.volumes.disks import DiskUse, disks_of
 HostPort = tuple[str, str, int]
 """Address, protocol, port."""
 
-ANY_ADDRESS = "0.0.0.0"
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104  # nothing listens there
 """The address of a host port that names none: all addresses of the node."""
 
 SOME_ADDRESS = "*"

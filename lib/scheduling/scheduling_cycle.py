@@ -4,7 +4,6 @@ Counterpart in kube-scheduler: pkg/scheduler/schedule_one.go
 """
 
 from collections.abc import Mapping
-from itertools import chain
 from random import Random
 
 from msgspec.structs import replace
@@ -186,8 +185,7 @@ class Scheduler:
         elif rejection:
             why = f"0/{len(cache.nodes)} nodes are available: {rejection.reason}."
         else:
-            reasons = chain(*(each.status.reasons for each in attempt.rejected.values()))
-            why = counted(len(cache.nodes), reasons)
+            why = counted(len(cache.nodes), attempt.rejected)
         decision = attempt.decide(
             Outcome.UNSCHEDULABLE,
             f"{why} {said}".strip(),
@@ -245,7 +243,9 @@ class Scheduler:
                 waits_in=point,
                 writes=rejection.status.writes,
             )
-        message = counted(1, rejection.status.reasons) if point == PERMIT else rejection.reason
+        message = rejection.reason
+        if point == PERMIT:
+            message = counted(1, {decision.node_name or "": rejection})
         return self._give_up(decision, cache, Outcome.UNSCHEDULABLE, message, rejection.plugin)
 
     # --- the binding cycle ------------------------------------------------------------------------------

@@ -45,6 +45,7 @@ TAKES: Mapping[str, Sequence[str]] = {
     "state": ("a node",),
     "prepare": ("pods",),
     "annotate": ("a pod", "a node"),
+    "queueing_hint": ("a pod", "what changed", "about what"),
 }
 """The functions that a policy may have, and what each takes."""
 

@@ -8,6 +8,7 @@ Source: pkg/controller/volume/persistentvolume, and ephemeral; the CSI external-
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 
 from .api import Api
 from .resources import CLAIMS, NODES, STORAGE_CLASSES, VOLUMES
@@ -141,7 +142,10 @@ class VolumeController:
             return
         delay = float((kind.content.get("parameters") or {}).get("delay", self._delay))
         self._provisioning.add(uid)
-        asyncio.get_running_loop().call_later(delay, self._provision, claim.key, uid)
+        self._later(delay, self._provision, claim.key, uid)
+
+    def _later(self, seconds: float, action: Callable[..., None], *args: object) -> None:
+        asyncio.get_running_loop().call_later(seconds, action, *args)
 
     def _provision(self, key: Key, uid: str) -> None:
         self._provisioning.discard(uid)

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import ExitStack
 
 from .checks import Violation
@@ -29,6 +30,9 @@ def options() -> argparse.Namespace:
         help="put this fault into poller, and end at the first seed that finds it",
     )
     parser.add_argument(
+        "--mutations", action="store_true", help="the same with each of them; print which seed finds it"
+    )
+    parser.add_argument(
         "--smaller", action="store_true", help="make what goes wrong smaller, as long as it goes wrong"
     )
     return parser.parse_args()
@@ -36,6 +40,9 @@ def options() -> argparse.Namespace:
 
 def main(chosen: argparse.Namespace) -> int:
     seeds = [chosen.seed] if chosen.seed is not None else range(chosen.first, chosen.first + chosen.seeds)
+    if chosen.mutations:
+        found = [_find(name, seeds, chosen.minutes) for name in MUTATIONS]
+        return 0 if all(found) else 1
     totals = Totals()
     ending: list[int] = []  # signals: this seed is the last one then
     for each in (signal.SIGINT, signal.SIGTERM):
@@ -57,6 +64,19 @@ def main(chosen: argparse.Namespace) -> int:
                 break
     totals.show()
     return 1 if totals.failed else 0
+
+
+def _find(mutation: str, seeds: Iterable[int], minutes: float) -> bool:
+    """Whether one of the seeds finds a mutation; prints which, and by which rule."""
+    with ExitStack() as stack:
+        for patched in MUTATIONS[mutation]():
+            stack.enter_context(patched)
+        for seed in seeds:
+            if violations := World(random_plan(seed, minutes)).run().violations:
+                print(f"{mutation}: seed {seed}, {violations[0]}", flush=True)
+                return True
+    print(f"{mutation}: no seed finds it", flush=True)
+    return False
 
 
 def _first_of_each_rule(outcome: Outcome) -> list[Violation]:

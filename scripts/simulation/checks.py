@@ -5,10 +5,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from math import inf
 
-from scripts.minicluster.resources import EVENTS, LEASES, NODES, PODS
+from scripts.minicluster.resources import CLAIMS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODES, PODS, VOLUMES
 from scripts.minicluster.store import Event, Object, Stored
 
 from .agenda import Agenda
+from .evictions import cpu_of, is_over, is_protected, milli, other_way
 from .faults import Kind
 from .network import Exchange
 from .server import Server
@@ -19,6 +20,8 @@ STALE = 60.0
 EVENT_WITHIN = 60.0
 """Seconds after which a binding's event must be there, when nothing goes wrong."""
 
+SEEN_WITHIN = 5.0
+"""Seconds after which a poller knows of a change, when nothing goes wrong."""
 
 TRIES = 3
 """After so many tries, or more, poller gives up an event: they may take 30 s."""
@@ -72,6 +75,11 @@ class Checks:
         self._told: set[tuple[int, str]] = set()  # by process and uid: the binding was answered by 201
         self._failed_events: Counter[str] = Counter()  # by the pod's uid
         self._identities: dict[int, str] = {}  # of candidates, by their process
+        self._last_change = 0.0  # of nodes, of pods on them, and of budgets
+        self._last_fault = -inf
+        self._troubled: set[str] = (
+            set()
+        )  # names of pods about which a request failed, or its poller was killed
         server.store.listen(self._happened)
 
     def _found(self, rule: str, what: str, *about: str) -> None:
@@ -84,7 +92,10 @@ class Checks:
             self._node_changed(event)
         elif event.resource == PODS:
             self._pod_changed(event)
-        elif event.resource == EVENTS and event.new.content.get("reason") == "Scheduled":
+        on_node = event.resource == PODS and event.new.content["spec"].get("nodeName")
+        if not self._server.actor and (on_node or event.resource in (NODES, DISRUPTION_BUDGETS)):
+            self._last_change = self._agenda.now
+        if event.resource == EVENTS and event.new.content.get("reason") == "Scheduled":
             uid = event.new.content["involvedObject"]["uid"]
             self._scheduled.add(uid)
             if uid not in self._bound:
@@ -99,7 +110,7 @@ class Checks:
             node.there.append((now, inf))
         elif event.kind == "DELETED":
             node.there[-1] = node.there[-1][0], now
-        node.cpu.append((now, _milli(event.new.content["status"]["allocatable"]["cpu"])))
+        node.cpu.append((now, milli(event.new.content["status"]["allocatable"]["cpu"])))
 
     def _pod_changed(self, event: Event) -> None:
         new, old = event.new, event.old
@@ -124,6 +135,23 @@ class Checks:
         self.bindings += 1
         self._bound[uid] = self._agenda.now, node_name, name, actor.name
         self._check_node(new, node_name)
+        self._check_volumes(new, node_name)
+
+    def _check_volumes(self, pod: Stored, node_name: str) -> None:
+        """Each claim of a pod that is bound has a volume, which the node can reach."""
+        for volume in pod.content["spec"].get("volumes") or ():
+            claim = self._store.get(CLAIMS, (pod.key[0], volume["persistentVolumeClaim"]["claimName"]))
+            held = claim and self._store.get(VOLUMES, ("", claim.content["spec"].get("volumeName", "")))
+            if (
+                claim
+                and not held
+                and claim.metadata["creationTimestamp"] <= pod.metadata["creationTimestamp"]
+            ):
+                what = f"pod {pod.key[1]} was bound to {node_name} before its claim had a volume"
+                self._found("volumes", what, pod.key[1])
+            elif held and not _reaches(node_name, held):
+                what = f"pod {pod.key[1]} was bound to {node_name}, which can't reach volume {held.key[1]}"
+                self._found("volumes", what, pod.key[1])
 
     def _check_node(self, pod: Stored, node_name: str) -> None:
         name, spec, now = pod.key[1], pod.content["spec"], self._agenda.now
@@ -134,10 +162,10 @@ class Checks:
         here = [
             each
             for each in self._store.every(PODS)
-            if each.content["spec"].get("nodeName") == node_name and not _is_over(each)
+            if each.content["spec"].get("nodeName") == node_name and not is_over(each)
         ]
         known = [each for each in here if self._is_known(each, spec["schedulerName"])]
-        used = sum(map(_cpu, known))
+        used = sum(map(cpu_of, known))
         most = self._most_cpu(node, now)
         if used > most:
             why = f"pod {name} was bound to {node_name}, whose pods then request {used}m of {most}m cpu"
@@ -173,6 +201,16 @@ class Checks:
         if not any(more > priority and until > since for more, until in self._pending.values()):
             name = victim.key[1]
             self._found("eviction", f"{actor.name} evicts pod {name} for nobody who is more important", name)
+        self._check_budget(victim)
+
+    def _check_budget(self, victim: Stored) -> None:
+        """No budget is violated if another eviction would do, as far as the poller could know."""
+        now = self._agenda.now
+        if now - self._last_fault < STALE or now - self._last_change < SEEN_WITHIN:
+            return
+        if is_protected(self._store, victim) and (node := other_way(self._store, victim)):
+            what = f"pod {victim.key[1]} is evicted against its budget; evictions on {node} would have done"
+            self._found("budget", what, victim.key[1])
 
     def _most_cpu(self, node: _Node, now: float) -> int:
         """The most that a node had in the time on which a decision may rest."""
@@ -188,6 +226,8 @@ class Checks:
     def exchanged(self, exchange: Exchange) -> None:
         """A poller's request has reached the server, or a fault."""
         asked = exchange.asked
+        if exchange.fault:
+            self._last_fault = exchange.when
         path = asked.target.partition("?")[0]
         if asked.is_read:
             return
@@ -195,6 +235,8 @@ class Checks:
         if "/events" in path:
             self._note_event(exchange, (body.get("involvedObject") or {}).get("uid", ""))
         if exchange.code == 0:
+            if "/pods/" in path:
+                self._troubled.add(path.split("/")[6])
             return
         if "/leases" in path:
             self._identities[id(exchange.process)] = body["spec"]["holderIdentity"]
@@ -203,6 +245,8 @@ class Checks:
             self._check_leads(exchange)
         if "/pods" not in path:
             return
+        if exchange.fault or exchange.code >= 300:
+            self._troubled.add(path.split("/")[6])
         holder = body.get("preconditions") if asked.method == "DELETE" else body.get("metadata")
         if not (holder or {}).get("uid"):
             self._found("uid", f"{asked.method} {path} doesn't name the pod's uid", path.split("/")[6])
@@ -232,8 +276,11 @@ class Checks:
             self._found("leader", f"{exchange.process.name} wrote {exchange.asked}, and doesn't lead")
 
     def killed(self, poller: str) -> None:
-        """A poller was killed: events of what it bound shortly before need not come."""
+        """A poller was killed: events of what it bound shortly before need not come, nor all of a group."""
         now = self._agenda.now
+        self._troubled |= {
+            name for when, _, name, by in self._bound.values() if by == poller and when > now - 5
+        }
         for uid, (when, _, _, by) in self._bound.items():
             if by == poller and uid not in self._scheduled and when > now - STALE - EVENT_WITHIN:
                 self._excused.add(uid)
@@ -241,8 +288,9 @@ class Checks:
     # --- at the end ---------------------------------------------------------------------------------------
 
     def at_end(self) -> None:
-        """Each binding has its event."""
+        """Each binding has its event; no group is bound in part."""
         now = self._agenda.now
+        self._check_groups()
         for uid, (when, node, name, by) in self._bound.items():
             if uid in self._scheduled or uid in self._excused or when > now - EVENT_WITHIN:
                 continue
@@ -252,14 +300,26 @@ class Checks:
                     "event", f"pod {name} was bound to {node} by {by} at {when:.3f} s without an event", name
                 )
 
+    def _check_groups(self) -> None:
+        """A group of which a poller bound a pod is bound whole, unless something went wrong just then."""
+        waiting: dict[str, str] = {}
+        for pod in self._store.every(PODS):
+            group = pod.metadata["labels"].get("poller/group")
+            if group and not pod.content["spec"].get("nodeName"):
+                waiting[group] = pod.key[1]
+        for when, node, name, by in self._bound.values():
+            group = name.rpartition("-")[0]
+            if group in waiting and name not in self._troubled and waiting[group] not in self._troubled:
+                what = f"{name} was bound to {node} by {by} at {when:.3f} s, and {waiting[group]} never"
+                self._found("all or none", what, name, waiting[group])
 
-def _is_over(pod: Stored) -> bool:
-    return pod.content["status"].get("phase") in ("Succeeded", "Failed")
 
-
-def _cpu(pod: Stored) -> int:
-    containers = pod.content["spec"]["containers"]
-    return sum(_milli(each.get("resources", {}).get("requests", {}).get("cpu", "0")) for each in containers)
+def _reaches(node_name: str, volume: Stored) -> bool:
+    """Whether a node reaches a volume: without an affinity, it was made for a node that has gone since."""
+    if not (affinity := volume.content["spec"].get("nodeAffinity")):
+        return True
+    (term,) = affinity["required"]["nodeSelectorTerms"]
+    return node_name in term["matchExpressions"][0]["values"]
 
 
 def _ports(pod: Stored) -> set[int]:
@@ -267,7 +327,3 @@ def _ports(pod: Stored) -> set[int]:
     return {
         port["hostPort"] for each in containers for port in each.get("ports") or () if port.get("hostPort")
     }
-
-
-def _milli(cpu: str) -> int:
-    return int(cpu[:-1]) if cpu.endswith("m") else int(cpu) * 1000

@@ -1,28 +1,36 @@
 """What happens in the cluster by itself: pods and nodes come, change and go."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from random import Random
+from functools import partial
 from typing import Any
 
 from scripts.minicluster.disruptions import Disruptions
 from scripts.minicluster.errors import ApiError
 from scripts.minicluster.resources import (
+    CLAIMS,
     DISRUPTION_BUDGETS,
     NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
+    STORAGE_CLASSES,
+    VOLUMES,
     Resource,
 )
 from scripts.minicluster.store import Event, Object
+from scripts.minicluster.volume_controller import NO_PROVISIONER, PROVISIONER
 
-from .server import Server
+from .server import Server, SimulatedVolumes
 
 NAMESPACE = "default"
 SCHEDULER = "my-scheduler"
-MOST_PODS = 30
 PRIORITIES = {"low": 10, "middle": 100, "high": 1000}
+
+CLASSES = {"local": NO_PROVISIONER, "made": PROVISIONER}
+"""Storage classes: volumes that are there, each on one node, or that are made when a pod needs them."""
+
+STORAGE = {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,11 @@ class Cluster:
             self._api.create(NAMESPACES, "", {"metadata": {"name": name}})
         for name, value in PRIORITIES.items():
             self._api.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value})
-        self._store.listen(self._count_budgets)
+        for name, provisioner in CLASSES.items():
+            kind = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+            self._api.create(STORAGE_CLASSES, "", {"metadata": {"name": name}, **kind})
+        self._volumes = SimulatedVolumes(self._api, 2.0, server.agenda)
+        self._store.listen(self._control)
 
     def do(self, action: Action) -> None:
         """Do it, if the objects that it is about are there."""
@@ -60,14 +72,21 @@ class Cluster:
             return
         self._on_action(action)
 
-    def _count_budgets(self, event: Event) -> None:
-        """The disruption controller: a moment after a pod has changed."""
+    def _control(self, event: Event) -> None:
+        """The controllers of budgets and volumes take a step, a moment after a change."""
         if event.resource in (PODS, DISRUPTION_BUDGETS):
             self._server.agenda.after(0.05, self._recount)
+        for stored in [event.new, *self._volumes.touched_by(event)]:
+            if stored.resource in (CLAIMS, VOLUMES):
+                self._server.agenda.after(0.05, partial(self._step, stored.resource, stored.key))
 
     def _recount(self) -> None:
         for budget in self._store.every(DISRUPTION_BUDGETS):
             self._budgets.budget(budget)
+
+    def _step(self, resource: Resource, key: tuple[str, str]) -> None:
+        if stored := self._store.get(resource, key):
+            (self._volumes.claim if resource == CLAIMS else self._volumes.volume)(stored)
 
     # --- nodes ------------------------------------------------------------------------------------------
 
@@ -92,6 +111,11 @@ class Cluster:
         """The node goes, and its pods with it."""
         self._api.delete(NODES, ("", name), {})
 
+    def replace_node(self, name: str, **details: Any) -> None:
+        """The node goes, and another of the same name comes in the same moment."""
+        self.delete_node(name)
+        self.add_node(name, **details)
+
     def cordon(self, name: str, on: bool = True) -> None:
         """The node takes no more pods, or does again."""
         self._change(NODES, ("", name), lambda content: content["spec"].update(unschedulable=on))
@@ -109,11 +133,13 @@ class Cluster:
     # --- pods -------------------------------------------------------------------------------------------
 
     def add_pod(self, name: str, cpu: int = 500, priority: str = "", **more: Any) -> None:
-        """A pod that requests so many thousandths of a cpu. more: fields of its spec; `labels`; `ports`.
+        """A pod that requests so many thousandths of a cpu.
 
+        more: fields of its spec; `labels`; `annotations`; `ports`; `claim`, the class of a claim that it has.
         The label `apart` keeps it from nodes with pods of the same value; `spread` is spread over zones.
         """
         labels, scheduler = more.pop("labels", {}), more.pop("scheduler", SCHEDULER)
+        metadata = {"name": name, "labels": labels, "annotations": more.pop("annotations", {})}
         container = {
             "name": "main",
             "image": "nginx",
@@ -138,11 +164,33 @@ class Cluster:
             ]
         if priority:
             spec["priorityClassName"] = priority
-        self._api.create(PODS, NAMESPACE, {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        if kind := spec.pop("claim", ""):
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
+            self._add_claim(name, kind)
+        self._api.create(PODS, NAMESPACE, {"metadata": metadata, "spec": spec})
+
+    def _add_claim(self, name: str, kind: str) -> None:
+        if not self._store.get(CLAIMS, (NAMESPACE, name)):
+            spec = {**STORAGE, "storageClassName": kind, "resources": {"requests": {"storage": "1Gi"}}}
+            self._api.create(CLAIMS, NAMESPACE, {"metadata": {"name": name}, "spec": spec})
+
+    def add_group(self, name: str, size: int, **details: Any) -> None:
+        """So many pods that are to be bound all or none."""
+        for i in range(size):
+            annotations = {"poller/group-size": str(size)}
+            self.add_pod(f"{name}-{i}", labels={"poller/group": name}, annotations=annotations, **details)
+
+    def delete_group(self, name: str) -> None:
+        """All pods of a group are deleted."""
+        for pod in self._store.every(PODS):
+            if pod.metadata["labels"].get("poller/group") == name:
+                self.delete_pod(pod.key[1])
 
     def delete_pod(self, name: str, grace: int = 0) -> None:
         """The pod is deleted, at once or after its grace period."""
         self._api.delete(PODS, (NAMESPACE, name), {"gracePeriodSeconds": grace})
+        if self._store.get(CLAIMS, (NAMESPACE, name)):
+            self._api.delete(CLAIMS, (NAMESPACE, name), {})
 
     def make_pod_again(self, name: str, **details: Any) -> None:
         """The pod is deleted, and another of the same name is made in the same moment."""
@@ -163,6 +211,21 @@ class Cluster:
         """The pod's labels change."""
         self._change(PODS, (NAMESPACE, name), lambda content: content["metadata"].update(labels=labels))
 
+    # --- volumes ----------------------------------------------------------------------------------------
+
+    def add_volume(self, name: str, node: str) -> None:
+        """A volume on a node."""
+        here = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+        spec = {
+            **STORAGE,
+            "capacity": {"storage": "1Gi"},
+            "storageClassName": "local",
+            "local": {"path": f"/disks/{name}"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+            "persistentVolumeReclaimPolicy": "Delete",
+        }
+        self._api.create(VOLUMES, "", {"metadata": {"name": name}, "spec": spec})
+
     # --- others -----------------------------------------------------------------------------------------
 
     def add_budget(self, name: str, app: str, least: int) -> None:
@@ -180,76 +243,3 @@ class Cluster:
         content = self._api.find(resource, key).copy()
         change(content)
         self._store.put(resource, content)
-
-
-def random_actions(
-    chance: Random, until: float, rate: float, schedulers: Sequence[str]
-) -> tuple[Action, ...]:
-    """Nodes, and then what happens to them and to pods. rate: actions a minute. schedulers: of the pods."""
-    nodes = [f"n{i}" for i in range(chance.randint(2, 6))]
-    actions = [
-        Action(0.0, "add_node", name, {"cpu": chance.choice((2, 4, 8)), "zone": f"z{i % 2}"})
-        for i, name in enumerate(nodes)
-    ]
-    pods: list[str] = []  # that are there, as far as their own deletion is known
-    count, preempts = 0, chance.random() < 0.5
-    if preempts and chance.random() < 0.5:
-        actions.append(Action(0.0, "add_budget", "budget", {"app": "web", "least": 2}))
-    at = 0.0
-    while (at := at + chance.expovariate(rate / 60)) < until:
-        roll = chance.random() if pods else 0.0
-        if len(pods) < MOST_PODS and roll < 0.45:
-            for _ in range(chance.choice((1, 1, 1, 3, 8))):
-                pods.append(f"p{count}")
-                count += 1
-                actions.append(Action(at, "add_pod", pods[-1], _pod(chance, preempts, schedulers)))
-        elif roll < 0.70:
-            gone = pods.pop(chance.randrange(len(pods)))
-            actions.append(Action(at, "delete_pod", gone, {"grace": chance.choice((0, 0, 5))}))
-        elif roll < 0.75:
-            actions.append(
-                Action(at, "make_pod_again", chance.choice(pods), _pod(chance, preempts, schedulers))
-            )
-        elif roll < 0.82:
-            actions.append(Action(at, "finish_pod", pods.pop(chance.randrange(len(pods)))))
-        elif roll < 0.86:
-            actions.append(Action(at, "open_gate", chance.choice(pods)))
-        else:
-            actions += _node_action(chance, at, chance.choice(nodes))
-    return tuple(sorted(actions, key=lambda each: each.at))
-
-
-def _node_action(chance: Random, at: float, name: str) -> list[Action]:
-    """Something happens to a node and, mostly, is undone some time later."""
-    later = at + chance.choice((0.2, 3.0, 20.0))
-    roll = chance.random()
-    if roll < 0.25:
-        back = Action(later, "add_node", name, {"cpu": chance.choice((2, 4, 8)), "zone": "z0"})
-        return [Action(at, "delete_node", name), back]
-    if roll < 0.5:
-        return [Action(at, "cordon", name), Action(later, "cordon", name, {"on": False})]
-    if roll < 0.75:
-        return [Action(at, "taint", name), Action(later, "taint", name, {"on": False})]
-    return [Action(at, "resize", name, {"cpu": chance.choice((1, 2, 4, 8))})]
-
-
-def _pod(chance: Random, preempts: bool, schedulers: Sequence[str]) -> Object:
-    details: Object = {"cpu": chance.choice((100, 250, 500, 500, 1000, 2000))}
-    details["scheduler"] = chance.choice(schedulers)
-    if preempts:
-        details["priority"] = chance.choice(("", "low", "low", "middle", "high"))
-        details["labels"] = {"app": chance.choice(("web", "job"))}
-    roll = chance.random()
-    if roll < 0.1:
-        details["ports"] = [chance.choice((80, 443))]
-    elif roll < 0.15:
-        details["schedulingGates"] = [{"name": "wait"}]
-    elif roll < 0.2:
-        details["nodeSelector"] = {"topology.kubernetes.io/zone": chance.choice(("z0", "z1"))}
-    elif roll < 0.25:
-        details["tolerations"] = [{"key": "for", "operator": "Exists"}]
-    elif roll < 0.33:
-        details["labels"] = {"apart": chance.choice(("a", "b"))}
-    elif roll < 0.41:
-        details["labels"] = {"spread": chance.choice(("a", "b"))}
-    return details

@@ -1,6 +1,6 @@
 """Faults in poller itself, by name: a simulation that doesn't find them is none."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -10,15 +10,21 @@ import poller
 from lib.kube import pod_writes
 from lib.kube.api import Api
 from lib.kube.errors import LostAnswerError, ServerError
+from lib.kube.freshness import Freshness
 from lib.kube.lease import Candidate
-from lib.kube.objects import Binding
+from lib.kube.objects import Binding, Pod
 from lib.kube.write import Request, Write
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision
+from lib.scheduling.preemption import victims
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service import steps
 from lib.service.reserved_room import ReservedRoom
 from lib.service.steps import Poller
-from lib.service.writes import records as records_module
 from lib.service.writes import writes as writes_module
+from lib.service.writes.pipeline import Pipeline
 from lib.service.writes.results import Completed, Result
 from lib.service.writes.writes import Writes
 
@@ -82,15 +88,51 @@ def _event_before_binding() -> Iterable[AbstractContextManager[Any]]:
     yield patch.object(Writes, "_bind", bind)
 
 
-def _eviction_without_precondition() -> Iterable[AbstractContextManager[Any]]:
-    """A pod is deleted by its name alone."""
-    real = pod_writes.evict
+def _retried_eviction_without_precondition() -> Iterable[AbstractContextManager[Any]]:
+    """A pod whose deletion is tried again is deleted by its name alone."""
+    real = Pipeline._pause
 
-    def leave_out(request: Request) -> None:
-        if request.method == "DELETE":
-            request.body.pop("preconditions")  # type: ignore[attr-defined]
+    def pause(self: Pipeline, running: Any, *given: Any) -> bool:
+        if running.request and running.request.method == "DELETE":
+            running.request.body.pop("preconditions", None)
+        return real(self, running, *given)
 
-    yield patch.object(records_module, "evict", lambda *given: _changed(real(*given), leave_out))
+    yield patch.object(Pipeline, "_pause", pause)
+
+
+def _assumed_pods_forgotten_early() -> Iterable[AbstractContextManager[Any]]:
+    """A pod that was bound doesn't count on its node until it is seen there."""
+    real = poller.finish
+
+    def finish(each: Poller, completed: Iterable[Completed]) -> None:
+        def noted() -> Iterable[Completed]:
+            for one in completed:
+                yield one
+                if one.result == Result.BOUND:
+                    each.cache.forget(one.decision.pod)
+
+        real(each, noted())
+
+    yield patch.object(poller, "finish", finish)
+
+
+def _groups_one_by_one() -> Iterable[AbstractContextManager[Any]]:
+    """Each pod of a group is placed for itself."""
+
+    def one_by_one(pods: Iterable[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> list[Decision]:
+        return [schedulers[each.spec.scheduler_name].schedule_one(each, cache) for each in pods]
+
+    yield patch.object(steps, "schedule_pod_group", one_by_one)
+
+
+def _older_list_taken() -> Iterable[AbstractContextManager[Any]]:
+    """A list is believed though it is older than what was seen before."""
+    yield patch.object(Freshness, "check", lambda *_: None)
+
+
+def _budget_ignored() -> Iterable[AbstractContextManager[Any]]:
+    """A disruption budget protects nobody."""
+    yield patch.object(victims, "by_budget", lambda pods, *_: ([], [*pods]))
 
 
 def _room_freed_when_in_doubt() -> Iterable[AbstractContextManager[Any]]:
@@ -128,7 +170,11 @@ MUTATIONS: dict[str, Mutation] = {
         _nomination_kept,
         _wake_up_left_out,
         _event_before_binding,
-        _eviction_without_precondition,
+        _retried_eviction_without_precondition,
+        _assumed_pods_forgotten_early,
+        _groups_one_by_one,
+        _budget_ignored,
+        _older_list_taken,
         _room_freed_when_in_doubt,
         _conflict_means_bound,
     )

@@ -9,6 +9,7 @@ from typing import Any
 import httptools
 
 from .agenda import Agenda
+from .extender import answer_of_extender
 from .faults import DOES_NOT_REACH, Faults, Hit, Kind
 from .process import Process, Wire
 from .server import Answer, Asked, Server
@@ -21,8 +22,8 @@ SHORTEST, LONGEST = 0.0005, 0.004
 IN_ORDER = 1e-6
 """Seconds between two pieces of data of a connection: they arrive in their order."""
 
-LONGEST_DELAY = 4.0
-"""Seconds for which a fault delays an answer at most."""
+LONGEST_DELAY, LONGEST_LAG = 4.0, 20.0
+"""Seconds for which a fault delays an answer at most, and for which an API server lags behind."""
 
 
 @dataclass(frozen=True)
@@ -78,10 +79,12 @@ class _HttpWire(Wire):
         self._target, self._body = b"", b""
         self._headers: dict[str, str] = {}
         self._last = 0.0  # when the last byte so far arrives
+        self._to_extender = False
 
-    def connect(self, address: str) -> None:
-        """Connect to the API server."""
+    def connect(self, address: object) -> None:
+        """Connect to the API server or, by TCP, to the extender."""
         self.process.check()
+        self._to_extender = isinstance(address, tuple)
         hit = self._network.faults.of(self._agenda.now, self.process.name, "CONNECT")
         if hit and hit.kind == Kind.REFUSED:
             raise ConnectionRefusedError(111, "Connection refused")
@@ -126,7 +129,11 @@ class _HttpWire(Wire):
         if hit and kind in DOES_NOT_REACH:
             self._answer_instead(asked, hit)
             return
-        answer = network.server.handle(process, asked)
+        if self._to_extender:
+            answer = answer_of_extender(asked, hit.chance if hit and kind == Kind.LIES else None)
+        else:
+            lags = hit.chance.uniform(0.5, LONGEST_LAG) if hit and kind == Kind.STALE else 0.0
+            answer = network.server.handle(process, asked, lags)
         self._note(asked, answer.code, kind)
         if kind == Kind.CRASH_AFTER:
             network.on_crash(process)
@@ -138,6 +145,8 @@ class _HttpWire(Wire):
             self._send(_http(answer))
 
     def _note(self, asked: Asked, code: int, fault: Kind | None) -> None:
+        if self._to_extender:
+            return
         self._network.on_exchange(Exchange(self._agenda.now, self.process, asked, code, fault))
 
     def _send(self, *parts: bytes, pause: float = 0.0) -> None:
@@ -152,15 +161,25 @@ class _HttpWire(Wire):
         when = max(self._agenda.now + self._network.delay(), self._last + IN_ORDER)
         self._agenda.at(when, lambda: self.end(how))
 
-    def _stream(self, answer: Answer) -> None:
-        """The lines of a watch, as they come."""
+    def _stream(self, answer: Answer, hit: Hit | None = None) -> None:
+        """The lines of a watch, as they come; with a fault, differently for a while."""
         self._send(_head(answer.code, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}))
         assert answer.lines
+        kind = hit.kind if hit else None
 
         def line(content: bytes | None) -> None:
-            self._send(b"%x\r\n%b\r\n" % (len(content), content) if content else b"0\r\n\r\n")
+            chunk, times = _chunk(content or b""), 1
+            if hit and content and self._agenda.now < hit.ends:
+                if kind == Kind.WITHHELD:
+                    return
+                if kind == Kind.BEHIND:
+                    self._last = max(self._last, self._agenda.now + hit.chance.uniform(0, LONGEST_DELAY))
+                times = 2 if kind == Kind.TWICE else 1
+            self._send(*[chunk] * times)
 
         answer.lines(line, lambda: self.is_closed or bool(self._end))
+        if kind == Kind.WITHHELD:
+            self._send(_chunk(answer.body))
 
     # --- faults -------------------------------------------------------------------------------------------
 
@@ -203,9 +222,16 @@ class _HttpWire(Wire):
             )
         elif kind == Kind.SILENT:
             pass
-        elif answer.lines:  # a watch: it breaks a little later
-            self._stream(answer)
-            self._agenda.after(chance.uniform(0, 5), lambda: self.end(True))
+        elif answer.lines:  # a watch: it breaks a little later, or when the fault ends
+            self._stream(answer, hit)
+            if kind == Kind.TOO_OLD:
+                self._agenda.after(chance.uniform(0, 5), self._say_too_old)
+            lasts = chance.uniform(0, 5)
+            if kind in (Kind.TWICE, Kind.BEHIND):
+                lasts = chance.choice((lasts, hit.ends - self._agenda.now))
+            self._agenda.after(lasts, lambda: self.end(True))
+        elif kind in (Kind.STALE, Kind.LIES):
+            self._send(_http(answer))
         elif kind == Kind.LATE:
             self._last = self._agenda.now + chance.uniform(0.1, LONGEST_DELAY)
             self._send(_http(answer))
@@ -221,6 +247,10 @@ class _HttpWire(Wire):
             at = chance.randrange(max(1, len(answer.body)))
             body = answer.body[:at] + b"\x00{[\xff" + answer.body[at + 4 :]
             self._send(_http(Answer(answer.code, body, answer.headers)))
+
+    def _say_too_old(self) -> None:
+        line = b'{"type":"ERROR","object":%b}\n' % _status(410, "Expired").body
+        self._send(_chunk(line))
 
 
 def _status(code: int, reason: str, headers: dict[str, str] | None = None) -> Answer:
@@ -242,6 +272,10 @@ def _head(code: int, headers: dict[str, str]) -> bytes:
         *(f"{name}: {value}" for name, value in headers.items()),
     ]
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def _chunk(content: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(content), content)
 
 
 def _http(answer: Answer) -> bytes:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from .cluster import Action, random_actions
+from .cluster import Action
 from .faults import Fault, random_faults
+from .workload import random_actions, random_workload
 
 LEASE = 15.0
 """Seconds for which a lease holds."""
@@ -12,7 +13,12 @@ LEASE = 15.0
 
 @dataclass(frozen=True)
 class PollerPlan:
-    """A poller. drift, skew: of its clocks. freezes: when, and for how long. stops: when it gets SIGTERM."""
+    """A poller.
+
+    drift, skew: of its clocks. freezes: when, and for how long. jumps: when its date jumps, and by how many
+    seconds. suspends: when its machine is suspended, and for how long. stops: when it gets SIGTERM.
+    policy, extender: whether it has the policy in `policy.py`, and the extender in `extender.py`.
+    """
 
     name: str
     watch: bool = False
@@ -22,11 +28,19 @@ class PollerPlan:
     skew: float = 0.0
     freezes: tuple[tuple[float, float], ...] = ()
     stops: tuple[float, ...] = ()
+    jumps: tuple[tuple[float, float], ...] = ()
+    suspends: tuple[tuple[float, float], ...] = ()
+    policy: bool = False
+    extender: bool = False
 
     def __str__(self) -> str:
         said = [f"schedules the pods of {self.scheduler}", "watches" if self.watch else "polls"]
         said += ["takes part in an election"] if self.elects else []
         said += [f"its clock runs {1 + self.drift:g} times as fast"] if self.drift else []
+        said += ["has a policy"] if self.policy else []
+        said += ["has an extender"] if self.extender else []
+        said += [f"its date jumps by {seconds:g} s at {when:.0f} s" for when, seconds in self.jumps]
+        said += [f"its machine is suspended at {when:.0f} s for {s:g} s" for when, s in self.suspends]
         said += [f"freezes at {when:.0f} s for {seconds:g} s" for when, seconds in self.freezes]
         said += [f"is stopped at {when:.0f} s" for when in self.stops]
         return f"{self.name} {', '.join(said)}"
@@ -34,29 +48,36 @@ class PollerPlan:
 
 @dataclass(frozen=True)
 class Plan:
-    """seconds: until faults and actions stop."""
+    """seconds: until faults and actions stop. page: how many objects of a list are asked for at a time.
+
+    longest_watch: seconds after which the server ends a watch.
+    """
 
     seed: int
     seconds: float
     pollers: tuple[PollerPlan, ...]
     actions: tuple[Action, ...]
     faults: tuple[Fault, ...]
+    page: int = 1000
+    longest_watch: float = 3600.0
 
 
 def random_plan(seed: int, minutes: float) -> Plan:
     """The plan of a seed."""
     chance = Random(seed)
     seconds = minutes * 60
-    pollers = _pollers(chance, seconds)
+    workload = random_workload(chance)
+    pollers = _pollers(chance, seconds, workload.policy)
     names = sorted({each.scheduler for each in pollers})
-    actions = random_actions(chance, seconds, chance.choice((6, 20, 40)), names)
+    actions = random_actions(chance, seconds, chance.choice((6, 20, 40)), names, workload)
     faults = random_faults(chance, seconds, chance.choice((0, 1, 2, 4)))
-    return Plan(seed, seconds, pollers, actions, faults)
+    page, longest_watch = chance.choice((3, 1000)), chance.choice((5.0, 30.0, 3600.0))
+    return Plan(seed, seconds, pollers, actions, faults, page, longest_watch)
 
 
-def _pollers(chance: Random, seconds: float) -> tuple[PollerPlan, ...]:
+def _pollers(chance: Random, seconds: float, policy: bool) -> tuple[PollerPlan, ...]:
     roll, watch = chance.random(), chance.random() < 0.4
-    one = PollerPlan("poller-1", watch)
+    one = PollerPlan("poller-1", watch, policy=policy, extender=chance.random() < 0.2)
     if roll < 0.5:
         pollers = [one]
     elif roll < 0.8:
@@ -75,4 +96,16 @@ def _with_accidents(chance: Random, poller: PollerPlan, seconds: float) -> Polle
     ]
     stops = [chance.uniform(0, seconds) for _ in range(chance.choice((0, 0, 0, 1)))]
     drift, skew = chance.choice((0, 0, 0.02, -0.02)), chance.choice((0, 0, 3600, -3600))
-    return replace(poller, drift=drift, skew=skew, freezes=tuple(freezes), stops=tuple(stops))
+    jumps = (
+        [(chance.uniform(0, seconds), chance.choice((-7200, -40, 40, 7200)))] if chance.random() < 0.2 else []
+    )
+    suspends = [(chance.uniform(0, seconds), 2 * LEASE)] if chance.random() < 0.2 else []
+    return replace(
+        poller,
+        drift=drift,
+        skew=skew,
+        freezes=tuple(freezes),
+        stops=tuple(stops),
+        jumps=tuple(jumps),
+        suspends=tuple(suspends),
+    )

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
+from math import inf
 from queue import Empty, Queue
 from random import Random
 from socket import SOCK_STREAM, socket
@@ -48,6 +49,8 @@ class Process(System):
         self.connect = connect
         self.sockets: dict[int, Wire] = {}
         self._drift, self._skew = drift, skew
+        self._suspended = 0.0  # seconds for which the machine was
+        self._alarm_at = inf
         self._chance = Random(seed)
         self._threads: set[greenlet.greenlet] = set()
         self._main: Wait | None = None
@@ -108,6 +111,17 @@ class Process(System):
         """Stop for a while, as by SIGSTOP."""
         self.frozen_until = max(self.frozen_until, self.agenda.now + seconds)
 
+    def jump(self, seconds: float) -> None:
+        """Its date is set, as by an administrator."""
+        self._skew += seconds
+
+    def suspend(self, seconds: float) -> None:
+        """Its machine is suspended for a while: then `monotonic` and the alarm stand still, too."""
+        self.freeze(seconds)
+        self._suspended += seconds
+        if self._alarm_at < inf:
+            self._set_alarm(self._alarm_at + seconds)
+
     def kill(self) -> None:
         """End at once, as by SIGKILL."""
         self.is_dead = True
@@ -120,11 +134,11 @@ class Process(System):
     # --- what lib takes ---------------------------------------------------------------------------------
 
     def _monotonic(self) -> float:
-        return 1000.0 + self.agenda.now * (1 + self._drift)
+        return self.steady() - self._suspended
 
     def steady(self) -> float:
-        """The same clock: simulated machines aren't suspended."""
-        return self._monotonic()
+        """The time since its machine was started, whether it was suspended or not."""
+        return 1000.0 + self.agenda.now * (1 + self._drift)
 
     def now(self) -> datetime:
         """The date, as this process' machine has it."""
@@ -161,18 +175,22 @@ class Process(System):
 
     def end_process_in(self, seconds: float) -> None:
         """Kill this process after so many seconds, also if it is frozen until later."""
+        self._set_alarm(self.agenda.now + seconds if seconds else inf)
+
+    def _set_alarm(self, when: float) -> None:
         self._alarm += 1
-        if seconds:
-            number = self._alarm
+        self._alarm_at = when
+        number = self._alarm
 
-            def ring() -> None:
-                if number == self._alarm and self.agenda.now < self.frozen_until:
-                    self.agenda.at(self.frozen_until, self.on_alarm)
-                    self.is_frozen_for_good = True  # the signal comes before anything else
-                elif number == self._alarm:
-                    self.on_alarm()
+        def ring() -> None:
+            if number == self._alarm and self.agenda.now < self.frozen_until:
+                self.agenda.at(self.frozen_until, self.on_alarm)
+                self.is_frozen_for_good = True  # the signal comes before anything else
+            elif number == self._alarm:
+                self.on_alarm()
 
-            self.agenda.after(seconds, ring)
+        if when < inf:
+            self.agenda.at(when, ring)
 
 
 class Wire:

@@ -9,6 +9,7 @@ import msgspec
 from lib.kube.objects import Node, Object, Pod, decode_hook
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Outcome
+from lib.scheduling.groups.pod_group_cycle import batches, schedule_pod_group
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -29,23 +30,27 @@ def check_rest(store: Store, pollers: Mapping[str, Poller], found: Found) -> Non
     pods, nodes = [*_read(store, PODS, Pod)], [*_read(store, NODES, Node)]
     names = {name for each in pollers.values() for name in each.schedulers}
     waiting = [each for each in pods if each.spec.scheduler_name in names and not each.spec.node_name]
-    for pod in waiting:
-        if pod.spec.scheduling_gates or pod.metadata.deletion_timestamp:
-            continue
-        profile = default_profile(pod.spec.scheduler_name)
+    schedulers = {name: Scheduler(default_profile(name), Random(1)) for name in names}
+    ready = [each for each in waiting if not (each.spec.scheduling_gates or each.metadata.deletion_timestamp)]
+    for batch in batches(ready):
         there = [
             each for each in pods if each.spec.node_name and each.status.phase not in ("Succeeded", "Failed")
         ]
         cache = Cache(nodes, there)
         for other in waiting:  # whose room is kept for them
-            if other is not pod and (node := other.status.nominated_node_name):
+            if other not in batch and (node := other.status.nominated_node_name):
                 cache.nominator.add(other, node)
-        decision = Scheduler(profile, Random(1)).schedule_one(pod, cache)
-        if decision.outcome == Outcome.SCHEDULED:
-            found("liveness", f"pod {pod} waits, though it fits on {decision.node_name}", pod.metadata.name)
-        elif decision.victims:
-            what = f"pod {pod} waits, though it could preempt others on {decision.nominated}"
-            found("liveness", what, pod.metadata.name)
+        decisions = schedule_pod_group(batch, cache, schedulers)
+        for decision in decisions:
+            pod = decision.pod
+            if decision.outcome == Outcome.SCHEDULED:
+                found(
+                    "liveness", f"pod {pod} waits, though it fits on {decision.node_name}", pod.metadata.name
+                )
+            elif decision.victims:
+                what = f"pod {pod} waits, though it could preempt others on {decision.nominated}"
+                found("liveness", what, pod.metadata.name)
+    for pod in ready:
         node = pod.status.nominated_node_name
         if node and node not in {each.metadata.name for each in nodes}:
             what = f"pod {pod} is nominated to {node}, which isn't there"

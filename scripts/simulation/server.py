@@ -1,7 +1,9 @@
 """The embedded API server without its web server: a request is handled at once, when it arrives."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from random import Random
@@ -18,7 +20,9 @@ from scripts.minicluster import errors
 from scripts.minicluster.api import Api
 from scripts.minicluster.app import Call, target_of
 from scripts.minicluster.kubelet import Kubelets
-from scripts.minicluster.store import Event, Store
+from scripts.minicluster.resources import Resource
+from scripts.minicluster.store import Event, Store, Stored
+from scripts.minicluster.volume_controller import VolumeController
 from scripts.minicluster.watches import Watch
 
 from .agenda import Agenda
@@ -45,10 +49,16 @@ class Asked:
         """Whether it changes nothing."""
         return self.method == "GET" or "accessreviews" in self.target
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it lists pods, nodes, claims and the like."""
+        path, _, query = self.target.partition("?")
+        return self.method == "GET" and "watch=" not in query and path.rsplit("/", 1)[-1].endswith("s")
+
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer; lines: of a watch."""
+    """An answer. lines: of a watch; its body then is a bookmark of the version from which it watches."""
 
     code: int
     body: bytes
@@ -56,23 +66,49 @@ class Answer:
     lines: Lines | None = None
 
 
-class Server:
-    """The API server's store, and what it answers. actor: who writes now; None if it isn't a poller."""
+class _Lagging(Store):
+    """The store as another API server has it, which lags behind: for lists alone."""
 
-    def __init__(self, agenda: Agenda, history: int = 1000) -> None:
+    def __init__(self, store: Store, version: int) -> None:
+        super().__init__(0)
+        self._store, self.version = store, version
+
+    def every(self, resource: Resource, namespace: str = "") -> list[Stored]:
+        return self._store.every_at(resource, namespace, self.version)
+
+    def every_at(self, resource: Resource, namespace: str, version: int) -> list[Stored]:
+        return self._store.every_at(resource, namespace, version)
+
+
+class Server:
+    """The API server's store, and what it answers.
+
+    actor: who writes now; None if it isn't a poller. bookmark_every: seconds between a watch's bookmarks.
+    longest_watch: seconds after which it ends a watch.
+    """
+
+    def __init__(self, agenda: Agenda, longest_watch: float, history: int = 1000) -> None:
         self.agenda = agenda
         self.store = Store(history)
         self.api = Api(self.store)
         self.actor: Process | None = None
+        self.bookmark_every, self.longest_watch = 60.0, longest_watch
         self._watches: list[Callable[[Event], None]] = []
+        self._versions: list[tuple[float, int]] = []  # when each was written
         self.store.listen(self._on_event)
 
     def _on_event(self, event: Event) -> None:
+        self._versions.append((self.agenda.now, event.version))
         for each in [*self._watches]:
             each(event)
 
-    def handle(self, process: Process, asked: Asked) -> Answer:
-        """Do what a request asks for."""
+    def version_at(self, when: float) -> int:
+        """The version of the cluster at a time."""
+        place = bisect_right(self._versions, (when, self.store.version + 1))
+        return self._versions[place - 1][1] if place else 0
+
+    def handle(self, process: Process, asked: Asked, lags: float = 0.0) -> Answer:
+        """Do what a request asks for. lags: a list is what it was so many seconds ago."""
         url = urlsplit(asked.target)
         if url.path == "/version":
             return Answer(200, b"{}", {"Content-Type": "application/json"})
@@ -94,7 +130,11 @@ class Server:
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": asked.body, "more_body": False}
 
-        call = Call(self.api, Request(scope, receive), target)
+        api = self.api
+        if lags and asked.is_list:
+            api = copy(api)
+            api.store = _Lagging(self.store, self.version_at(self.agenda.now - lags))
+        call = Call(api, Request(scope, receive), target)
         self.actor = process
         try:
             if asked.method == "GET" and call._is_watch():
@@ -136,16 +176,16 @@ class Server:
             def bookmark() -> None:
                 if happened in self._watches and not gone():
                     send(watch._bookmark({}))
-                    self.agenda.after(60, bookmark)
+                    self.agenda.after(self.bookmark_every, bookmark)
 
             for line in past:
                 if line:
                     send(line)
             self._watches.append(happened)
-            self.agenda.after(float(query.get("timeoutSeconds") or 3600), over)
-            self.agenda.after(60, bookmark)
+            self.agenda.after(min(float(query.get("timeoutSeconds") or 3600), self.longest_watch), over)
+            self.agenda.after(self.bookmark_every, bookmark)
 
-        return Answer(200, b"", {}, lines)
+        return Answer(200, watch._bookmark({"resourceVersion": str(version)}), {}, lines)
 
 
 def _run(coroutine: Any) -> Response:
@@ -164,6 +204,17 @@ def _json(code: int, said: Any, headers: dict[str, str]) -> Answer:
 
 class SimulatedKubelets(Kubelets):
     """Kubelets in simulated time."""
+
+    def __init__(self, api: Api, delay: float, agenda: Agenda) -> None:
+        self._agenda = agenda
+        super().__init__(api, delay)
+
+    def _later(self, seconds: float, action: Callable[..., None], *args: object) -> None:
+        self._agenda.after(seconds, lambda: action(*args))
+
+
+class SimulatedVolumes(VolumeController):
+    """The controller of volumes in simulated time."""
 
     def __init__(self, api: Api, delay: float, agenda: Agenda) -> None:
         self._agenda = agenda
@@ -194,8 +245,11 @@ class _Clock:
 
 
 @contextmanager
-def simulated(agenda: Agenda, seed: int) -> Iterator[None]:
-    """A block in which the server's dates and uids, and tenacity's time and jitter, are simulated."""
+def simulated(agenda: Agenda, seed: int, page: int) -> Iterator[None]:
+    """A block in which the server's dates and uids, and tenacity's time and jitter, are simulated.
+
+    page: how many objects of a list poller asks for at a time.
+    """
     chance = Random(seed)
     _Date.agenda = agenda
 
@@ -207,5 +261,6 @@ def simulated(agenda: Agenda, seed: int) -> Iterator[None]:
         patch("uuid.uuid4", uid),
         patch("tenacity.time", _Clock(agenda)),
         patch("tenacity.wait.random", chance),
+        patch("lib.kube.pager.PAGE", page),
     ):
         yield

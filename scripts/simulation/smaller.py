@@ -35,7 +35,7 @@ def _candidates(plan: Plan) -> Iterator[Plan]:
     if len(plan.pollers) > 1:
         yield from (replace(plan, pollers=each) for each in _without(plan.pollers))
     for place, poller in enumerate(plan.pollers):
-        plain = replace(poller, drift=0.0, skew=0.0, freezes=(), stops=())
+        plain = replace(poller, drift=0.0, skew=0.0, freezes=(), stops=(), jumps=(), suspends=())
         if plain != poller:
             yield replace(plan, pollers=(*plan.pollers[:place], plain, *plan.pollers[place + 1 :]))
     yield from (replace(plan, actions=each) for each in _without(plan.actions))

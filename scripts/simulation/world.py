@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from random import Random
 
 import greenlet
@@ -31,6 +32,8 @@ from .plan import Plan, PollerPlan
 from .process import Killed, Process
 from .rest import check_rest
 from .server import Server, SimulatedKubelets, simulated
+
+HERE = Path(__file__).parent
 
 QUIET = 150.0
 """Seconds without faults at the end: then each pod that fits must be placed."""
@@ -66,7 +69,7 @@ class World:
         self._plan, self._show = plan, show
         self._chance = chance = Random(plan.seed + 1)
         self.agenda = Agenda(chance.getrandbits(32))
-        self.server = Server(self.agenda)
+        self.server = Server(self.agenda, plan.longest_watch)
         self._faults = Faults(plan.faults)
         self._checks = Checks(self.agenda, self.server)
         seed = chance.getrandbits(32)
@@ -80,7 +83,7 @@ class World:
     def run(self) -> Outcome:
         """Run it; returns what came of it."""
         plan, agenda = self._plan, self.agenda
-        with simulated(agenda, plan.seed), _logged(self._tell if self._show else None):
+        with simulated(agenda, plan.seed, plan.page), _logged(self._tell if self._show else None):
             SimulatedKubelets(self.server.api, KUBELET, agenda)
             cluster = Cluster(self.server, self._done)
             for action in plan.actions:
@@ -89,6 +92,10 @@ class World:
                 self._start(each)
                 for when, seconds in each.freezes:
                     agenda.at(when, partial(self._freeze, each, seconds))
+                for when, seconds in each.jumps:
+                    agenda.at(when, partial(self._jump, each, seconds))
+                for when, seconds in each.suspends:
+                    agenda.at(when, partial(self._suspend, each, seconds))
                 for when in each.stops:
                     agenda.at(when, partial(self._stop, each))
             try:
@@ -105,7 +112,10 @@ class World:
         outcome.violations += self._checks.violations
         outcome.violations.sort(key=lambda each: each.when)
         outcome.faults, outcome.seconds = self._faults.count, plan.seconds + QUIET
-        outcome.pods = sum(each.verb in ("add_pod", "make_pod_again") for each in plan.actions)
+        pods = {"add_pod", "make_pod_again"}
+        outcome.pods = sum(
+            each.details["size"] if each.verb == "add_group" else each.verb in pods for each in plan.actions
+        )
         outcome.bindings, outcome.evictions = self._checks.bindings, self._checks.evictions
         return outcome
 
@@ -154,6 +164,14 @@ class World:
     def _freeze(self, plan: PollerPlan, seconds: float) -> None:
         self._tell(plan.name, f"freezes for {seconds:g} s")
         self._running[plan.name].process.freeze(seconds)
+
+    def _jump(self, plan: PollerPlan, seconds: float) -> None:
+        self._tell(plan.name, f"its date jumps by {seconds:g} s")
+        self._running[plan.name].process.jump(seconds)
+
+    def _suspend(self, plan: PollerPlan, seconds: float) -> None:
+        self._tell(plan.name, f"its machine is suspended for {seconds:g} s")
+        self._running[plan.name].process.suspend(seconds)
 
     def _stop(self, plan: PollerPlan) -> None:
         self._tell(plan.name, "gets SIGTERM")
@@ -238,6 +256,8 @@ def options_of(plan: PollerPlan) -> Options:
         watch=plan.watch,
         leader_elect=plan.elects,
         scheduler_name=plan.scheduler,
+        plugin=[HERE / "policy.py"] if plan.policy else None,
+        config_file=HERE / "extender.yaml" if plan.extender else None,
     )
     return _options(given)[0]
 

@@ -116,6 +116,42 @@ def test_a_workload_is_inflated(poller: Run, tmp_path: Path) -> None:
     assert found["allocated_percent"]["alibabacloud.com/gpu-milli"]["end"] == 100.0
 
 
+def test_pods_that_do_not_fill_the_nodes_are_not_inflated(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    trace = written(tmp_path / "trace.yaml", a_pod("p", "0", "0s"))
+    done = poller("replay", trace, "--nodes", nodes, "--inflate", "1.3")
+    assert (done.status, done.out) == (1, "")
+    assert "--inflate: the pods request no cpu, so they never fill the nodes" in done.err
+
+
+def test_an_extended_resource_of_which_there_is_none_is_not_the_main_one(poller: Run, tmp_path: Path) -> None:
+    no_gpu = a_node("n1", "4")
+    no_gpu["status"]["allocatable"]["example.com/gpu"] = "0"
+    wants_gpu = a_pod("q", "1", "0s")
+    wants_gpu["spec"]["containers"][0]["resources"]["limits"] = {"example.com/gpu": "1"}
+    trace = written(tmp_path / "trace.yaml", a_pod("p", "1", "0s"), wants_gpu)
+    found = figures(poller, trace, "--nodes", written(tmp_path / "nodes.yaml", no_gpu))
+    assert (found["placed"], found["pending"]) == (1, 1)
+    assert found["allocated_percent"]["cpu"]["end"] == 25.0
+
+
+def test_pods_of_two_namespaces_may_have_one_name(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    one, other = a_pod("p", "1", "0s"), a_pod("p", "1", "0s")
+    other["metadata"]["namespace"] = "other"
+    found = figures(poller, written(tmp_path / "trace.yaml", one, other), "--nodes", nodes)
+    assert (found["arrived"], found["placed"]) == (2, 2)
+    done = poller("replay", written(tmp_path / "trace.yaml", one, one), "--nodes", nodes)
+    assert (done.status, done.out) == (1, "")
+    assert "there are two pods default/p" in done.err
+
+
+def test_where_a_pod_ran_before_does_not_matter(poller: Run, tmp_path: Path) -> None:
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "4"))
+    trace = written(tmp_path / "trace.yaml", a_pod("p", "1", "0s", nodeName="gone"))
+    assert figures(poller, trace, "--nodes", nodes)["placed"] == 1
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
@@ -150,6 +186,10 @@ def test_a_wrong_line_is_named(poller: Run, tmp_path: Path, row: str, why: str) 
         (["--arrivals", "poisson:1/s", "--mix", "tiny=1"], "sizes are small, medium, large, huge"),
         (["--arrivals", "poisson:1/s", "--mix", "small=0"], "one of the weights must be more than 0"),
         (["--arrivals", "poisson:1/s", "--for", "soon"], "--for: 'soon' is not a duration"),
+        (["--arrivals", "poisson:1/s", "--for", "0s"], "no pod arrives within 0s; give --for more time"),
+        (["--arrivals", "poisson:1/s", "--runs-for", "0s"], "--runs-for: must be longer than 0s"),
+        (["--arrivals", "poisson:1/s", "--inflate", "101"], "--inflate 101: must be 100 at most"),
+        (["--arrivals", "poisson:1/s", "--inflate", "nan"], "--inflate nan: must be 100 at most"),
         (["nodes.csv"], "the column name is missing"),
         (["nothing.csv"], "No such file"),
     ],

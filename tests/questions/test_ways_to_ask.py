@@ -3,8 +3,11 @@
 import json
 import os
 import threading
+import time
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import count
 from pathlib import Path
 
 import httpx
@@ -15,6 +18,7 @@ from test_drain import made_by
 from test_verbs import CONFIG, a_node, a_pod, write
 
 from lib.kube.errors import refusal
+from lib.kube.system import System
 from lib.questions.verbs import verb_first
 from scripts.servers.kubectl import KUBECTL
 
@@ -86,6 +90,32 @@ def test_manifests_in_folders_behind_urls_and_built_by_kustomize(
     assert "-R looks into its folders, too" in empty.err
     (folder / "kustomization/kustomization.yaml").unlink()
     assert sorted(pods("-R", "-f", str(folder))) == ["default/b", "default/c"]
+
+
+class Endless(Quiet):
+    """Sends a comment, byte by byte, until the client has gone."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        with suppress(OSError):
+            while True:
+                self.wfile.write(b"#")
+                time.sleep(0.01)
+
+
+def test_a_download_that_never_ends_is_given_up(
+    poller: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = System()
+    clock.monotonic = count(step=20).__next__  # so much later at each look
+    monkeypatch.setattr("lib.questions.manifest_files.MACHINE", clock)
+    file = write(tmp_path / "cluster.json", a_node("n1"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Endless) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        said = poller("try", "-f", f"http://127.0.0.1:{server.server_port}/a.yaml", "--from", file)
+        server.shutdown()
+    assert (said.status, "takes longer than 60 s to be fetched" in said.err) == (1, True)
 
 
 def test_piped_lines_are_not_broken(poller: Run, tmp_path: Path) -> None:

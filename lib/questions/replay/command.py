@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from random import Random
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -26,14 +26,14 @@ from lib.questions.verdict import Verdict
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.plugins.registry import default_profile
+from lib.service.command_line import option
 from lib.service.config.fields import ConfigError
 from lib.service.config.file import default_config, load_config
 from lib.service.policies import PolicyError, load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
-
-def _option(what: str, *names: str, **more: Any) -> Any:
-    return typer.Option(*names, help=what, show_envvar=False, **more)
+TRACE, RUN, OUTPUT = "Pods and nodes", "How they are placed", "Output"
+"""The parts of --help."""
 
 
 class Output(StrEnum):
@@ -48,7 +48,9 @@ def ask_replay(
     context: typer.Context,
     nodes: Annotated[
         Path,
-        _option("The nodes: a CSV in the form of openb, manifests, or what `save` wrote.", metavar="FILE"),
+        option(
+            TRACE, "The nodes: a CSV in the form of openb, manifests, or what `save` wrote.", metavar="FILE"
+        ),
     ],
     trace: Annotated[
         Path | None,
@@ -59,35 +61,37 @@ def ask_replay(
         ),
     ] = None,
     arrivals: Annotated[
-        str, _option("In place of TRACE: how often a pod arrives, at random.", metavar="poisson:20/min")
+        str, option(TRACE, "In place of TRACE: how often a pod arrives, at random.", metavar="poisson:20/min")
     ] = "",
     mix: Annotated[
-        str, _option(f"With --arrivals: which pods, with weights. Sizes: {', '.join(SIZES)}.")
+        str, option(TRACE, f"With --arrivals: which pods, with weights. Sizes: {', '.join(SIZES)}.")
     ] = "small=70,large=30",
     during: Annotated[
-        str, _option("With --arrivals: for how long pods arrive.", "--for", metavar="DURATION")
+        str, option(TRACE, "With --arrivals: for how long pods arrive.", "--for", metavar="DURATION")
     ] = "1h",
     runs_for: Annotated[
-        str, _option("With --arrivals: how long a pod runs, in the mean.", metavar="DURATION")
+        str, option(TRACE, "With --arrivals: how long a pod runs, in the mean.", metavar="DURATION")
     ] = "10m",
     config: Annotated[
         list[Path] | None,
-        _option(
-            "A KubeSchedulerConfiguration to replay by. Can be given several times.", metavar="FILE.yaml"
+        option(
+            RUN, "A KubeSchedulerConfiguration to replay by. Can be given several times.", metavar="FILE.yaml"
         ),
     ] = None,
     policy: Annotated[
         list[Path] | None,
-        _option(
+        option(
+            RUN,
             "Replay with the default filters, and with this policy alone for scores. "
             "Can be given several times.",
             metavar="FILE.py",
         ),
     ] = None,
-    seed: Annotated[int, _option("The seed of all random choices.", metavar="NUMBER")] = 0,
+    seed: Annotated[int, option(RUN, "The seed of all random choices.", metavar="NUMBER")] = 0,
     inflate: Annotated[
         float | None,
-        _option(
+        option(
+            TRACE,
             "Shuffle the pods, add some drawn at random until they ask for so many times what there is, "
             "and let none end.",
             min=0.0,
@@ -96,12 +100,15 @@ def ask_replay(
     ] = None,
     plot: Annotated[
         Path | None,
-        _option(
+        option(
+            OUTPUT,
             "Draw allocation, pending pods and used nodes over time. Needs matplotlib.",
             metavar="FILE.svg|png|html",
         ),
     ] = None,
-    output: Annotated[Output, _option("json and csv are for programs.", "--output", "-o")] = Output.TABLE,
+    output: Annotated[
+        Output, option(OUTPUT, "json and csv are for programs.", "--output", "-o")
+    ] = Output.TABLE,
 ) -> Verdict:
     """What would have become of these pods, in virtual time: who gets a node, how long they wait.
 
@@ -119,6 +126,10 @@ def ask_replay(
     else:
         length, mean_run = seconds_in(during, "--for"), seconds_in(runs_for, "--runs-for")
         coming = list(generated(arrivals, mix, length, mean_run, random))
+        if not coming:
+            raise QuestionError(
+                f"--arrivals {arrivals}: no pod arrives within {during}; give --for more time"
+            )
     if inflate is not None:
         coming = inflated(coming, snapshot.of(Node), inflate, random)
     files: list[Path | None] = [*(config or []), *(policy or [])]
@@ -147,9 +158,10 @@ def _replayed(
     random = MACHINE.random(seed)
     all_nodes = snapshot.of(Node)
     name = file.name if file else "default"
-    asked, there = requested(each.like for each in arrivals), capacity(all_nodes)
-    there = {each: amount for each, amount in there.items() if each in asked}
-    figures = Figures(name, there, main_resource(arrivals, all_nodes), kinds_of(arrivals))
+    main = main_resource(arrivals, all_nodes)
+    shown = {main, *requested(each.like for each in arrivals)}
+    there = {each: amount for each, amount in capacity(all_nodes).items() if each in shown}
+    figures = Figures(name, there, main, kinds_of(arrivals))
     profiles = _profiles(file, is_policy, random)
     for plugin in {id(each): each for profile in profiles for each in profile.plugins}.values():
         if prepare := getattr(plugin, "prepare", None):

@@ -29,6 +29,8 @@ def generated(arrivals: str, mix: str, length: float, mean_run: float, random: R
     form = re.fullmatch(r"poisson:(\d{1,9}(?:\.\d{1,9})?)/(s|min|h)", arrivals)
     if not form or not float(form[1]):
         raise QuestionError(f"--arrivals {arrivals}: is not of the form poisson:20/min; also /s and /h")
+    if not mean_run:
+        raise QuestionError("--runs-for: must be longer than 0s")
     rate = float(form[1]) / PER[form[2]]
     weights = _weights(mix)
     pods = {size: _pod(*SIZES[size]) for size in weights}

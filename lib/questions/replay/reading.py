@@ -7,6 +7,7 @@ from pathlib import Path
 import durationpy
 
 from lib.kube.objects import Node
+from lib.questions.deciding import without_node
 from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
 from lib.questions.manifests import Json, as_dict, put_object, read_manifests, workloads_in
@@ -54,6 +55,7 @@ def read_trace(file: Path, snapshot: Snapshot) -> list[Arrival]:
 
 def _of_manifests(objects: Sequence[Json], snapshot: Snapshot) -> Iterator[Arrival]:
     """The pods of each workload; all of its pods arrive at once."""
+    names: set[str] = set()
     for workload in workloads_in(objects, snapshot):
         if workload.replicas is None:
             raise QuestionError(f"{workload}: a DaemonSet has no place in a trace")
@@ -64,7 +66,10 @@ def _of_manifests(objects: Sequence[Json], snapshot: Snapshot) -> Iterator[Arriv
         if RUNS_FOR in annotations:
             runs_for = seconds_in(annotations[RUNS_FOR], f"{workload}: {RUNS_FOR}")
         for new in PodMaker(snapshot, Storage(())).pods_of(workload):
-            pod = new.pod
+            pod = without_node(new.pod)
+            if str(pod) in names:
+                raise QuestionError(f"{workload}: there are two pods {pod}")
+            names.add(str(pod))
             yield Arrival(at, pod.metadata.name, pod, runs_for)
 
 

@@ -12,6 +12,9 @@ from lib.kube.objects import Node, Pod
 from lib.questions.errors import QuestionError
 from lib.scheduling.resources import Resources, amounts, pod_requests
 
+MAX_FACTOR = 100
+"""The most times that a workload can be inflated."""
+
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
@@ -27,8 +30,9 @@ class Arrival:
     runs_for: float = inf
 
     def pod(self) -> Pod:
-        """The pod itself; its uid is its name."""
-        metadata = replace(self.like.metadata, name=self.name, uid=self.name)
+        """The pod itself; its uid is its namespace and name."""
+        uid = f"{self.like.metadata.namespace}/{self.name}"
+        metadata = replace(self.like.metadata, name=self.name, uid=uid)
         return replace(self.like, metadata=metadata)
 
 
@@ -56,7 +60,7 @@ def main_resource(arrivals: Sequence[Arrival], nodes: Sequence[Node]) -> str:
     Extended resources, such as GPUs, come first: a cluster is bought for them.
     """
     asked, there = requested(each.like for each in arrivals), capacity(nodes)
-    extended = [name for name in there if "/" in name and asked.get(name)]
+    extended = [name for name, amount in there.items() if "/" in name and amount and asked.get(name)]
     names = extended or [name for name in ("cpu", "memory") if there.get(name)]
     if not names:
         raise QuestionError("the nodes have nothing that these pods request")
@@ -68,11 +72,16 @@ def inflated(
 ) -> list[Arrival]:
     """A workload that asks for `factor` times what the cluster has of its main resource.
 
+    QuestionError when the factor is too large, or the pods don't ask for that resource at all.
     Pods drawn at random are added to those of the trace, all are shuffled, they arrive one after the other,
     a second apart, and none of them ends.
     Source: workload inflation in "Beware of Fragmentation" (USENIX ATC'23), section 6.1
     """
+    if not factor <= MAX_FACTOR:  # not a number, too
+        raise QuestionError(f"--inflate {factor:g}: must be {MAX_FACTOR} at most")
     name = main_resource(arrivals, nodes)
+    if not requested(each.like for each in arrivals).get(name):
+        raise QuestionError(f"--inflate: the pods request no {name}, so they never fill the nodes")
     most = factor * capacity(nodes)[name]
     pods = [(each.name, each.like) for each in arrivals]
     asked = requested(like for _, like in pods).get(name, 0)

@@ -58,8 +58,8 @@ class World:
         self._running: dict[str, tuple[Arrival, Pod]] = {}  # likewise, those that have one
         self._ends: list[tuple[float, int, str, Pod]] = []  # a heap
         self._numbers = count()
-        # By kind: why such a pod fits nowhere, as long as no pod gets or leaves a node.
-        self._nowhere: dict[int, Decision] = {}
+        # By kind: which plugins reject such a pod, and why, as long as no pod gets or leaves a node.
+        self._nowhere: dict[int, tuple[set[str], str]] = {}
 
     def run(self, arrivals: Sequence[Arrival]) -> Iterator[int]:
         """Replay a trace. Yields after each tick how many pods have arrived.
@@ -94,8 +94,8 @@ class World:
         self._waiting[pod_key(pod)] = arrival
         self._apply(Change(Kind.ADDED, pod))
 
-    def _try_later(self, pod: Pod, decision: Decision) -> None:
-        self.queue.requeue(pod_key(pod), decision.rejected_by, decision.message, self.now)
+    def _try_later(self, pod: Pod, rejected_by: set[str], message: str) -> None:
+        self.queue.requeue(pod_key(pod), rejected_by, message, self.now)
 
     def _apply(self, change: Change[Pod]) -> None:
         if change.object.spec.node_name:
@@ -111,7 +111,7 @@ class World:
         for pods in batches(self.queue.ready(self.now)):
             pods = [pod for pod in pods if self.cache.lives.phase_of(pod) == Phase.ACTIVE]
             if len(pods) == 1 and (same := self._nowhere.get(self._kind_of(pods[0]))):
-                self._try_later(pods[0], same)
+                self._try_later(pods[0], *same)
                 continue
             for decision in schedule_pod_group(pods, self.cache, self._schedulers) if pods else ():
                 placed += self._finish(decision)
@@ -138,10 +138,11 @@ class World:
         if decision.outcome == Outcome.WAITING:
             self.cache.lives.hold(uid, decision.message)
             return False
-        self._try_later(pod, decision)
+        why = decision.rejected_by, decision.message
+        self._try_later(pod, *why)
         self.queue.await_victims(uid, decision.victims)
         if not group_of(pod):
-            self._nowhere[self._kind_of(pod)] = decision
+            self._nowhere[self._kind_of(pod)] = why
         for victim in decision.victims:
             if pod_key(victim) in self._running:
                 self._end(pod_key(victim), evicted=True)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from reprlib import repr as short
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
@@ -67,9 +68,9 @@ class Status:
     writes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rejection:
-    """The plugin that rejected a node, and its status."""
+    """The plugin that rejected a node, and its status. Many nodes share one."""
 
     plugin: str
     status: Status
@@ -78,6 +79,12 @@ class Rejection:
     def reason(self) -> str:
         """Its reasons in one line."""
         return ", ".join(self.status.reasons)
+
+
+@lru_cache(4096)
+def rejection_by(plugin: str, status: Status) -> Rejection:
+    """A plugin's rejection: the same object for equal ones, so that counting them is fast."""
+    return Rejection(plugin, status)
 
 
 def unschedulable(*reasons: str) -> Status:
@@ -281,7 +288,7 @@ class PostFilterPlugin(Plugin, Protocol):
         state: CycleState,
         pod: Pod,
         cache: Cache,
-        rejected: Mapping[str, Status],
+        rejected: Mapping[str, Rejection],
         why_not: Callable[[str], Status | None],
     ) -> PostFilterResult | Status | None:
         """A rejection leaves the pod's nomination, and its reasons are added to the message.

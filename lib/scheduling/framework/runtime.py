@@ -42,6 +42,7 @@ from lib.scheduling.framework.interface import (
     Status,
     UnreservePlugin,
     checked,
+    rejection_by,
     unschedulable,
 )
 from lib.scheduling.framework.position import position_in
@@ -252,7 +253,7 @@ class Framework:
                     rejection = rejections.get(id(status))
                     if rejection is None:
                         checked(status)
-                        rejection = rejections[id(status)] = Rejection(plugin.name, status)
+                        rejection = rejections[id(status)] = rejection_by(plugin.name, status)
                     found[i] = rejection
         return found
 
@@ -292,14 +293,13 @@ class Framework:
         If none can: the result of the last plugin that looked for a node and found none, or None; and what
         all of them say. filter_node: runs all filters for one node, with the cache as it is then.
         """
-        statuses: Mapping[str, Status] = {name: each.status for name, each in rejected.items()}
         said: list[str] = []
         none_found: PostFilterResult | None = None
         if not self._post_filters:
             return None, ""
         with self.point("PostFilter") as point:
             for plugin in self.each(self._post_filters):
-                answer = plugin.post_filter(state, pod, cache, statuses, filter_node)
+                answer = plugin.post_filter(state, pod, cache, rejected, filter_node)
                 if isinstance(answer, PostFilterResult):
                     if answer.node_name:
                         return answer, ""

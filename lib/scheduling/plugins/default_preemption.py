@@ -20,6 +20,7 @@ from lib.scheduling.framework.interface import (
     CycleState,
     PluginError,
     PostFilterResult,
+    Rejection,
     Status,
     unschedulable,
 )
@@ -84,7 +85,7 @@ class DefaultPreemption:
         return cls(handle.extenders, **arguments)
 
     def post_filter(
-        self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Status], why_not: WhyNot
+        self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Rejection], why_not: WhyNot
     ) -> PostFilterResult | Status:
         """Try nodes in the cache; returns the victims of the best, or why there is none.
 
@@ -99,6 +100,9 @@ class DefaultPreemption:
         if _victims_are_leaving(pod, cache, rejected):
             return unschedulable(ON_THEIR_WAY)
 
+        if cache.lowest_priority is None or cache.lowest_priority >= pod.spec.priority:
+            potential = _potential(rejected)
+            return _none(cache, Counter({NO_VICTIMS: potential}), potential)
         search = _Search(pod, cache, rejected, why_not, self._kept.of_kind(state.get(ALIKE), pod, cache))
         if self.extenders:
             candidates = search.candidates(self._enough(search))
@@ -108,7 +112,9 @@ class DefaultPreemption:
             best = pick_one(agreed.values()) if agreed else None
         else:
             best = search.likely_best() or search.best(self._enough(search))
-        return PostFilterResult(best.node_name, best.pods) if best else search.none()
+        if not best:
+            return _none(cache, search.failed, len(search.potential_nodes))
+        return PostFilterResult(best.node_name, best.pods)
 
     def _enough(self, search: "_Search") -> int:
         share = len(search.potential_nodes) * self.min_candidate_nodes_percentage // 100
@@ -122,7 +128,7 @@ class _Search:
         self,
         pod: Pod,
         cache: Cache,
-        rejected: Mapping[str, Status],
+        rejected: Mapping[str, Rejection],
         why_not: WhyNot,
         kept: KeptForKind,
     ) -> None:
@@ -130,7 +136,8 @@ class _Search:
         self._why_not, self._kept = why_not, kept
         self._best: Victims | None = None
         self._best_rank: Rank | None = None
-        self._failed: list[Status] = []
+        self.failed = Counter[str]()
+        """Why preemption doesn't help, by reason: on how many of the nodes that were tried."""
         self._disruptions_left = cache.disruptions_left()
 
     @cached_property
@@ -180,7 +187,7 @@ class _Search:
             if isinstance(answer, Victims):
                 found[answer.node_name] = answer
             else:
-                self._failed.append(answer)
+                self.failed.update(answer.reasons)
         return found
 
     def _answer_of(self, i: int) -> Victims | Status:
@@ -200,21 +207,26 @@ class _Search:
             return unschedulable(NO_VICTIMS)
         return victims_on(self._pod, node_name, self._cache, self._why_not, self._disruptions_left)
 
-    def none(self) -> PostFilterResult:
-        """The result if no node is a candidate: how many nodes have each reason."""
-        reasons = Counter(reason for status in self._failed for reason in status.reasons)
-        reasons[NOT_HELPFUL] += len(self._cache.nodes) - len(self.potential_nodes)
-        counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
-        why = f"preemption: 0/{len(self._cache.nodes)} nodes are available: {counted}."
-        return PostFilterResult("", reasons=(why,))
+
+def _potential(rejected: Mapping[str, Rejection]) -> int:
+    """On how many nodes evictions could help."""
+    return sum(count for rejection, count in Counter(rejected.values()).items() if _might_help(rejection))
 
 
-def _might_help(status: Status | None) -> bool:
+def _none(cache: Cache, failed: Counter[str], potential: int) -> PostFilterResult:
+    """The result if no node is a candidate. failed: how many of the potential nodes have each reason."""
+    reasons = failed + Counter({NOT_HELPFUL: len(cache.nodes) - potential})  # those that are above 0
+    counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    why = f"preemption: 0/{len(cache.nodes)} nodes are available: {counted}."
+    return PostFilterResult("", reasons=(why,))
+
+
+def _might_help(rejection: Rejection | None) -> bool:
     """Whether evictions could help: the node's rejection isn't unresolvable."""
-    return status is not None and status.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    return rejection is not None and rejection.status.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
-def _victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Status]) -> bool:
+def _victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Rejection]) -> bool:
     """Whether victims for the pod are leaving already, on a node where it may fit."""
     name = cache.nominator.node_of(pod) or ""
     if name not in cache.nodes or (name in rejected and not _might_help(rejected[name])):

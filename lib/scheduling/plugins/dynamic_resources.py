@@ -16,6 +16,7 @@ from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
     DependsOn,
+    Rejection,
     Status,
     unresolvable,
     unschedulable,
@@ -69,7 +70,7 @@ class DynamicResources:
         state: CycleState,
         pod: Pod,
         cache: Cache,
-        rejected: Mapping[str, Status],
+        rejected: Mapping[str, Rejection],
         filter_node: Callable[[str], Status | None],
     ) -> Status:
         """Say what kube-scheduler says of a pod without claims."""

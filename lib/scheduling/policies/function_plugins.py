@@ -9,7 +9,8 @@ from pathlib import Path
 from reprlib import repr as short
 from typing import Any
 
-from lib.kube.objects import Pod
+from lib.kube.changes import AnyChange, Kind
+from lib.kube.objects import Node, Pod
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
@@ -25,6 +26,7 @@ from lib.scheduling.framework.interface import (
     Status,
     unschedulable,
 )
+from lib.scheduling.hints import changed_itself
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.policies.views import NodeView, PodView
@@ -185,6 +187,35 @@ class _Annotate(FunctionPolicy):
         raise self._bad("annotate", answer, f"for node {node.name}", "a dict of strings")
 
 
+class _QueueingHint(FunctionPolicy):
+    """`queueing_hint(pod, change, about)`: whether a change could help a pod that `filter` rejected.
+
+    change: such as "pod deleted" or "node added". about: the pod, or the node without its pods; None for what
+    is neither.
+    """
+
+    def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
+        """The function's answer; True for a change of the pod itself. BadAnswerError when it isn't a bool."""
+        if changed_itself(pod, change):
+            return True
+        other = change.object
+        what = f"{type(other).__name__.lower()} {_what_happened(change)}"
+        about = PodView(other) if isinstance(other, Pod) else None
+        node = NodeView(NodeInfo(other)) if isinstance(other, Node) else None
+        answer = self.functions["queueing_hint"](_view(pod), what, about or node)
+        if not isinstance(answer, bool):
+            raise self._bad("queueing_hint", answer, f"for {what!r}", "True or False")
+        return answer
+
+
+def _what_happened(change: AnyChange) -> str:
+    """In one word. A pod that gets its node is added to those that plugins see."""
+    was = change.before
+    if change.kind == Kind.MODIFIED and isinstance(was, Pod) and not was.spec.node_name:
+        return Kind.ADDED.value
+    return change.kind.value
+
+
 class _Prepare(FunctionPolicy):
     """`prepare(pods)` is called once, before the first decision, with all pods that are known."""
 
@@ -210,6 +241,7 @@ POINTS: Mapping[str, type[FunctionPolicy]] = {
     "normalize": _Normalize,
     "sign": _Sign,
     "annotate": _Annotate,
+    "queueing_hint": _QueueingHint,
 }
 """The class for each function that a policy may have, besides `state`."""
 

@@ -1,8 +1,8 @@
 """BestFit: the node on which the least is left of cpu and of GPUs, as shares of the largest node's."""
 
-from gpu_share import annotate, filter, normalize, sign, state, wanted
+from gpu_share import annotate, filter, normalize, queueing_hint, sign, state, wanted
 
-__all__ = ["annotate", "filter", "normalize", "score", "sign", "state"]
+__all__ = ["annotate", "filter", "normalize", "queueing_hint", "score", "sign", "state"]
 
 MOST_CPU, MOST_GPU = 128_000, 8_000
 

@@ -3,9 +3,9 @@
 Source: Tetris (SIGCOMM'14), https://dl.acm.org/doi/10.1145/2619239.2626334
 """
 
-from gpu_share import annotate, filter, normalize, sign, state, wanted
+from gpu_share import annotate, filter, normalize, queueing_hint, sign, state, wanted
 
-__all__ = ["annotate", "filter", "normalize", "score", "sign", "state"]
+__all__ = ["annotate", "filter", "normalize", "queueing_hint", "score", "sign", "state"]
 
 MOST_CPU, MOST_GPU = 128_000, 8_000
 

@@ -11,9 +11,9 @@ from collections import Counter
 from functools import cache
 from math import exp
 
-from gpu_share import INDEX, WHOLE, filter, left, normalize, sign, state, taken, wanted
+from gpu_share import INDEX, WHOLE, filter, left, normalize, queueing_hint, sign, state, taken, wanted
 
-__all__ = ["annotate", "filter", "normalize", "prepare", "score", "sign", "state"]
+__all__ = ["annotate", "filter", "normalize", "prepare", "queueing_hint", "score", "sign", "state"]
 
 POPULAR = 0.95  # typical pods are the most frequent kinds, which are this share of all pods
 

@@ -1,8 +1,8 @@
 """GpuClustering: nodes whose pods want as many GPUs as this one, so that kinds of pods don't mix."""
 
-from gpu_share import WHOLE, annotate, filter, kind, normalize, sign, state
+from gpu_share import WHOLE, annotate, filter, kind, normalize, queueing_hint, sign, state
 
-__all__ = ["annotate", "filter", "normalize", "score", "sign", "state"]
+__all__ = ["annotate", "filter", "normalize", "queueing_hint", "score", "sign", "state"]
 
 MOST_GPU = 8 * WHOLE
 

@@ -1,8 +1,8 @@
 """GpuPacking: first GPUs that are used, then free ones of a node that is used, then a node that is free."""
 
-from gpu_share import WHOLE, annotate, filter, normalize, sign, state, taken, wanted
+from gpu_share import WHOLE, annotate, filter, normalize, queueing_hint, sign, state, taken, wanted
 
-__all__ = ["annotate", "filter", "normalize", "score", "sign", "state"]
+__all__ = ["annotate", "filter", "normalize", "queueing_hint", "score", "sign", "state"]
 
 
 def score(pod, node):

@@ -54,6 +54,11 @@ def filter(pod, node):
     return True
 
 
+def queueing_hint(pod, change, about):
+    """Only a pod that leaves its node, or a node that comes or changes, can help."""
+    return change != "pod added"
+
+
 def taken(pod, gpus):
     """The indexes of the GPUs that a pod takes: those with the least room."""
     count, milli = wanted(pod)

@@ -3,9 +3,9 @@
 from random import choice
 
 import gpu_share
-from gpu_share import INDEX, filter, sign, state, wanted
+from gpu_share import INDEX, filter, queueing_hint, sign, state, wanted
 
-__all__ = ["annotate", "filter", "score", "sign", "state"]
+__all__ = ["annotate", "filter", "queueing_hint", "score", "sign", "state"]
 
 
 def score(pod, node):

@@ -1,0 +1,133 @@
+"""What happens in a cluster, by a seed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+
+from scripts.minicluster.store import Object
+
+from .cluster import Action
+
+MOST_PODS = 30
+MOST_GROUPS = 4
+
+POINTS = ("pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "post_bind", "unreserve")
+"""Where the policy in `policy.py` raises errors."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is in a cluster beside plain pods. policy: pods that a policy holds, or raises errors about."""
+
+    preempts: bool = False
+    budget: bool = False
+    groups: bool = False
+    volumes: bool = False
+    policy: bool = False
+
+
+def random_workload(chance: Random) -> Workload:
+    """Some of all that."""
+    preempts = chance.random() < 0.5
+    return Workload(preempts, preempts and chance.random() < 0.6, *(chance.random() < 0.3 for _ in range(3)))
+
+
+def random_actions(
+    chance: Random, until: float, rate: float, schedulers: Sequence[str], workload: Workload
+) -> tuple[Action, ...]:
+    """Nodes, and then what happens to them and to pods. rate: actions a minute. schedulers: of the pods."""
+    nodes = [f"n{i}" for i in range(chance.randint(2, 6))]
+    actions = [
+        Action(0.0, "add_node", name, {"cpu": chance.choice((2, 4, 8)), "zone": f"z{i % 2}"})
+        for i, name in enumerate(nodes)
+    ]
+    pods: list[str] = []  # that are there, as far as their own deletion is known
+    groups: list[str] = []
+    count = 0
+    if workload.budget:
+        actions.append(Action(0.0, "add_budget", "budget", {"app": "web", "least": 2}))
+    if workload.volumes:
+        actions += [Action(0.0, "add_volume", f"v{i}", {"node": chance.choice(nodes)}) for i in range(8)]
+    at = 0.0
+    while (at := at + chance.expovariate(rate / 60)) < until:
+        if workload.groups and chance.random() < 0.1:
+            actions.append(_group_action(chance, at, groups, schedulers))
+            continue
+        roll = chance.random() if pods else 0.0
+        if len(pods) < MOST_PODS and roll < 0.45:
+            for _ in range(chance.choice((1, 1, 1, 3, 8))):
+                pods.append(f"p{count}")
+                count += 1
+                actions.append(Action(at, "add_pod", pods[-1], _pod(chance, workload, schedulers)))
+        elif roll < 0.70:
+            gone = pods.pop(chance.randrange(len(pods)))
+            actions.append(Action(at, "delete_pod", gone, {"grace": chance.choice((0, 0, 5))}))
+        elif roll < 0.75:
+            actions.append(
+                Action(at, "make_pod_again", chance.choice(pods), _pod(chance, workload, schedulers))
+            )
+        elif roll < 0.82:
+            actions.append(Action(at, "finish_pod", pods.pop(chance.randrange(len(pods)))))
+        elif roll < 0.86:
+            actions.append(Action(at, "open_gate", chance.choice(pods)))
+        else:
+            actions += _node_action(chance, at, chance.choice(nodes))
+    return tuple(sorted(actions, key=lambda each: each.at))
+
+
+def _group_action(chance: Random, at: float, groups: list[str], schedulers: Sequence[str]) -> Action:
+    """A group comes, or the oldest one goes."""
+    if len(groups) == MOST_GROUPS or (groups and chance.random() < 0.4):
+        return Action(at, "delete_group", groups.pop(0))
+    groups.append(f"g{at * 1000:.0f}")
+    details = {"size": chance.choice((2, 3, 4)), "cpu": chance.choice((500, 1000, 2000))}
+    return Action(at, "add_group", groups[-1], {**details, "scheduler": chance.choice(schedulers)})
+
+
+def _node_action(chance: Random, at: float, name: str) -> list[Action]:
+    """Something happens to a node and, mostly, is undone some time later."""
+    later = at + chance.choice((0.2, 3.0, 20.0))
+    roll = chance.random()
+    if roll < 0.25:
+        details = {"cpu": chance.choice((2, 4, 8)), "zone": "z0"}
+        if chance.random() < 0.2:
+            return [Action(at, "replace_node", name, details)]
+        return [Action(at, "delete_node", name), Action(later, "add_node", name, details)]
+    if roll < 0.5:
+        return [Action(at, "cordon", name), Action(later, "cordon", name, {"on": False})]
+    if roll < 0.75:
+        return [Action(at, "taint", name), Action(later, "taint", name, {"on": False})]
+    return [Action(at, "resize", name, {"cpu": chance.choice((1, 2, 4, 8))})]
+
+
+def _pod(chance: Random, workload: Workload, schedulers: Sequence[str]) -> Object:
+    details: Object = {"cpu": chance.choice((100, 250, 500, 500, 1000, 2000))}
+    details["scheduler"] = chance.choice(schedulers)
+    if workload.volumes and chance.random() < 0.3:
+        return {**details, "claim": chance.choice(("local", "made"))}
+    if workload.policy and chance.random() < 0.3:
+        return {**details, "labels": _asks_policy(chance)}
+    if workload.preempts:
+        details["priority"] = chance.choice(("", "low", "low", "middle", "high"))
+        details["labels"] = {"app": chance.choice(("web", "job"))}
+    roll = chance.random()
+    if roll < 0.1:
+        details["ports"] = [chance.choice((80, 443))]
+    elif roll < 0.15:
+        details["schedulingGates"] = [{"name": "wait"}]
+    elif roll < 0.2:
+        details["nodeSelector"] = {"topology.kubernetes.io/zone": chance.choice(("z0", "z1"))}
+    elif roll < 0.25:
+        details["tolerations"] = [{"key": "for", "operator": "Exists"}]
+    elif roll < 0.33:
+        details["labels"] = {"apart": chance.choice(("a", "b"))}
+    elif roll < 0.41:
+        details["labels"] = {"spread": chance.choice(("a", "b"))}
+    return details
+
+
+def _asks_policy(chance: Random) -> Object:
+    """Labels that `policy.py` knows."""
+    if chance.random() < 0.5:
+        return {"hold": chance.choice(("3", "12", "rejected"))}
+    return {"raises": chance.choice(POINTS), "times": chance.choice(("1", "3"))}

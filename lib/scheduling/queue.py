@@ -242,6 +242,14 @@ class SchedulingQueue:
                 self._enter(gated, now, "UnschedulableTimeout" if overdue else "ForceActivate")
         self._ask_gates_again = False
 
+    def gate_again(self) -> list[tuple[Pod, str]]:
+        """Ask the PreEnqueue plugins about active pods: they know more than when these came.
+
+        Returns the pods that are kept out of the queue now, each with the reason.
+        """
+        asked = [(life, self._gate(life, "ForceActivate")) for life in self.lives.in_phase(Phase.ACTIVE)]
+        return [(life.pod, why) for life, why in asked if why is not None]
+
     def _backing_off(self) -> list[PodLife]:
         """The pods that may be tried before their backoff has ended: not after an error."""
         found = [life for life in self.lives.in_phase(Phase.BACKOFF) if life.rejected_by]

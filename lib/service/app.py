@@ -19,6 +19,7 @@ from lib.kube.source import PollingSource
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
@@ -72,7 +73,10 @@ def assembled(
         )
         observer.probes(lambda: api.with_short_timeouts().get_whole("/version"))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
-        profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
+        lives, gate = PodLives(system.monotonic), WriteGate(shutdown)
+        cache = Cache(served=namespaces, lives=lives)
+        handle = Handle(random, extenders, cache, system.now)
+        profiles = profiles_for(options.config, options.profiles, handle)
         names = [each.scheduler_name for each in profiles]
         in_full = bool(options.explain) or options.verbose or options.ui
         schedulers = {
@@ -88,8 +92,6 @@ def assembled(
         }
         for name, scheduler in schedulers.items():
             observer.evaluates(name, scheduler.evaluations)
-        lives, gate = PodLives(system.monotonic), WriteGate(shutdown)
-        cache = Cache(served=namespaces, lives=lives)
         observer.shows(cache.pods, leads)
         queue = SchedulingQueue(
             dict(zip(names, profiles, strict=True)), options.times, observer.queued, lives, observer.hinted
@@ -101,6 +103,7 @@ def assembled(
             watch=options.watch,
             preemption=options.profiles.preemption,
             volumes=any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
+            devices=any(isinstance(plugin, DynamicResources) for each in profiles for plugin in each.plugins),
             election=options.leader_election,
         )
         writes = Writes(

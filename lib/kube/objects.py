@@ -94,9 +94,10 @@ class LabelSelector(Object):
 
 
 class ResourceRequirements(Object):
-    """Requests by resource name."""
+    """Requests and limits by resource name. No decision depends on limits: /metrics/resources shows them."""
 
     requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
 
 
 class ContainerPort(Object):

@@ -163,6 +163,11 @@ class Cache:
         for image, size in now.images.items() if now else ():
             self.image_sizes.setdefault(image, {})[name] = size
 
+    def pods(self) -> list[tuple[Pod, str]]:
+        """All pods with their node's name, which is "" for those in the queue. Any thread may ask."""
+        waiting = {life.key: (life.pod, "") for life in self.lives.all() if life.phase != Phase.OUT}
+        return [*{**waiting, **self._assigned}.values()]
+
     def _start_over(self) -> None:
         """Find all that is kept anew: a node comes or goes, or has other images."""
         self.journal.start_over()

@@ -64,6 +64,7 @@ class Scheduler:
         self._extenders = extenders or Extenders()
         self._framework = Framework(profile, clock, record)
         self.post_bind = self._framework.run_post_bind  # its failures don't change the result
+        self.evaluations = self._framework.evaluations
         self._not_kept = PluginGroup(self._framework, None)
         self._not_kept_scorers = {each.plugin.name for each in self._not_kept.scorers}
         self._feasibility = Feasibility(self._framework, self._not_kept, self._extenders)
@@ -144,6 +145,7 @@ class Scheduler:
                     continue
                 framework.running = plugin
                 if kept is None:
+                    framework.evaluations["Score"][name] += len(infos)
                     found = run(state, pod, nodes)
                 elif len(results.seen_scores[name]) == 1:
                     found = [nodes.value_at(kept, 0)]

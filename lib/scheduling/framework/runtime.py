@@ -137,6 +137,8 @@ class Framework:
 
     running: the plugin that runs, or ran last at this extension point; None between extension points.
     clock: returns the time in seconds. record: called after each extension point.
+    evaluations: by extension point and plugin, how often a plugin was asked: at Filter and Score for a node,
+    at PreFilter and PreScore for a pod, if its answer wasn't SKIP. Results that are kept aren't asked for.
     """
 
     def __init__(
@@ -173,6 +175,13 @@ class Framework:
         self._pre_bind = profile.with_point(PreBindPlugin)
         self._bind = profile.with_point(BindPlugin)
         self._post_bind = profile.with_point(PostBindPlugin)
+        points: Mapping[str, Iterable[Plugin]] = {
+            "PreFilter": self.pre_filters,
+            "Filter": [each.plugin for each in self.filters],
+            "PreScore": self.pre_scorers,
+            "Score": [each.plugin for each in self.scorers],
+        }
+        self.evaluations = {point: {each.name: 0 for each in found} for point, found in points.items()}
 
     def point(self, name: str) -> Point:
         """A block that is timed as an extension point, such as "Filter". Two of one name can't overlap."""
@@ -210,6 +219,8 @@ class Framework:
             else:
                 self.running = plugin
                 answer = plugin.pre_filter(state, pod, cache)
+                if answer is not SKIP:
+                    self.evaluations["PreFilter"][name] += 1
             answers[name] = answer
             if answer is None or answer is SKIP or isinstance(answer, Set):
                 continue
@@ -231,10 +242,11 @@ class Framework:
         node.
         """
         found = list(known)
-        order = self._filter_order
+        order, evaluations = self._filter_order, self.evaluations["Filter"]
         for own_order, plugin, run in filters:
             self.running = plugin
             asked = [i for i, before in enumerate(found) if not before or order[before.plugin] >= own_order]
+            evaluations[plugin.name] += len(asked)
             statuses = run(state, pod, nodes.some(asked))
             rejections: dict[int, Rejection] = {}  # one for each status object, which many nodes may share
             for i, status in zip(asked, statuses, strict=True):
@@ -260,6 +272,7 @@ class Framework:
             self.running = plugin
             status = checked(plugin.pre_score(state, pod, cache, nodes))
             if status is None:
+                self.evaluations["PreScore"][plugin.name] += 1
                 continue
             if status is not SKIP and status != SKIP:
                 raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")

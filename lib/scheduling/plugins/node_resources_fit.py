@@ -136,6 +136,9 @@ class ScoringStrategy(Strict):
     resources: tuple[ResourceSpec, ...] = ()
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
+    def __post_init__(self) -> None:
+        self.resources = self.resources or CPU_AND_MEMORY
+
     def problems(self, path: str) -> Iterator[str]:
         """A line for each invalid field: `PATH: why`."""
         types = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -173,7 +176,7 @@ class NodeResourcesFitArgs(Args):
         """Weights by name; the weights of a resource that is given twice add up."""
         strategy = self.scoring_strategy
         weights: dict[str, int] = {}
-        for each in strategy.resources or CPU_AND_MEMORY:
+        for each in strategy.resources:
             weights[each.name] = weights.get(each.name, 0) + each.weight
         shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
         line = {"shape": tuple((point.utilization, point.score) for point in shape)} if shape else {}

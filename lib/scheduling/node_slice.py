@@ -20,6 +20,9 @@ class NodeSlice:
     """
 
     def __init__(self, cache: Cache, indexes: Sequence[int]) -> None:
+        count = len(cache.node_list)
+        if isinstance(indexes, range) and indexes.start >= count:
+            indexes = range(indexes.start - count, indexes.stop - count)
         self._cache, self._indexes = cache, indexes
         # Most slices are of the one node that a pod was placed on: its values are found without lists.
         self._only = cache.node_list[indexes[0]] if len(indexes) == 1 else None

@@ -113,12 +113,12 @@ def _signal(handle: "subprocess.Popen[bytes]", number: signal.Signals) -> None:
 
 
 def line_with(words: str, of: Process) -> str:
-    """Wait for the line of its log that begins with these words."""
+    """Wait for the line of its log that has these words."""
     deadline = time.monotonic() + READY_TIMEOUT
     while time.monotonic() < deadline:
         of.check()
         for line in of.log.read_text(errors="replace").splitlines():
-            if line.startswith(words):
+            if words in line:
                 return line
         time.sleep(0.02)
     raise FailedError(f"didn't say {words!r} within {READY_TIMEOUT:g} s, but: {of.last_words()}")

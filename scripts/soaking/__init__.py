@@ -1,0 +1,1 @@
+"""The soak: hours of pods and nodes that come and go."""

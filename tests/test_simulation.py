@@ -135,6 +135,15 @@ def test_a_binding_in_doubt_has_its_event_when_it_turns_out_to_be_made(watch: bo
     assert outcome.faults[Kind.TRUNCATED] > 1
 
 
+@pytest.mark.parametrize("watch", [False, True], ids=["polling", "watching"])
+@pytest.mark.parametrize("verb", ["finish_pod", "delete_pod"])
+def test_a_binding_in_doubt_gives_its_room_back_when_its_pod_has_gone(verb: str, watch: bool) -> None:
+    """The pod finishes, or is deleted, before it can be looked up."""
+    large = add(20, "large", cpu=4000)
+    outcome = World(plan_of(ABOUT_WEB, Action(15, verb, "web"), large, PollerPlan("poller-1", watch))).run()
+    assert (outcome.bindings, outcome.violations) == (2, [])
+
+
 def test_an_extender_that_lies_breaks_no_rule() -> None:
     """Nor one that hangs: after that, the pods are placed."""
     lies = Fault(Kind.LIES, 0.0, 30.0, EXTENDER, 0.7, 1), Fault(Kind.SILENT, 30.0, 50.0, EXTENDER, 0.7, 2)

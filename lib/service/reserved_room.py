@@ -13,7 +13,7 @@ from lib.kube.objects import Pod
 from lib.kube.pod_writes import look_up as look_up_pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.hints import freed_room
+from lib.scheduling.hints import freed_room, has_finished
 from lib.scheduling.pod_life import Phase, PodLife
 from lib.scheduling.queue import SchedulingQueue, why_ended
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -57,7 +57,9 @@ class ReservedRoom:
         now: the pod as it is now, so that it is counted on its node; None if it is gone.
         """
         self.free(decision)
-        if now:
+        if now and now.spec.node_name:
+            self._apply(self._on_its_node(now))
+        elif now:
             self._apply(Change(Kind.MODIFIED, now, decision.pod))
         else:
             self.queue.drop(decision.pod.metadata.uid)
@@ -118,7 +120,7 @@ class ReservedRoom:
         now = self.api.carry_out(look_up_pod(pod))
         if now and now.spec.node_name:
             self._note_bound(life, now)
-            return [Change(Kind.ADDED, now)]
+            return [self._on_its_node(now)]
         if not now and was_bound:
             return [freed_room(pod, self.cache.node_of(pod))]
         self.free(decision)
@@ -128,6 +130,12 @@ class ReservedRoom:
             what = f"{pod} was said to be bound to {decision.node_name}, but it isn't: it is tried again"
             self.report.warning(what)
         return [Change(Kind.MODIFIED, now, pod)]
+
+    def _on_its_node(self, pod: Pod) -> AnyChange:
+        """The change that tells of a pod which was looked up. One that has finished is in no list."""
+        if has_finished(pod):
+            return freed_room(pod, pod.spec.node_name)
+        return Change(Kind.ADDED, pod)
 
     def _note_bound(self, life: PodLife, now: object) -> None:
         """A pod with room is on a node. If that was in doubt, its binding is reported now, like any other."""

@@ -19,7 +19,9 @@ from typing import Any
 import pytest
 import yaml
 from cluster import PATIENCE, Cluster, RunningPoller, eventually, http_client, refusals
-from faults import Fault, FaultyProxy, faulty, lose_answer
+from device_objects import Devices
+from device_objects import uses as uses_claim
+from faults import Fault, FaultyProxy, answer, faulty, lose_answer
 from packaging.requirements import Requirement
 from storage import Volumes, uses
 
@@ -184,7 +186,7 @@ def test_without_preemption_no_pod_may_be_deleted(tmp_path: Path) -> None:
     found = manifests(tmp_path)
     assert len(found) == len(manifests())
     (role,) = [each for each in found if each["kind"] == "ClusterRole"]
-    assert "delete" not in {verb for rule in role["rules"] for verb in rule["verbs"]}
+    assert ("", "pods", "delete") not in {right for rule in role["rules"] for right in rights_of(rule)}
     args = of_kind("Deployment", found)["spec"]["template"]["spec"]["containers"][0]["args"]
     assert args[-1] == "--no-preemption"
 
@@ -457,6 +459,26 @@ class Scene:
 
         return done
 
+    def a_pod_whose_claim_gets_a_device(self, name: str) -> Callable[[], bool]:
+        Devices(self.cluster).add_claim(name)
+        self.between.add(Fault("PATCH", f"/resourceclaims/{name}/status", lose_answer()))
+        return self.a_pod_that_fits(name, resourceClaims=uses_claim(name))
+
+    def a_pod_whose_resource_a_device_serves(self, name: str) -> Callable[[], bool]:
+        """Its first binding is refused: so its claim is deleted, and it gets another."""
+        refused = answer(422, '{"kind":"Status","status":"Failure","message":"no","code":422}')
+        self.between.add(Fault("POST", f"/pods/{name}/binding", refused))
+        resource = f"example.com/{name}"
+        Devices(self.cluster).add_class(name, extendedResourceName=resource)
+        asked = {"requests": {resource: "1"}, "limits": {resource: "1"}}
+        placed = self.a_pod_that_fits(name, containers=[{"name": "c", "image": "i", "resources": asked}])
+
+        def done() -> bool:
+            claims = [each for each in Devices(self.cluster).claims() if each.startswith(name)]
+            return placed() and len(claims) == 1
+
+        return done
+
     def a_pod_of_a(self, api_version: str, kind: str) -> Callable[[str], Callable[[], bool]]:
         def make(name: str) -> Callable[[], bool]:
             owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": name, "controller": True}
@@ -495,6 +517,10 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
         faster = ["--pod-initial-backoff=0.1", "--leader-elect-retry-period=0.1", f"--proxy={between.url}"]
         poller = stack.enter_context(cluster.running_poller(*arguments, *faster))
         cluster.add_node("n1", pods="1000")
+        devices = Devices(cluster)
+        stack.callback(devices.clear)
+        devices.add_class()
+        devices.add_devices("n1", 100)
 
         scene = Scene(cluster, between)
         names = (f"pod-{number}" for number in count())
@@ -510,6 +536,8 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
             scene.a_pod_of_a_pod_group,
             scene.a_pod_whose_claim_gets_a_volume,
             scene.a_pod_whose_volume_is_made,
+            scene.a_pod_whose_claim_gets_a_device,
+            scene.a_pod_whose_resource_a_device_serves,
         ):
             play(part, names, rights, poller)
         until = time.monotonic() + PATIENCE

@@ -278,6 +278,7 @@ def test_what_a_poll_shows_of_a_pod_with_room(
     poller.options = SimpleNamespace(dry_run=False, once=False)
     poller.source = SimpleNamespace(
         storage=SimpleNamespace(unseen=""),
+        devices=SimpleNamespace(unseen="", is_known=False),
         first_changes=lambda: [],
         poll=lambda _: Delta(changes, complete=complete),
     )

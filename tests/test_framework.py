@@ -13,6 +13,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.feasibility import feasible_nodes_to_find
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import (
     SKIP,
     Code,
@@ -391,6 +392,7 @@ def test_the_default_profile_has_kube_schedulers_weights() -> None:
         "VolumeBinding": 1,
         "PodTopologySpread": 2,
         "InterPodAffinity": 2,
+        "DynamicResources": 2,
         "NodeResourcesBalancedAllocation": 1,
         "ImageLocality": 1,
     }
@@ -402,7 +404,7 @@ def test_the_default_profile_has_kube_schedulers_weights() -> None:
 
 
 def test_the_random_profile_filters_alike_but_scores_by_chance() -> None:
-    profile = random_profile("random-scheduler", Random(1), preemption=False)
+    profile = random_profile("random-scheduler", Handle(Random(1)), preemption=False)
     assert list(decide(profile).scores["n1"]) == ["Random"]
     picture = Cache([node("n1", unschedulable=True)], [])
     decision = Scheduler(profile, Random(1)).schedule_one(pod(), picture)

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import httpx
-from cluster import Cluster, RunningPoller, eventually
+from cluster import Cluster, RunningPoller, eventually, http_client
 from faults import ALWAYS, Fault, faulty, hold
 
 from lib.kube.errors import ForbiddenError, LostAnswerError
@@ -40,25 +40,25 @@ def heard_long_ago(probe: Exception | None) -> Health:
 
 
 def test_a_quiet_watch_of_a_server_that_answers_is_ready() -> None:
-    assert heard_long_ago(None).ready()["api-server"] == ""
-    assert heard_long_ago(FORBIDDEN).ready()["api-server"] == ""
+    assert heard_long_ago(None).why_unreached() == ""
+    assert heard_long_ago(FORBIDDEN).why_unreached() == ""
 
 
 def test_a_quiet_watch_of_a_frozen_server_is_not_ready() -> None:
-    said = heard_long_ago(LostAnswerError("no answer within 3 s")).ready()["api-server"]
+    said = heard_long_ago(LostAnswerError("no answer within 3 s")).why_unreached()
     assert re.fullmatch(r"unreachable for \d+ s: no answer within 3 s", said)
 
 
 def test_a_server_that_was_heard_just_now_is_not_asked() -> None:
     health = heard_long_ago(LostAnswerError("it was asked"))
     health.last_answer = time.monotonic() + 60 - FRESH  # it stays fresh however slow this machine is
-    assert health.ready()["api-server"] == ""
+    assert health.why_unreached() == ""
 
 
 def test_trouble_counts_from_the_last_good_answer() -> None:
     health = heard_long_ago(None)
     health.failed(FORBIDDEN)
-    said = health.ready()["api-server"]
+    said = health.why_unreached()
     assert re.fullmatch(r"failing for [6-9]\d s: GET /api/v1/pods: 403", said)
 
 
@@ -137,14 +137,15 @@ def test_a_server_that_does_not_answer_readiness_holds_up_no_other_answer(cluste
         poller.says("scheduling the pods of")
         (url,) = re.findall(r"/metrics at (http://\S+)", poller.said)
         time.sleep(FRESH + 1)  # from now on, /readyz asks
-        with ThreadPoolExecutor(20) as pool:
-            asked = [pool.submit(httpx.get, f"{url}/readyz", trust_env=False, timeout=60) for _ in range(20)]
+        # One client: each new one reads all certificates of the system, which takes a slow machine seconds.
+        with http_client(url) as client, ThreadPoolExecutor(20) as pool:
+            asked = [pool.submit(client.get, "/readyz") for _ in range(20)]
             for path in ("/livez", "/healthz", "/metrics"):
                 began = time.monotonic()
-                assert httpx.get(url + path, trust_env=False, timeout=60).status_code == 200
+                assert client.get(path).status_code == 200
                 assert time.monotonic() - began < PROBE_PATIENCE / 2, path
             first = asked[0].result()
-            assert first.status_code == 503
+            assert first.status_code == 500
             assert "api-server failed: no answer within" in first.text
             hang.set()
         eventually(lambda: readyz(poller) == "ok")

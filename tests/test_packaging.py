@@ -209,7 +209,7 @@ def test_the_chart_has_the_objects_of_the_kustomization() -> None:
 def test_without_preemption_the_chart_gives_no_right_to_delete_pods() -> None:
     found = by_name(rendered("--set=preemption=false"))
     rules = found["ClusterRole", "", "poller"]["rules"]
-    assert "delete" not in {verb for rule in rules for verb in rule["verbs"]}
+    assert not any("pods" in rule["resources"] and "delete" in rule["verbs"] for rule in rules)
     (container,) = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]["containers"]
     assert container["args"][-1] == "--no-preemption"
 
@@ -219,12 +219,14 @@ def test_with_namespaces_there_are_no_rights_in_others() -> None:
     found = by_name(rendered("--set=namespaces={team-a,team-b}"))
     everywhere = {name for rule in found["ClusterRole", "", "poller"]["rules"] for name in rule["resources"]}
     assert everywhere & {"pods", "pods/binding", "events", "persistentvolumeclaims", "services"} == set()
-    assert {"nodes", "persistentvolumes", "csinodes"} <= everywhere
+    assert {"nodes", "persistentvolumes", "csinodes", "resourceslices"} <= everywhere
+    assert {"resourceclaims", "resourceclaims/binding"} <= everywhere
     for team in ("team-a", "team-b"):
         role = found["Role", team, "poller-pods"]["rules"]
         assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]} in role
         inside = {name for rule in role for name in rule["resources"]}
         assert {"pods", "pods/binding", "events", "persistentvolumeclaims", "services"} <= inside
+        assert {"resourceclaims", "resourceclaims/status"} <= inside
         assert found["RoleBinding", team, "poller-pods"]["subjects"][0]["namespace"] == "poller"
 
 

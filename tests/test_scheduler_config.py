@@ -33,12 +33,7 @@ NOWHERE = Api("http://127.0.0.1:1", threading.Event())
 
 ONLY_THERE = {("preEnqueue", "DefaultPreemption")}
 """There a pod is kept out of the queue while its victims are being deleted; poller deletes them at once."""
-ONLY_THERE |= {
-    (point, "DynamicResources")
-    for point in ("preEnqueue", "filter", "preScore", "score", "reserve", "preBind")
-}
-"""There it allocates devices; poller's only holds the pods that need some, at preFilter."""
-ONLY_HERE = {("preScore", "ImageLocality")}
+ONLY_HERE = {("preScore", "ImageLocality"), ("preScore", "DynamicResources")}
 
 
 def read(folder: Path, case: dict[str, Any]) -> tuple[KubeSchedulerConfiguration, list[Profile]]:
@@ -73,9 +68,7 @@ def test_poller_serves_the_same(tmp_path: Path, case: dict[str, Any]) -> None:
         weights = dict(theirs["points"]["score"])
         assert all(profile.weights[name] == weights[name] for name in asked(profile, "score"))
         for plugin in profile.plugins:
-            if (
-                hasattr(plugin, "args") and plugin.name != "DynamicResources"
-            ):  # this one has no use for its own
+            if hasattr(plugin, "args"):
                 assert arguments(plugin) == canonical(plugin.name, theirs["args"][plugin.name])
     assert (config.pod_initial_backoff_seconds or 1) == answer["podInitialBackoffSeconds"]
     assert (config.pod_max_backoff_seconds or 10) == answer["podMaxBackoffSeconds"]
@@ -135,6 +128,8 @@ def arguments(plugin: Any) -> dict[str, Any]:
         return {"defaultingType": "List"} | ({"defaultConstraints": constraints} if constraints else {})
     if plugin.name == "VolumeBinding":
         return {"bindTimeoutSeconds": plugin.bind_timeout_seconds}
+    if plugin.name == "DynamicResources":
+        return {"bindingTimeout": plugin.binding_timeout, "filterTimeout": plugin.filter_timeout}
     assert plugin.name == "NodeResourcesFit"
     told = {"type": plugin.strategy, "resources": dict(plugin.resources)}
     if plugin.strategy == "RequestedToCapacityRatio":
@@ -153,6 +148,8 @@ def canonical(name: str, theirs: dict[str, Any]) -> dict[str, Any]:
     theirs = {key: value for key, value in theirs.items() if key not in ("apiVersion", "kind")}
     if name == "NodeResourcesBalancedAllocation":
         return {"resources": by_name(theirs["resources"])}
+    if name == "DynamicResources":
+        return {key: seconds(text) for key, text in theirs.items()}
     if name == "NodeResourcesFit":
         strategy = theirs["scoringStrategy"]
         return theirs | {"scoringStrategy": strategy | {"resources": by_name(strategy["resources"])}}
@@ -160,6 +157,12 @@ def canonical(name: str, theirs: dict[str, Any]) -> dict[str, Any]:
     for term in [each for each in preferred if each["weight"] == 0]:
         preferred.remove(term)
     return theirs
+
+
+def seconds(text: str) -> float:
+    """A duration such as 10m0s."""
+    minutes, _, rest = text.rpartition("m")
+    return 60 * int(minutes or 0) + float(rest.removesuffix("s"))
 
 
 def by_name(resources: list[dict[str, Any]]) -> dict[str, int]:

@@ -17,6 +17,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import ContainerImage, Node, Pod, Service
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extender, Extenders
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, unschedulable
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.random_score import RandomFilter
@@ -102,7 +103,7 @@ def profiles(seed: int) -> list[Profile]:
     chance = Profile(
         "", (RandomFilter(Random(seed)), *default_profile("").plugins), default_profile("").weights
     )
-    return [default_profile(""), chance, random_profile("", Random(seed)), policy]
+    return [default_profile(""), chance, random_profile("", Handle(Random(seed))), policy]
 
 
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -356,7 +357,6 @@ def test_a_plugin_is_asked_once_about_a_node_and_pods_alike() -> None:
         "NodeAffinity",
         "NodePorts",
         "NodeDeclaredFeatures",
-        "DynamicResources",
         "NodeResourcesFit",
         "NodeResourcesBalancedAllocation",
         "ImageLocality",

@@ -1,12 +1,18 @@
 """A change of an object: the form in which the rest of poller gets news of the cluster."""
 
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar, Union
 
 import msgspec
 
 from lib.kube.objects import Node, Pod, Service
 from lib.kube.storage import StorageObject
+
+if TYPE_CHECKING:  # imported only when a pod needs devices
+    from lib.kube.devices import DeviceObject
+
+AnyObject = Union[Pod, Node, Service, StorageObject, "DeviceObject"]
+"""The kinds whose changes are told."""
 
 
 class Kind(Enum):
@@ -17,8 +23,8 @@ class Kind(Enum):
     DELETED = "deleted"
 
 
-Changed = TypeVar("Changed", bound=Pod | Node | Service | StorageObject)
-Changed_co = TypeVar("Changed_co", bound=Pod | Node | Service | StorageObject, covariant=True)
+Changed = TypeVar("Changed", bound=AnyObject)
+Changed_co = TypeVar("Changed_co", bound=AnyObject, covariant=True)
 
 
 class Change(msgspec.Struct, Generic[Changed_co], frozen=True):
@@ -34,7 +40,9 @@ class Change(msgspec.Struct, Generic[Changed_co], frozen=True):
 
 AnyStorageChange = Change[StorageObject]
 
-AnyChange = Change[Pod] | Change[Node] | AnyStorageChange
+AnyDeviceChange = Change["DeviceObject"]
+
+AnyChange = Change[Pod] | Change[Node] | AnyStorageChange | AnyDeviceChange
 
 
 def unassigned_pod(change: AnyChange) -> Pod | None:

@@ -153,15 +153,26 @@ def refusal(
         words += "; the proxy may not reach its API server"
     if code == 401:
         words += "; the credentials of kubectl's context are wrong or have expired: log in again"
-    if code == 403 and _about_rights(method, status):
+    more = _MORE_RIGHTS.search(status.message) if status else None
+    if more or (code == 403 and _about_rights(method, status)):
+        code = 403
         if is_starting():
             return StartingError(f"{where}: {words}; the API server is still starting")
-        words += f"; the rule that is missing: {missing_rule(method, path)}"
+        words += f"; the rule that is missing: {_rule_of(more) if more else missing_rule(method, path)}"
     error = error_of(code)(f"{where}: {words}")
     error.said = status.message if status else ""
     if re.fullmatch("[0-9]+", after := answer.headers.get("Retry-After", "")):
         error.retry_after = min(float(after), LONGEST_WAIT)
     return error
+
+
+_MORE_RIGHTS = re.compile(r'requires resource="([^"]+)", verb="([^"]+)" permission: [a-z]+\.([a-z0-9.]+)')
+"""A 422: the write needs another right than its path says (registry/resource/resourceclaim, strategy.go)."""
+
+
+def _rule_of(more: re.Match[str]) -> str:
+    resource, verb, group = more.groups()
+    return f'{{apiGroups: ["{group}"], resources: ["{resource}"], verbs: ["{verb}"]}}'
 
 
 def _about_rights(method: str, status: Status | None) -> bool:

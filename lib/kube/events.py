@@ -9,7 +9,12 @@ from hashlib import blake2b
 
 from lib.kube.objects import Event, EventSource, ObjectMeta, ObjectReference, Pod
 
-ACTIONS = {"Scheduled": "Binding", "FailedScheduling": "Scheduling", "Preempted": "Preempting"}
+ACTIONS = {
+    "Scheduled": "Binding",
+    "FailedScheduling": "Scheduling",
+    "Preempted": "Preempting",
+    "BindingConditionsPending": "Scheduling",
+}
 """What was done about the pod, by the event's reason: as kube-scheduler's events have it."""
 
 MAX_NAME = 253

@@ -10,7 +10,8 @@ from queue import Empty, Queue
 from typing import Any
 
 from lib.kube.api import Api, Watch
-from lib.kube.changes import AnyChange
+from lib.kube.changes import AnyChange, unassigned_pod
+from lib.kube.claim_kinds import DEVICES, STORAGE
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import Node, Pod
@@ -19,8 +20,8 @@ from lib.kube.paths import NODES, PODS, paths_of
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.source import UNCOUNTED, ClusterSource, Delta, changes_by_page
 from lib.kube.store import Store
+from lib.kube.watched_claims import WatchedClaims
 from lib.kube.watched_services import WatchingListers
-from lib.kube.watched_storage import WatchedStorage
 
 LONGEST_DOZE = 0.5
 """The longest single wait, in seconds: a signal that comes just before the wait begins is handled only when
@@ -38,7 +39,10 @@ class Informer(ClusterSource):
         self.listers = self._listers = WatchingListers(api, namespaces, self._lines)
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
         self._pods = [self._pod_reflector(PODS)]
-        self.storage = self._storage = WatchedStorage(api, namespaces, self._lines, self._tell)
+        self._claims = [
+            WatchedClaims(api, namespaces, kinds, self._lines, self._tell) for kinds in (STORAGE, DEVICES)
+        ]
+        self.storage, self.devices = self._claims
 
     def _pod_reflector(self, path: str) -> Reflector[Pod]:
         # The store that a pod joins comes before the one that it leaves, as when polling.
@@ -51,7 +55,7 @@ class Informer(ClusterSource):
     @property
     def _all(self) -> "list[Reflector[Any]]":
         """The reflectors whose changes a poll returns."""
-        return [self._nodes, *self._pods, *self._storage.reflectors]
+        return [self._nodes, *self._pods, *(each for claims in self._claims for each in claims.reflectors)]
 
     def first_changes(self) -> Iterator[AnyChange]:
         """The nodes and the pods on them, before the first poll: they are in the lists that it uses."""
@@ -78,22 +82,28 @@ class Informer(ClusterSource):
             self._do_without(PODS, error, UNCOUNTED)
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)
-        self._storage.go_on(patience)
-        self._take_lines()  # what was listed
-        while self._storage.is_due:  # a pod that has just come is the first one that needs volumes
-            self._storage.go_on(patience)
-            self._take_lines()
+        due = self._claims
+        while due:
+            for claims in due:
+                claims.go_on(patience)
+            self._take_lines()  # what was listed
+            due = [
+                each for each in self._claims if each.is_due
+            ]  # a pod that has just come is the first in need
         delta, self._delta = self._delta, Delta()
+        if self.devices.is_known:  # a claim comes before the pod that waits for it
+            delta.changes.sort(key=lambda change: unassigned_pod(change) is not None)
         delta.unreadable = [line for each in self._all for line in each.unreadable.values()]
         return delta
 
     def wait(self, seconds: float) -> None:
         """Return at the first change, when a watch must be opened, or after so many seconds."""
-        if self._storage.is_opening:
+        if any(each.is_opening for each in self._claims):
             seconds = min(seconds, PATIENCE)
         until = self._api.system.monotonic() + seconds
         while not self._delta.changes:
-            to_open: list[Reflector[Any]] = [self._nodes, *self._pods, *self._storage.to_open]
+            to_open: list[Reflector[Any]] = [self._nodes, *self._pods]
+            to_open += (each for claims in self._claims for each in claims.to_open)
             pauses = [each.pause for each in to_open if each.pause is not None]
             left = min([until - self._api.system.monotonic(), *pauses])
             if left <= 0:
@@ -119,7 +129,8 @@ class Informer(ClusterSource):
         """Let the next poll return changes."""
         before = len(self._delta.changes)
         self._delta.changes += changes
-        self._storage.note_needs(self._delta.changes[before:])
+        for claims in self._claims:
+            claims.note_needs(self._delta.changes[before:])
 
     def _take_lines(self) -> None:
         while not self._lines.empty():

@@ -94,9 +94,10 @@ class LabelSelector(Object):
 
 
 class ResourceRequirements(Object):
-    """Requests by resource name."""
+    """Requests and limits by resource name. No decision depends on limits: /metrics/resources shows them."""
 
     requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
 
 
 class ContainerPort(Object):
@@ -312,9 +313,11 @@ class SchedulingGate(Object):
 
 
 class PodResourceClaim(Object):
-    """Names a resource claim (dynamic resource allocation)."""
+    """A pod's name for a ResourceClaim: one that exists, or one that is made for the pod from a template."""
 
     name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class PodSpec(Object):
@@ -357,6 +360,13 @@ class ContainerStatus(Object):
     allocated_resources: dict[str, Quantity] = {}
 
 
+class PodResourceClaimStatus(Object):
+    """The ResourceClaim that was made for a pod. Without its name: none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(Object):
     """A pod's status."""
 
@@ -368,6 +378,7 @@ class PodStatus(Object):
     conditions: list[PodCondition] = []
     resources: ResourceRequirements | None = None
     allocated_resources: dict[str, Quantity] = {}
+    resource_claim_statuses: list[PodResourceClaimStatus] = []
 
 
 class Pod(Object, tag_field="kind", tag=True, eq=False):

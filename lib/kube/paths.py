@@ -31,6 +31,10 @@ STORAGE_PATHS: Mapping[str, type[StorageObject]] = {
 }
 """The paths of volumes and of what volumes and claims depend on, with their kinds."""
 
+DEVICES_API = "/apis/resource.k8s.io/v1"
+
+RESOURCE_CLAIMS = f"{DEVICES_API}/resourceclaims"
+
 PODS, NODES, NAMESPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
 
 MAX_NAME = 253

@@ -93,6 +93,11 @@ def record_scheduled(pod: Pod, message: str, now: datetime) -> Write[bool]:
     return _create(pod_event(pod, "Normal", "Scheduled", message, now))
 
 
+def record(pod: Pod, reason: str, message: str, now: datetime) -> Write[bool]:
+    """Write an event of a pod that tells of nothing bad. Returns whether it is new."""
+    return _create(pod_event(pod, "Normal", reason, message, now))
+
+
 def mark_unscheduled(
     pod: Pod, reason: str, message: str, now: datetime, nominated: str | None = None, version: str = ""
 ) -> Write[None]:
@@ -118,7 +123,7 @@ def mark_unscheduled(
     if nominated is not None:
         status["nominatedNodeName"] = nominated
     if status:
-        yield _patch_status(pod, status, version)
+        yield patch_status(pod, status, version)
 
 
 def evict(victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[None]:
@@ -135,7 +140,7 @@ def evict(victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[N
     }
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": victim.metadata.uid}}
     try:
-        yield _patch_status(victim, {"conditions": [condition]})
+        yield patch_status(victim, {"conditions": [condition]})
         yield Request("DELETE", _path(victim), body=options)
     except (NotFoundError, ConflictError) as error:
         log.debug("%s has gone by itself: %s", victim, error)
@@ -156,7 +161,7 @@ def nominate(pod: Pod, node_name: str) -> Write[None]:
     if node_name and pod.status.nominated_node_name == node_name:
         return
     try:
-        yield _patch_status(pod, {"nominatedNodeName": node_name})
+        yield patch_status(pod, {"nominatedNodeName": node_name})
     except (NotFoundError, ConflictError) as error:
         log.debug("%s is not nominated: %s", pod, error)
 
@@ -201,7 +206,8 @@ def _create(event: Event) -> Write[bool]:
     return True
 
 
-def _patch_status(pod: Pod, status: Mapping[str, object], version: str = "") -> Request:
+def patch_status(pod: Pod, status: Mapping[str, object], version: str = "") -> Request:
+    """The request that changes fields of a pod's status. version: the resource version that it must have."""
     metadata = {"uid": pod.metadata.uid} | ({"resourceVersion": version} if version else {})
     return Request("PATCH", f"{_path(pod)}/status", Pod, {"metadata": metadata, "status": status})
 

@@ -2,12 +2,13 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
+from lib.kube.claim_kinds import DEVICES, STORAGE
 from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
@@ -15,8 +16,7 @@ from lib.kube.lookup import PATIENCE
 from lib.kube.objects import Node, Pod
 from lib.kube.pager import ListPager, pages_of, read_at_once, together
 from lib.kube.paths import NODES, PODS, paths_of
-from lib.kube.polled_storage import PolledStorage
-from lib.kube.storage import needs_storage
+from lib.kube.polled_claims import PolledClaims
 from lib.kube.store import Store, key_of
 
 log = logging.getLogger(__name__)
@@ -43,8 +43,8 @@ class Delta:
     complete: bool = False
 
 
-class SeesStorage(Protocol):
-    """What is known of claims, volumes and what they depend on."""
+class SeesClaims(Protocol):
+    """What is known of claims and what they depend on: volumes, or devices."""
 
     @property
     def unseen(self) -> str:
@@ -52,7 +52,11 @@ class SeesStorage(Protocol):
 
     @property
     def is_pending(self) -> bool:
-        """Whether the API server hasn't told yet what pods with volumes need."""
+        """Whether the API server hasn't told yet what pods with such claims need."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all of it was read."""
 
 
 class ClusterSource(ABC):
@@ -63,7 +67,8 @@ class ClusterSource(ABC):
     """
 
     listers: Listers
-    storage: SeesStorage
+    storage: SeesClaims
+    devices: SeesClaims
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         self._api = api
@@ -83,7 +88,7 @@ class ClusterSource(ABC):
     def poll(self, patience: float = PATIENCE) -> Delta:
         """The changes since the last poll. After an ApiError, the next poll returns them.
 
-        patience: the seconds that it may wait for what only pods with volumes need.
+        patience: the seconds that it may wait for what only pods with claims need.
         """
 
     @abstractmethod
@@ -123,7 +128,8 @@ class PollingSource(ClusterSource):
         self.listers = Listers(api, namespaces)
         self._unassigned, self._nodes = Store[Pod](oldest_first=True), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
-        self.storage = self._storage = PolledStorage(api, namespaces)
+        self.storage = self._storage = PolledClaims(api, namespaces, STORAGE)
+        self.devices = self._devices = PolledClaims(api, namespaces, DEVICES)
         self._complete_at: str | None = None  # the resource version at which all lists were read
         self._listed_once = False
         self._begun: _Lists | None = None  # by `first_changes`, for the next poll
@@ -152,22 +158,27 @@ class PollingSource(ClusterSource):
         read_at_once([lists.nodes, *lists.assigned_pods])
         nodes = lists.nodes.answer()
         assigned = self._together(lists.assigned_pods)
-        needs = any(map(needs_storage, unassigned.items))
-        storage = self._storage.list(patience) if needs else {}
+        claims: list[tuple[PolledClaims, Mapping[str, Listing[Any]]]] = [
+            (each, each.list(patience))
+            for each, kinds in ((self._storage, STORAGE), (self._devices, DEVICES))
+            if any(map(kinds.needed_by, unassigned.items))
+        ]
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
-        listings: list[Listing[Any]] = [unassigned, nodes, assigned, *storage.values()]
+        listings: list[Listing[Any]] = [unassigned, nodes, assigned]
+        listings += [listing for _, found in claims for listing in found.values()]
         unreadable = [line for each in listings for line in each.malformed.values()]
         delta = Delta([], unreadable, len(unassigned.malformed), complete=True)
         delta.changes += self._nodes.replace(nodes.items)
         # A running pod uses its node's resources even if it can't be decoded any more.
         delta.changes += self._assigned.replace(assigned.items, assigned.malformed)
-        delta.changes += self._storage.changes(storage)
+        for each, found in claims:
+            delta.changes += each.changes(found)
         # A pod in both lists was bound after the first list was read.
         waiting = [pod for pod in unassigned.items if key_of(pod.metadata) not in self._assigned]
         delta.changes += self._unassigned.replace(waiting)
         # Lists that are read at once may differ in time: the next poll finds what came between.
         versions = {nodes.resource_version, assigned.resource_version}
-        known = len(versions) == 1 and not (needs and self._storage.is_pending)
+        known = len(versions) == 1 and not any(each.is_pending for each, _ in claims)
         self._complete_at = nodes.resource_version if known and nodes.resource_version else None
         return delta
 

@@ -3,14 +3,17 @@
 Counterpart in kube-scheduler: pkg/scheduler/backend/cache/cache.go
 """
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod
+from lib.kube.storage import StorageObject
 from lib.scheduling.groups.pod_groups import Group, present_in
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.looked_up import LookedUp
@@ -21,6 +24,10 @@ from lib.scheduling.preemption.budgets import DisruptionsLeft
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.preemption.removed_pods import RemovedPods
 from lib.scheduling.volumes.assume_cache import Storage
+
+if TYPE_CHECKING:
+    from lib.kube.devices import DeviceObject
+    from lib.scheduling.devices.cluster_devices import ClusterDevices
 
 MAX_CHANGES = 100_000
 """The journal starts over when it has more changes."""
@@ -53,6 +60,7 @@ class Cache:
         self.kept = Kept(self.journal, MAX_KEPT)
         self._looked_up = looked_up or LookedUp()
         self.storage = Storage()  # claims, volumes and what these depend on
+        self.knows_claims = False  # whether all resource claims and devices were read
         self._disruptions_left = DisruptionsLeft()
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
         self.nominator = Nominator(self.lives)
@@ -70,8 +78,10 @@ class Cache:
         changed, gone = change.object, change.kind == Kind.DELETED
         if isinstance(changed, Node):
             self._apply_to_node(changed, gone=gone)
-        elif not isinstance(changed, Pod):
+        elif isinstance(changed, StorageObject):
             (self.storage.delete if gone else self.storage.put)(changed)
+        elif not isinstance(changed, Pod):
+            self._apply_to_devices(changed, gone=gone)
         elif changed.spec.node_name:
             self.nominator.delete(changed)
             self.lives.end(changed)
@@ -81,6 +91,31 @@ class Cache:
                 self._take_away(changed)
             else:
                 self._put(changed, changed.spec.node_name)
+
+    def _apply_to_devices(self, thing: DeviceObject, *, gone: bool) -> None:
+        if (self.devices.delete if gone else self.devices.put)(thing):
+            self._start_over()  # other resources are served by a DeviceClass: any node may fit
+
+    def with_own_writes(self, change: AnyChange) -> AnyChange:
+        """The change of a claim, compared with what poller wrote since it was read last.
+
+        A claim that got devices and lost them in between has changed, though it looks as before.
+        """
+        if change.kind == Kind.ADDED or isinstance(change.object, Pod | Node | StorageObject):
+            return change
+        return self.devices.with_own_writes(change)
+
+    @cached_property
+    def devices(self) -> ClusterDevices:
+        """Resource claims and devices. What it needs is imported when it is first asked for."""
+        from lib.scheduling.devices.cluster_devices import ClusterDevices
+
+        return ClusterDevices()
+
+    @property
+    def classes_by_resource(self) -> Mapping[str, str]:
+        """The extended resources that DeviceClasses serve, each with the name of its class."""
+        return self.devices.served if "devices" in self.__dict__ else {}
 
     def _apply_to_node(self, node: Node, *, gone: bool) -> None:
         name = node.metadata.name
@@ -127,6 +162,11 @@ class Cache:
                 del self.image_sizes[image]
         for image, size in now.images.items() if now else ():
             self.image_sizes.setdefault(image, {})[name] = size
+
+    def pods(self) -> list[tuple[Pod, str]]:
+        """All pods with their node's name, which is "" for those in the queue. Any thread may ask."""
+        waiting = {life.key: (life.pod, "") for life in self.lives.all() if life.phase != Phase.OUT}
+        return [*{**waiting, **self._assigned}.values()]
 
     def _start_over(self) -> None:
         """Find all that is kept anew: a node comes or goes, or has other images."""

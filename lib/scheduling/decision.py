@@ -7,8 +7,8 @@ from enum import StrEnum
 import msgspec
 
 from lib.kube.objects import Pod
-from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
-from lib.scheduling.framework.interface import CycleState, Rejection
+from lib.kube.resource_claims import UndoClaim
+from lib.scheduling.framework.interface import Assumed, CycleState, Rejection
 
 NO_NODES = "no nodes"
 """Used instead of a plugin's name when there are no nodes."""
@@ -84,8 +84,10 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """The extension point for which the pod waits, or waited last, with a node reserved."""
     pre_bound: frozenset[str] = frozenset()
     """The PreBind plugins that have succeeded."""
-    writes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
+    writes: tuple[Assumed, ...] = ()
     """The claims and volumes that the PreBind plugin waits for."""
+    undo: tuple[UndoClaim, ...] = ()
+    """What is to be written of claims, as the pod doesn't get the node."""
     state: CycleState = {}
     """The plugins' own data."""
     began: float = 0.0

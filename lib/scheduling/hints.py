@@ -13,6 +13,17 @@ from lib.kube.objects import Node, Pod
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.resources import pod_requests
 
+EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
+"""The last part of an event's name; the first is the kind of object (framework/events.go)."""
+
+
+def event_of(change: AnyChange) -> str:
+    """The name of a change in metrics, such as "NodeAdd", in kube-scheduler's words."""
+    what = type(change.object).__name__
+    if isinstance(change.object, Pod):
+        what = "AssignedPod" if change.object.spec.node_name else "UnschedulablePod"
+    return what + EVENTS[change.kind]
+
 
 def changes_anything(change: AnyChange) -> bool:
     """Whether a change of a node or an assigned pod changes anything that decisions depend on."""

@@ -15,7 +15,8 @@ class LookedUp:
     namespaces: the labels of each. budgets: the disruption budgets; None if they can't be listed.
     budgets_error: why they could not be looked up; "" if they were. budgets_unread: the namespaces with
     budgets that can't be decoded. group_sizes: of PodGroups, by namespace and name. storage_unseen: why
-    claims and volumes can't be read; "" if they can. errors: by uid, why a pod can't be scheduled now.
+    claims and volumes can't be read; "" if they can. devices_unseen: the same of resource claims and devices.
+    errors: by uid, why a pod can't be scheduled now.
     pending: by uid, which pods can't be tried now, and which answer they need.
     """
 
@@ -26,5 +27,6 @@ class LookedUp:
     workloads: Workloads = field(default_factory=Workloads)
     group_sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
     storage_unseen: str = ""
+    devices_unseen: str = ""
     errors: Mapping[str, str] = field(default_factory=dict)
     pending: Mapping[str, str] = field(default_factory=dict)

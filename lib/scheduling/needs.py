@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lib.kube.objects import ControllerRef, Pod
+from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import needs_storage
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.affinity_counts import existing_pods_terms
@@ -21,7 +22,7 @@ class Needs:
 
     namespaces: the labels of all namespaces. budgets: whether disruption budgets are needed. services: by
     namespace, its services. controllers: their selectors. pod_groups: their sizes, by namespace and name.
-    storage: claims and volumes.
+    storage: claims and volumes. devices: resource claims and devices.
     """
 
     namespaces: Sequence[Pod]
@@ -30,6 +31,7 @@ class Needs:
     controllers: Mapping[ControllerRef, Sequence[Pod]]
     pod_groups: Mapping[tuple[str, str], Sequence[Pod]]
     storage: Sequence[Pod]
+    devices: Sequence[Pod]
 
 
 def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> Needs:
@@ -52,6 +54,7 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
         controllers=controllers,
         pod_groups=pod_groups,
         storage=[pod for pod in pods if needs_storage(pod)],
+        devices=[pod for pod in pods if may_need_devices(pod)],
     )
 
 

@@ -131,7 +131,7 @@ class PodLives:
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
-        self._clock = clock
+        self.clock = clock
         self._by_key: dict[str, PodLife] = {}
         self._in_phase: dict[Phase, dict[str, PodLife]] = {phase: {} for phase in Phase}
         self._leaving: dict[str, PodLife] = {}
@@ -145,13 +145,17 @@ class PodLives:
         """The record of a pod: a new one, if there is none."""
         key = pod_key(pod)
         if key not in self._by_key:
-            self._by_key[key] = self._in_phase[Phase.OUT][key] = PodLife(pod, key, self._clock())
+            self._by_key[key] = self._in_phase[Phase.OUT][key] = PodLife(pod, key, self.clock())
         return self._by_key[key]
 
     def phase_of(self, pod: Pod) -> Phase:
         """The phase of a pod."""
         life = self._by_key.get(pod_key(pod))
         return life.phase if life else Phase.OUT
+
+    def all(self) -> list[PodLife]:
+        """All records. Any thread may ask."""
+        return list(self._by_key.values())
 
     def in_phase(self, *phases: Phase) -> list[PodLife]:
         """The records in these phases; in each, first those that are in it for longest."""
@@ -171,7 +175,7 @@ class PodLives:
             raise UnknownStepError(f"{life.pod}: {known}")
         del self._in_phase[life.phase][life.key]
         self._in_phase[phase][life.key] = life
-        life.phase, life.since, life.look_up_at = phase, self._clock(), look_up_at
+        life.phase, life.since, life.look_up_at = phase, self.clock(), look_up_at
         if phase not in ROOM:
             life.decision = None
         if life.nominated:

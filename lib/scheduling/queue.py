@@ -16,13 +16,10 @@ from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, Group, group_of
-from lib.scheduling.hints import changes_anything, freed_room
+from lib.scheduling.hints import changes_anything, event_of, freed_room
 from lib.scheduling.pod_life import QUEUED, Phase, PodLife, PodLives
 from lib.scheduling.preemption.nominator import Nominator
-from lib.scheduling.queueing_hints import QueueingHints
-
-EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
-"""The last part of an event's name; the first is the kind of object (framework/events.go)."""
+from lib.scheduling.queueing_hints import Hinted, QueueingHints
 
 POD_GROUP_SECONDS = 30.0
 """A pod that waits for others of its PodGroup is tried again after so many seconds: poller doesn't see
@@ -60,6 +57,7 @@ class SchedulingQueue:
         times: BackoffSettings | None = None,
         incoming: Incoming = lambda _where, _event: None,
         lives: PodLives | None = None,
+        hinted: Hinted | None = None,
     ) -> None:
         self.lives = lives or PodLives()
         self._times = times or BackoffSettings()
@@ -70,7 +68,7 @@ class SchedulingQueue:
         self._pre_enqueuers = {
             name: profile.with_point(PreEnqueuePlugin) for name, profile in profiles.items()
         }
-        self._hints = QueueingHints(profiles)
+        self._hints = QueueingHints(profiles, self.lives.clock, hinted)
         self._nominator = Nominator(self.lives)
 
     def __len__(self) -> int:
@@ -92,8 +90,7 @@ class SchedulingQueue:
         if not pod:
             self._apply_to_others(change, now)
             return None
-        is_gone, ended = change.kind == Kind.DELETED, why_ended(pod)
-        event = "UnschedulablePod" + EVENTS[change.kind]
+        is_gone, ended, event = change.kind == Kind.DELETED, why_ended(pod), event_of(change)
         life = self.lives.of(pod)
         was_queued, before, life.pod = life.is_queued, life.pod, pod
         left = ""
@@ -171,10 +168,10 @@ class SchedulingQueue:
         if not (pods or self.gated()) or not changes_anything(change):
             return
         self._ask_gates_again = True
-        what = "AssignedPod" if isinstance(change.object, Pod) else type(change.object).__name__
+        event = event_of(change)
         for life in pods:
             if life.pod.spec.priority <= up_to and self._hints.may_help(change, life):
-                self._enter(life, now, what + EVENTS[change.kind])
+                self._enter(life, now, event)
 
     def _follow_nomination(self, change: AnyChange, life: PodLife) -> str:
         """Note where a pod is nominated. Returns the node where it was before, if it isn't any more.
@@ -244,6 +241,14 @@ class SchedulingQueue:
             if overdue or self._ask_gates_again:
                 self._enter(gated, now, "UnschedulableTimeout" if overdue else "ForceActivate")
         self._ask_gates_again = False
+
+    def gate_again(self) -> list[tuple[Pod, str]]:
+        """Ask the PreEnqueue plugins about active pods: they know more than when these came.
+
+        Returns the pods that are kept out of the queue now, each with the reason.
+        """
+        asked = [(life, self._gate(life, "ForceActivate")) for life in self.lives.in_phase(Phase.ACTIVE)]
+        return [(life.pod, why) for life, why in asked if why is not None]
 
     def _backing_off(self) -> list[PodLife]:
         """The pods that may be tried before their backoff has ended: not after an error."""

@@ -4,24 +4,34 @@ Counterpart in kube-scheduler: isPodWorthRequeuing in pkg/scheduler/backend/queu
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.framework.interface import Profile, QueueingHintPlugin
-from lib.scheduling.framework.runtime import raise_if_interrupted
+from lib.scheduling.framework.runtime import Clock, raise_if_interrupted
 from lib.scheduling.groups.pod_groups import REJECTING, group_of
-from lib.scheduling.hints import changed_itself, placed_pod
+from lib.scheduling.hints import changed_itself, event_of, placed_pod
 from lib.scheduling.pod_life import PodLife
 from lib.scheduling.pod_limits import TOO_COMPLEX
 
 log = logging.getLogger(__name__)
 
 
-class QueueingHints:
-    """The queueing hints of all profiles. profiles: by scheduler name."""
+QUEUE, QUEUE_SKIP, ERROR = "Queue", "QueueSkip", "Error"
+"""What came of asking a hint, in kube-scheduler's metric."""
 
-    def __init__(self, profiles: Mapping[str, Profile]) -> None:
+Hinted = Callable[[str, str, str, float], None]
+"""Called with a plugin's name, the event, what came of asking the plugin's hint, and the seconds it took."""
+
+
+class QueueingHints:
+    """The queueing hints of all profiles. profiles: by scheduler name. hinted: called after each hint."""
+
+    def __init__(
+        self, profiles: Mapping[str, Profile], clock: Clock = lambda: 0.0, hinted: Hinted | None = None
+    ) -> None:
+        self._clock, self._hinted = clock, hinted
         self._hints = {
             name: {plugin.name: plugin for plugin in profile.with_point(QueueingHintPlugin)}
             for name, profile in profiles.items()
@@ -54,12 +64,19 @@ class QueueingHints:
             other = placed_pod(change)
             return changed_itself(pod, change) or (other is not None and group_of(other) == group_of(pod))
         plugin = self._hints[pod.spec.scheduler_name].get(name)
+        if plugin is None:
+            return True
+        began = self._clock()
         try:
-            return plugin is None or bool(plugin.queueing_hint(pod, change))
+            yes = bool(plugin.queueing_hint(pod, change))
+            said = QUEUE if yes else QUEUE_SKIP
         except BaseException as error:
             raise_if_interrupted(error)
             log.exception("plugin %s failed to say what could help %s", name, pod, extra={"pod": str(pod)})
-            return True
+            yes, said = True, ERROR
+        if self._hinted:
+            self._hinted(name, event_of(change), said, self._clock() - began)
+        return yes
 
 
 def _asks_for(pod: Pod) -> object:

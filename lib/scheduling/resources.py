@@ -1,6 +1,6 @@
 """A pod's requests by resource name: cpu in thousandths of a core, the rest in whole units."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 
 from lib.kube.objects import Container, Pod
@@ -47,23 +47,40 @@ def pod_requests(pod: Pod, defaulted: tuple[str, ...] = ()) -> Mapping[str, int]
         requests = in_effect.get(container.name, container.resources.requests)
         return {**missing, **requests}
 
+    running = _of_containers(pod, wanted)
+    running |= _pod_level(pod)
+    _add(running, pod.spec.overhead)
+    return amounts(running)
+
+
+def pod_limits(pod: Pod) -> Mapping[str, int]:
+    """The limits of a pod on its node, added up like requests (component-helpers/resource/helpers.go).
+
+    The overhead is added to the resources that have a limit.
+    """
+    limits = _of_containers(pod, lambda container: container.resources.limits)
+    limits |= {name: each for name, each in pod.spec.resources.limits.items() if is_pod_level(name)}
+    _add(limits, {name: each for name, each in pod.spec.overhead.items() if limits.get(name)})
+    return amounts(limits)
+
+
+def _of_containers(pod: Pod, amounts_of: Callable[[Container], Mapping[str, int]]) -> dict[str, int]:
+    """What the containers take together, and each init container while it runs, whichever is more."""
     running: dict[str, int] = {}
     for container in pod.spec.containers:
-        _add(running, wanted(container))
+        _add(running, amounts_of(container))
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in pod.spec.init_containers:
-        more = wanted(container)
-        # Only what this container requests can be more than before.
+        more = amounts_of(container)
+        # Only what this container takes can be more than before.
         at_once = {name: sidecars.get(name, 0) + quantity for name, quantity in more.items()}
         if container.restart_policy == "Always":
             _add(running, more)
             sidecars |= at_once
         _raise_to(starting, at_once)
     _raise_to(running, starting)
-    running |= _pod_level(pod)
-    _add(running, pod.spec.overhead)
-    return amounts(running)
+    return running
 
 
 @lru_cache(maxsize=1024)

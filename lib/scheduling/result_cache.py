@@ -147,8 +147,10 @@ class PluginResults(Follower):
         new = [i for i in nodes.indexes if self._totals[i] == NOT_SCORED]
         some = NodeSlice(self._cache, new)
         totals = self._base.totals(some) if self._base else [0] * len(new)
+        evaluations = self._framework.evaluations["Score"]
         for plugin, run, weight, normalizer in self._scorers or ():
             self._framework.running = plugin
+            evaluations[plugin.name] += len(new)
             fresh = run(self.state, self._pod, some)
             if normalizer:
                 self.seen_scores[plugin.name].update(fresh)

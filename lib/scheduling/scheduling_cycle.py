@@ -9,6 +9,7 @@ from random import Random
 from msgspec.structs import replace
 
 from lib.kube.objects import Pod
+from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import ASSIGNED, PERMIT, PLACED, PRE_BIND, Decision, Outcome, counted
@@ -35,6 +36,10 @@ PREEMPTED_IN_PRE_BIND = 'running PreBind plugin "{}": preempted by DefaultPreemp
 """Why a pod that waited with a node reserved is tried again: a more important pod takes its room."""
 
 
+NEEDS_PRE_FILTER = "DynamicResources"
+"""The first PostFilter plugin."""
+
+
 class Scheduler:
     """Schedules the pods of one profile.
 
@@ -59,6 +64,7 @@ class Scheduler:
         self._extenders = extenders or Extenders()
         self._framework = Framework(profile, clock, record)
         self.post_bind = self._framework.run_post_bind  # its failures don't change the result
+        self.evaluations = self._framework.evaluations
         self._not_kept = PluginGroup(self._framework, None)
         self._not_kept_scorers = {each.plugin.name for each in self._not_kept.scorers}
         self._feasibility = Feasibility(self._framework, self._not_kept, self._extenders)
@@ -140,6 +146,7 @@ class Scheduler:
                 framework.running = plugin
                 equal_stay_equal = kept is not None and getattr(normalizer, "equal_stay_equal", False)
                 if kept is None:
+                    framework.evaluations["Score"][name] += len(infos)
                     found = run(state, pod, nodes)
                 elif equal_stay_equal and len(results.seen_scores[name]) == 1:
                     found = [nodes.value_at(kept, 0)]
@@ -163,7 +170,8 @@ class Scheduler:
         """No node fits: run PostFilter, such as preemption, which can make a node fit.
 
         It doesn't run if a PreFilter plugin has rejected the pod as unresolvable: nor does it in
-        kube-scheduler 1.36. If it didn't look for another node, such as while victims are leaving the
+        kube-scheduler 1.36, where the first PostFilter plugin, DynamicResources, then fails if its own
+        PreFilter has not run. If it didn't look for another node, such as while victims are leaving the
         nominated one, the pod keeps its nomination.
         """
         pod, cache, rejection = attempt.pod, attempt.cache, attempt.rejection
@@ -173,10 +181,11 @@ class Scheduler:
             return rejection.status if rejection else None
 
         result, said, may_look = None, "", bool(cache.nodes)
+        undo: tuple[UndoClaim, ...] = ()
         if rejection and rejection.status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-            may_look = False
+            may_look = rejection.plugin == NEEDS_PRE_FILTER
         if may_look:
-            result, said = self._framework.run_post_filter(
+            result, said, undo = self._framework.run_post_filter(
                 attempt.state, pod, cache, attempt.rejected, filter_node
             )
         if not cache.nodes:
@@ -190,6 +199,7 @@ class Scheduler:
             f"{why} {said}".strip(),
             rejecting_plugin=rejection.plugin if rejection else "",
             post_filter_message=said,
+            undo=undo,
         )
         if result and result.node_name:
             return nominate(decision, cache, result)
@@ -307,10 +317,14 @@ class Scheduler:
         A pod that was nominated before keeps that room, which may have been made for it. A nomination that
         it got while it waited ends.
         """
-        self._framework.run_unreserve(decision)
+        undo = self._framework.run_unreserve(decision)
         cache.forget(decision.pod)
         ends = bool(decision.waits_in) and not cache.nominator.node_of(decision.pod)
-        return replace(decision, clears_nomination=ends)
+        return replace(decision, clears_nomination=ends, undo=(*decision.undo, *undo))
+
+    def waits_in_pre_bind(self, decision: Decision) -> str:
+        """The name of the PreBind plugin that a pod waits for."""
+        return self._framework.waits_in_pre_bind(decision.pre_bound)
 
     def undo(self, decision: Decision, cache: Cache) -> Decision:
         """Undo all of a decision: the reservation, and the preemption."""

@@ -19,10 +19,12 @@ from lib.kube.source import PollingSource
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.config.written import as_used
 from lib.service.http_extender import connected
 from lib.service.leader_election import elected
 from lib.service.options import Options
@@ -34,7 +36,7 @@ from lib.service.shutdown import Shutdown, Stopped, on_signal
 from lib.service.startup_checks import StartupChecks
 from lib.service.steps import Poller
 from lib.service.telemetry.log import set_up_logging
-from lib.service.telemetry.observer import Address, ListenError, Observer
+from lib.service.telemetry.observer import ListenError, Observer
 from lib.service.telemetry.report import Report
 from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline
@@ -60,7 +62,7 @@ def assembled(
     """
     random, namespaces = system.random(options.seed), options.namespaces
     with ExitStack() as stack:
-        report.observer = observer = _observer(options.listen, system)
+        report.observer = observer = _observer(options, system)
         proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = proxy.address if proxy else options.proxy
         leads = stack.enter_context(elected(options.leader_election, address, shutdown, system))
@@ -71,7 +73,10 @@ def assembled(
         )
         observer.probes(lambda: api.with_short_timeouts().get_whole("/version"))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
-        profiles = profiles_for(options.config, options.profiles, Handle(random, extenders))
+        lives, gate = PodLives(system.monotonic), WriteGate(shutdown)
+        cache = Cache(served=namespaces, lives=lives)
+        handle = Handle(random, extenders, cache, system.now)
+        profiles = profiles_for(options.config, options.profiles, handle)
         names = [each.scheduler_name for each in profiles]
         in_full = bool(options.explain) or options.verbose or options.ui
         schedulers = {
@@ -85,10 +90,11 @@ def assembled(
             )
             for name, profile in zip(names, profiles, strict=True)
         }
-        lives, gate = PodLives(system.monotonic), WriteGate(shutdown)
-        cache = Cache(served=namespaces, lives=lives)
+        for name, scheduler in schedulers.items():
+            observer.evaluates(name, scheduler.evaluations)
+        observer.shows(cache.pods, leads)
         queue = SchedulingQueue(
-            dict(zip(names, profiles, strict=True)), options.times, observer.queued, lives
+            dict(zip(names, profiles, strict=True)), options.times, observer.queued, lives, observer.hinted
         )
         dry_run = options.dry_run
         rights = needed_rights(
@@ -97,6 +103,7 @@ def assembled(
             watch=options.watch,
             preemption=options.profiles.preemption,
             volumes=any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
+            devices=any(isinstance(plugin, DynamicResources) for each in profiles for plugin in each.plugins),
             election=options.leader_election,
         )
         writes = Writes(
@@ -144,13 +151,17 @@ def assembled(
         yield poller
 
 
-def _observer(listen: Address | None, system: System) -> Observer:
-    """The observer: with an address, metrics and health, which are served there."""
-    if listen is None:
+def _observer(options: Options, system: System) -> Observer:
+    """The observer: with an address to listen at, metrics and health, which are served there."""
+    if options.listen is None:
         return Observer(system)
+    from lib.service.telemetry import zpages
     from lib.service.telemetry.listen import answering  # here, as few runs need Prometheus' client
 
-    return answering(listen, system)
+    profiles = profiles_for(options.config, options.profiles, Handle())
+    used = as_used(options.config, profiles, options.times, options.leader_election)
+    pages = {"/configz": zpages.configz(used), "/flagz": zpages.flagz(options.by_name())}
+    return answering(options.listen, system, pages, open_resources=options.pod_resources)
 
 
 def main(loop: Callable[[Poller], None], options: Options) -> int:

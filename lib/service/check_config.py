@@ -3,7 +3,7 @@
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import is_dataclass
+from dataclasses import fields, is_dataclass
 
 from lib.kube.lease import LeaderElection
 from lib.scheduling.backoff import BackoffSettings
@@ -62,11 +62,11 @@ def _told(profile: Profile) -> Iterator[str]:
         if hasattr(plugin, "args") and is_dataclass(plugin):
             own, usual = (
                 {
-                    name: value
-                    for name, value in vars(each).items()
-                    if name != "extenders" and not name.startswith("_")
+                    each.name: getattr(one, each.name)
+                    for each in fields(one)
+                    if each.repr and each.name != "extenders"
                 }
-                for each in (plugin, type(plugin)())
+                for one in (plugin, type(plugin)())
             )
             other = [f"{name}={value!r}" for name, value in own.items() if value != usual[name]]
             if other:

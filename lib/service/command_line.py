@@ -3,10 +3,10 @@
 Each can also be set by the environment: `--bind-workers` by POLLER_BIND_WORKERS.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -134,6 +134,14 @@ class CommandLine:
             "--check-config",
         ),
     ] = False
+    write_config_to: Annotated[
+        Path | None,
+        option(
+            PODS,
+            "Write the configuration that would be used, with all defaults, into this file, and exit.",
+            metavar="FILE.yaml",
+        ),
+    ] = None
     no_preemption: Annotated[
         bool,
         _flag(PODS, "Disable preemption: never evict a pod to make room for another.", "--no-preemption"),
@@ -251,11 +259,19 @@ class CommandLine:
         option(
             OUTPUT,
             "Serve /healthz, /livez, /readyz and /metrics at this address; the host is 127.0.0.1 if there is"
-            " only a PORT.",
+            " only a PORT. To clients on this machine also /configz, /flagz, /statusz, /metrics/resources.",
             metavar="HOST:PORT",
             parser=option_types.listen_address,
         ),
     ] = None
+    pod_resources: Annotated[
+        bool,
+        _flag(
+            OUTPUT,
+            "Serve /metrics/resources to all: the names, nodes, requests and limits of the cluster's pods.",
+            "--pod-resources",
+        ),
+    ] = False
     log_format: Annotated[
         LogFormat, option(OUTPUT, "Log lines as text for people, or as one JSON object each.")
     ] = LogFormat.TEXT
@@ -273,3 +289,13 @@ class CommandLine:
             show_envvar=False,
         ),
     ] = False
+
+    def by_name(self) -> dict[str, object]:
+        """The values, by the options' names."""
+        hints = get_type_hints(CommandLine, include_extras=True)
+        values = {}
+        for field in fields(CommandLine):
+            names = hints[field.name].__metadata__[0].param_decls or ()
+            long = next((name for name in names if name.startswith("--")), f"--{field.name}")
+            values[long[2:].replace("_", "-")] = getattr(self, field.name)
+        return values

@@ -55,12 +55,15 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
             group_sizes[group] = size
     if source.storage.is_pending:
         blocked.block(needs.storage, "claims and volumes", PENDING)
+    if source.devices.is_pending:
+        blocked.block(needs.devices, "resource claims and devices", PENDING)
     return replace(
         _with_budgets(before, source, report) if needs.budgets else before,
         namespaces=namespaces,
         workloads=Workloads(services, selectors),
         group_sizes=group_sizes,
         storage_unseen=source.storage.unseen,
+        devices_unseen=source.devices.unseen,
         errors=blocked.errors,
         pending=blocked.pending,
     )

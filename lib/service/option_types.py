@@ -7,9 +7,7 @@ from urllib.parse import urlsplit
 import typer
 
 from lib.kube.objects import is_object_name
-from lib.service.telemetry.observer import Address
-
-LOOPBACK = "127.0.0.1"
+from lib.service.telemetry.observer import LOOPBACK, Address
 
 
 def proxy_address(text: str | None) -> str | None:

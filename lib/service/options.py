@@ -18,6 +18,7 @@ from lib.service.check_config import show
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
 from lib.service.config.fields import ConfigError, without_repetitions
 from lib.service.config.file import KubeSchedulerConfiguration, default_config, read_config
+from lib.service.config.written import as_used, write
 from lib.service.help import Group
 from lib.service.policies import Policy, PolicyError, load_policies
 from lib.service.served_profiles import Asked, PolicyName, profiles_for
@@ -153,6 +154,9 @@ def run_with_options(
         if options.check_config:
             show(profiles, options.config, options.times, options.leader_election)
             sys.exit(0)
+        if options.write_config_to:
+            _write_config(options, profiles, options.write_config_to)
+            sys.exit(0)
         sys.exit(run(options))
 
     of_context = inspect.signature(poller).parameters["context"]
@@ -169,6 +173,8 @@ def run_with_options(
 
 def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     """The settings, and the profiles. BadParameter when something is wrong."""
+    if given.pod_resources and not given.listen:
+        raise typer.BadParameter("--pod-resources (POLLER_POD_RESOURCES) needs --listen")
     if given.start_proxy and given.proxy:
         raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
     if given.ui and not (given.start_proxy or (given.proxy or "").startswith("unix:")):
@@ -209,6 +215,18 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
         leader_election=_leader_election(config, given),
     )
     return options, profiles
+
+
+def _write_config(options: Options, profiles: list[Profile], file: Path) -> None:
+    """Write the configuration that is used. BadParameter when the file can't be written."""
+    used = as_used(options.config, profiles, options.times, options.leader_election, secrets=True)
+    try:
+        write(used, file)
+    except OSError as error:
+        raise typer.BadParameter(
+            f"{file}: {error.strerror or error}", param_hint="--write-config-to"
+        ) from error
+    print(f"the configuration is in {file}")
 
 
 def _check_top(given: CommandLine) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
+from msgspec.structs import replace
+
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
 from lib.kube.errors import ApiError
@@ -38,6 +40,9 @@ class ReservedRoom:
     def free(self, decision: Decision) -> Decision:
         """Undo a decision, and wake the pods that its room could help. Returns what is left of it."""
         decision = self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache)
+        if decision.undo:
+            self.writes.undo(decision)
+            decision = replace(decision, undo=())
         self.wake_pods(decision)
         return decision
 

@@ -52,11 +52,12 @@ def needed_rights(
     watch: bool,
     preemption: bool,
     volumes: bool,
+    devices: bool,
     election: LeaderElection | None = None,
 ) -> list[Right]:
     """The rights that poller needs, in the served namespaces, or in all.
 
-    writes: false in a dry run. volumes: whether a plugin reads volumes. election: names the lease.
+    writes: false in a dry run. volumes, devices: whether a plugin reads these. election: names the lease.
     """
     look = ["list", "watch"] if watch else ["list"]
     everywhere = [Right(verb, "nodes") for verb in look]
@@ -81,6 +82,15 @@ def needed_rights(
             group = "storage.k8s.io" if api == STORAGE_API else ""
             everywhere += [Right(verb, resource, group) for verb in (verbs if is_written else look)]
         inside += [Right(verb, "persistentvolumeclaims") for verb in verbs]
+    if devices:  # a device that a claim anywhere has must not be given away: so claims are read everywhere
+        group = "resource.k8s.io"
+        read = ("resourceclaims", "deviceclasses", "resourceslices")
+        everywhere += [Right(verb, resource, group) for resource in read for verb in look]
+        if writes:
+            written = ("get", "create", "patch", "delete")
+            inside += [Right(verb, "resourceclaims", group) for verb in written]
+            inside.append(Right("patch", "resourceclaims/status", group))
+            everywhere.append(Right("patch", "resourceclaims/binding", group))
     rights = everywhere + [right._replace(namespace=each) for each in namespaces or [""] for right in inside]
     if election:
         # RBAC can't restrict `create` to a name: the request has none in its path.

@@ -52,18 +52,16 @@ def profiles_for(config: KubeSchedulerConfiguration, asked: Asked, handle: Handl
 
 
 def _own(asked: Asked, handle: Handle) -> list[Profile]:
-    preemption, extenders = asked.preemption, handle.extenders
+    preemption = asked.preemption
     if asked.policy == PolicyName.RANDOM and asked.scheduler_name:
-        return [
-            random_profile(asked.scheduler_name, handle.random, preemption=preemption, extenders=extenders)
-        ]
+        return [random_profile(asked.scheduler_name, handle, preemption=preemption)]
     more = [plugin for policy in asked.policies for plugin in policy.plugins]
     weights = {name: weight for policy in asked.policies for name, weight in policy.weights.items()}
     name = asked.scheduler_name or DEFAULT_NAME
-    profile = default_profile(name, *more, weights=weights, preemption=preemption, extenders=extenders)
+    profile = default_profile(name, *more, weights=weights, preemption=preemption, handle=handle)
     if asked.scheduler_name:
         return [profile]
-    return [profile, random_profile(RANDOM_NAME, handle.random, preemption=preemption, extenders=extenders)]
+    return [profile, random_profile(RANDOM_NAME, handle, preemption=preemption)]
 
 
 def _configured(config: KubeSchedulerConfiguration, asked: Asked, handle: Handle) -> list[Profile]:

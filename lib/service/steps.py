@@ -2,7 +2,7 @@
 
 import gc
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
@@ -155,26 +155,43 @@ class Poller:
         kube-scheduler it is the event AssignedPodDelete.
         """
         self.left_out = False
-        unseen_before = self.source.storage.unseen
+        claims = self.source.storage, self.source.devices
+        unseen_before = [each for each in claims if each.unseen]
         with self.checks.during_poll(self._patience):
-            yield from self.source.first_changes()
+            yield from self._timed(self.source.first_changes())
             delta = self.source.poll(self._patience)
+        knew_claims, self.cache.knows_claims = self.cache.knows_claims, self.source.devices.is_known
         self.report.reached()
         self.checks.after_poll(self._patience)
         self.unreadable = delta.unplaceable
         if delta.changes:  # a watch can deliver changes without any request
             self.report.observer.last_answer = self.now()
         self.report.unreadable(delta.unreadable)
-        if unseen_before and not self.source.storage.unseen:
+        if any(not each.unseen for each in unseen_before):
             self.queue.retry_all(self.now())
         bound = self.lives.in_phase(Phase.BOUND)
-        for change in delta.changes:
+        yield from self._timed(self._not_stale(delta.changes))
+        if self.cache.knows_claims and not knew_claims:
+            for pod, why in self.queue.gate_again():
+                self.report.skipped(pod, why)
+        yield from self._timed(self.room.confirm(bound, complete=delta.complete))
+        self.report.synced(self.queue, self.cache)
+
+    def _not_stale(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
+        """The changes, except those that were overtaken by what poller itself has done."""
+        for change in changes:
             life = self.lives.get(change.object.metadata.uid)
             if not (life and life.has_room and self.room.is_stale(change, life)):
                 self.report.changed(change)
-                yield change
-        yield from self.room.confirm(bound, complete=delta.complete)
-        self.report.synced(self.queue, self.cache)
+                yield self.cache.with_own_writes(change)
+
+    def _timed(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
+        """The changes. The time until the next one is asked for is that of handling one."""
+        handled = self.report.observer.handled
+        for change in changes:
+            began = self.now()
+            yield change
+            handled(change, self.now() - began)
 
     # --- decisions --------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from .defaults import fill_in
 from .resources import LEASES, NAMESPACES, NODES, PODS, STATUS, Resource
 from .selectors import show_selector
 from .store import Key, Object, Store, Stored
-from .validation import check_change, check_new, decodable
+from .validation import check_change, check_new, check_status_change, decodable
 
 # The characters of generated names: no vowels, and none that look alike (apimachinery's util/rand).
 SAFE_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -98,6 +98,8 @@ class Api:
         fill_in(resource, new)
         if not subresource:
             check_change(resource, old, new)
+        elif subresource == "status":
+            check_status_change(resource, old, new)
         if new == old:
             return stored  # nothing was changed, so nothing is written, and watches get no event
         if resource.has_generation and _desired(old) != _desired(new):

@@ -1,5 +1,5 @@
 """Stand-ins for the controllers whose work a scheduler sees: deployments, replica sets, disruption budgets,
-volumes, garbage collection, namespaces.
+volumes, resource claims, garbage collection, namespaces.
 
 Each compares the actual state with the desired state, and takes the next step. The change that this makes
 calls it again.
@@ -9,6 +9,7 @@ import asyncio
 import traceback
 
 from .api import Api
+from .claim_controller import ClaimController
 from .disruptions import Disruptions
 from .errors import ApiError
 from .resources import (
@@ -18,6 +19,7 @@ from .resources import (
     NAMESPACES,
     PODS,
     REPLICA_SETS,
+    RESOURCE_CLAIMS,
     RESOURCES,
     VOLUMES,
     Resource,
@@ -38,6 +40,7 @@ class Controllers:
         self._store = api.store
         workloads = Workloads(api)
         self._volumes = VolumeController(api, provision_delay)
+        self._claims = ClaimController(api)
         self._work = {
             DEPLOYMENTS: workloads.deployment,
             REPLICA_SETS: workloads.replica_set,
@@ -45,7 +48,8 @@ class Controllers:
             NAMESPACES: self._namespace,
             CLAIMS: self._volumes.claim,
             VOLUMES: self._volumes.volume,
-            PODS: self._volumes.pod,
+            PODS: self._pod,
+            RESOURCE_CLAIMS: self._claims.claim,
         }
         self._waiting: dict[tuple[Resource, Key], None] = {}  # in the order of their arrival
         self._woken = asyncio.Event()
@@ -76,7 +80,7 @@ class Controllers:
         resource, stored = event.resource, event.new
         if resource in self._work:
             self._wake(resource, stored.key)
-        for touched in self._volumes.touched_by(event):
+        for touched in (*self._volumes.touched_by(event), *self._claims.touched_by(event)):
             self._wake(touched.resource, touched.key)
         if resource in (PODS, REPLICA_SETS):
             for owner in stored.metadata.get("ownerReferences") or ():
@@ -91,6 +95,11 @@ class Controllers:
                     self._wake(DISRUPTION_BUDGETS, budget.key)
         if event.kind == "DELETED":
             asyncio.get_running_loop().call_soon(self._collect, stored.metadata["uid"])
+
+    def _pod(self, pod: Stored) -> None:
+        """Make its claims: for ephemeral volumes, and for devices."""
+        self._volumes.pod(pod)
+        self._claims.pod(self._api.find(PODS, pod.key))
 
     def _wake(self, resource: Resource, key: Key) -> None:
         self._waiting[resource, key] = None

@@ -13,6 +13,8 @@ from .resources import (
     PODS,
     PRIORITY_CLASSES,
     REPLICA_SETS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
     STATEFUL_SETS,
     STORAGE_CLASSES,
     VOLUMES,
@@ -56,6 +58,11 @@ def fill_in(resource: Resource, content: Object) -> None:
     elif resource == STORAGE_CLASSES:
         content.setdefault("reclaimPolicy", "Delete")
         content.setdefault("volumeBindingMode", "Immediate")
+    elif resource == RESOURCE_CLAIMS:
+        _device_requests(content)
+        content.setdefault("status", {})
+    elif resource == RESOURCE_CLAIM_TEMPLATES:
+        _device_requests(content.get("spec") or {})
     elif resource == PRIORITY_CLASSES:
         content.setdefault("preemptionPolicy", "PreemptLowerPriority")
     elif resource == BY_PATH["v1", "services"]:
@@ -196,3 +203,13 @@ def _workload(resource: Resource, content: Object) -> None:
     status = content.setdefault("status", {})
     if resource != DEPLOYMENTS:
         status.setdefault("replicas", 0)
+
+
+def _device_requests(claim: Object) -> None:
+    """Of a claim, or of a template's claim (pkg/apis/resource/v1/defaults.go)."""
+    for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():
+        for each in (request.get("exactly"), *(request.get("firstAvailable") or ())):
+            if each is not None:
+                each.setdefault("allocationMode", "ExactCount")
+                if each["allocationMode"] == "ExactCount":
+                    each.setdefault("count", 1)

@@ -31,6 +31,8 @@ MERGE_KEYS: dict[str, tuple[str, ...]] = {
     "topologySpreadConstraints": ("topologyKey",),
     "schedulingGates": ("name",),
     "resourceClaims": ("name",),
+    "resourceClaimStatuses": ("name",),
+    "reservedFor": ("uid",),
     "addresses": ("type",),
     "podIPs": ("ip",),
     "hostIPs": ("ip",),

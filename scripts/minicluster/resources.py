@@ -118,6 +118,11 @@ CSI_DRIVERS = _storage("csidrivers", "CSIDriver", False)
 CSI_NODES = _storage("csinodes", "CSINode", False)
 CSI_CAPACITIES = _storage("csistoragecapacities", "CSIStorageCapacity")
 VOLUME_ATTACHMENTS = _storage("volumeattachments", "VolumeAttachment", False, subresources=(STATUS,))
+_devices = partial(Resource, "resource.k8s.io/v1")
+DEVICE_CLASSES = _devices("deviceclasses", "DeviceClass", False, has_generation=True)
+RESOURCE_CLAIMS = _devices("resourceclaims", "ResourceClaim", subresources=(STATUS,))
+RESOURCE_CLAIM_TEMPLATES = _devices("resourceclaimtemplates", "ResourceClaimTemplate")
+RESOURCE_SLICES = _devices("resourceslices", "ResourceSlice", False, has_generation=True)
 LEASES = Resource("coordination.k8s.io/v1", "leases", "Lease")
 _rbac = partial(Resource, "rbac.authorization.k8s.io/v1")
 CLUSTER_ROLE_BINDINGS = _rbac("clusterrolebindings", "ClusterRoleBinding", False)
@@ -166,7 +171,10 @@ RESOURCES: tuple[Resource, ...] = (
     VOLUME_ATTACHMENTS,
     PRIORITY_CLASSES,
     LEASES,
-    Resource("resource.k8s.io/v1", "resourceslices", "ResourceSlice", False),
+    DEVICE_CLASSES,
+    RESOURCE_CLAIMS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_SLICES,
 )
 
 BY_PATH = {(resource.group_version, resource.plural): resource for resource in RESOURCES}

@@ -16,6 +16,7 @@ from .resources import (
     NAMESPACES,
     PODS,
     REPLICA_SETS,
+    RESOURCE_CLAIMS,
     STORAGE_CLASSES,
     VOLUME_ATTACHMENTS,
     VOLUMES,
@@ -112,6 +113,28 @@ def check_change(resource: Resource, old: Object, new: Object) -> None:
     if resource in (DEPLOYMENTS, REPLICA_SETS) and old["spec"]["selector"] != new["spec"].get("selector"):
         selector = new["spec"].get("selector")
         found.append(errors.invalid_value("spec.selector", selector, "field is immutable"))
+    if found:
+        raise errors.invalid(resource, new["metadata"]["name"], found)
+
+
+MAX_CONSUMERS = 256
+
+
+def check_status_change(resource: Resource, old: Object, new: Object) -> None:
+    """Of a resource claim (pkg/apis/resource/validation, ValidateResourceClaimStatusUpdate)."""
+    if resource != RESOURCE_CLAIMS:
+        return
+    before, now = old.get("status") or {}, new.get("status") or {}
+    had, has, consumers = before.get("allocation"), now.get("allocation"), now.get("reservedFor") or []
+    found = []
+    if len(consumers) > MAX_CONSUMERS:
+        why = f"Too many: {len(consumers)}: must have at most {MAX_CONSUMERS} items"
+        found.append(FieldError("FieldValueTooMany", "status.reservedFor", why))
+    if consumers and not has:
+        why = "may not be specified when `allocated` is not set"
+        found.append(errors.forbidden_field("status.reservedFor", why))
+    if had and has and had != has:
+        found.append(errors.invalid_value("status.allocation", has, "field is immutable"))
     if found:
         raise errors.invalid(resource, new["metadata"]["name"], found)
 

@@ -4,6 +4,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/allocatedstate.go
 plugins/dynamicresources/allocateddevices.go
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -14,7 +15,7 @@ from lib.scheduling.devices.pools import DeviceId
 
 @dataclass
 class Taken:
-    """Devices that claims have.
+    """Devices that claims have: it follows them by `add` and `remove`.
 
     devices: those that one claim has alone. shared: those that several may have. consumed: what is taken of
     the capacities of the latter.
@@ -23,24 +24,42 @@ class Taken:
     devices: set[DeviceId] = field(default_factory=set)
     shared: set[DeviceId] = field(default_factory=set)
     consumed: dict[DeviceId, Consumed] = field(default_factory=dict)
+    _users: Counter[tuple[DeviceId, bool]] = field(default_factory=Counter)  # and whether alone
 
     def __contains__(self, device: object) -> bool:
         """Whether a claim has a device, or a share of it."""
         return device in self.devices or device in self.shared
 
+    def add(self, allocation: AllocationResult) -> None:
+        """A claim has this. Who has only admin access takes nothing."""
+        self._count(allocation, 1)
 
-def taken_by(allocations: Iterable[AllocationResult]) -> Taken:
-    """What some claims have. Who has only admin access takes nothing."""
-    taken = Taken()
-    for allocation in allocations:
+    def remove(self, allocation: AllocationResult) -> None:
+        """A claim had this."""
+        self._count(allocation, -1)
+
+    def _count(self, allocation: AllocationResult, times: int) -> None:
         for result in allocation.devices.results:
-            device = DeviceId(result.driver, result.pool, result.device)
             if result.admin_access:
                 continue
-            if result.share_id is None:
-                taken.devices.add(device)
-                continue
-            taken.shared.add(device)
-            if result.consumed_capacity:
-                taken.consumed[device] = added(taken.consumed.get(device, {}), result.consumed_capacity)
+            device = DeviceId(result.driver, result.pool, result.device)
+            is_alone = result.share_id is None
+            users = self._users[device, is_alone] + times
+            self._users[device, is_alone] = users
+            (self.devices if is_alone else self.shared).add(device)
+            if not users:
+                del self._users[device, is_alone]
+                (self.devices if is_alone else self.shared).discard(device)
+            if not is_alone and result.consumed_capacity:
+                consumed = added(self.consumed.get(device, {}), result.consumed_capacity, times)
+                self.consumed[device] = consumed
+                if not any(consumed.values()):
+                    del self.consumed[device]
+
+
+def taken_by(allocations: Iterable[AllocationResult]) -> Taken:
+    """What some claims have."""
+    taken = Taken()
+    for each in allocations:
+        taken.add(each)
     return taken

@@ -4,26 +4,40 @@ Source: k8s.io/kube-scheduler/config/v1/types_pluginargs.go; in pkg/scheduler/ap
 validation/validation_pluginargs.go
 """
 
+from __future__ import annotations
+
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import asdict
 
 from lib.scheduling.extender import Extenders
 
+if TYPE_CHECKING:
+    from lib.scheduling.cache import Cache
+
 VERSION = "kubescheduler.config.k8s.io/v1"
+
+
+EPOCH = datetime.fromtimestamp(0, UTC)
 
 
 @dataclass(frozen=True)
 class Handle:
-    """What plugins get from poller, besides their own arguments."""
+    """What plugins get from poller, besides their own arguments.
+
+    cache: the loop's; None beside the loop. now: returns the time, in UTC; without a clock, no time passes.
+    """
 
     random: Random = field(default_factory=Random)
     extenders: Extenders = field(default_factory=Extenders)
+    cache: Cache | None = None
+    now: Callable[[], datetime] = lambda: EPOCH
 
 
 class Duration(float):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Node, Pod
+from lib.kube.resource_claims import ReserveClaim, UndoClaim
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim
 
 if TYPE_CHECKING:
@@ -54,18 +55,24 @@ class Code(Enum):
     """For Bind: poller POSTs the binding."""
 
 
+Assumed = PersistentVolume | PersistentVolumeClaim | ReserveClaim
+"""What PreBind waits for: a volume or a claim as it is to be written."""
+
+
 @dataclass(frozen=True)
 class Status:
     """A plugin's answer: a code, and reasons for people to read. None stands for success.
 
     limit: with WAIT, after how many seconds the pod is rejected. writes: with PreBind's WAIT, the claims and
-    volumes that poller writes first.
+    volumes that poller writes first; then PreBind is called again. undo: with PostFilter's rejection, what is
+    written of claims.
     """
 
     code: Code
     reasons: tuple[str, ...] = ()
     limit: float = 0.0
-    writes: tuple[PersistentVolume | PersistentVolumeClaim, ...] = ()
+    writes: tuple[Assumed, ...] = ()
+    undo: tuple[UndoClaim, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +107,7 @@ def unresolvable(*reasons: str) -> Status:
 def wait(
     *reasons: str,
     limit: float = 900.0,
-    writes: Sequence[PersistentVolume | PersistentVolumeClaim] = (),
+    writes: Sequence[Assumed] = (),
 ) -> Status:
     """Not yet; after `limit` seconds the pod is rejected. writes: what poller writes first."""
     return Status(Code.WAIT, reasons, limit, tuple(writes))
@@ -355,8 +362,11 @@ class ReservePlugin(Plugin, Protocol):
 class UnreservePlugin(Plugin, Protocol):
     """Undoes Reserve, when the pod is not bound there."""
 
-    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Undo `reserve`, even if it wasn't called or failed. It must not fail."""
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> Sequence[UndoClaim] | None:
+        """Undo `reserve`, even if it wasn't called or failed. It must not fail.
+
+        Returns what is to be written for that, if PreBind had something written.
+        """
 
 
 @runtime_checkable

@@ -14,6 +14,7 @@ from signal import SIGINT, default_int_handler, getsignal
 from typing import Any, NamedTuple, TypeVar
 
 from lib.kube.objects import Pod
+from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.extender import ExtenderError
@@ -136,6 +137,8 @@ class Framework:
 
     running: the plugin that runs, or ran last at this extension point; None between extension points.
     clock: returns the time in seconds. record: called after each extension point.
+    evaluations: by extension point and plugin, how often a plugin was asked: at Filter and Score for a node,
+    at PreFilter and PreScore for a pod, if its answer wasn't SKIP. Results that are kept aren't asked for.
     """
 
     def __init__(
@@ -172,6 +175,13 @@ class Framework:
         self._pre_bind = profile.with_point(PreBindPlugin)
         self._bind = profile.with_point(BindPlugin)
         self._post_bind = profile.with_point(PostBindPlugin)
+        points: Mapping[str, Iterable[Plugin]] = {
+            "PreFilter": self.pre_filters,
+            "Filter": [each.plugin for each in self.filters],
+            "PreScore": self.pre_scorers,
+            "Score": [each.plugin for each in self.scorers],
+        }
+        self.evaluations = {point: {each.name: 0 for each in found} for point, found in points.items()}
 
     def point(self, name: str) -> Point:
         """A block that is timed as an extension point, such as "Filter". Two of one name can't overlap."""
@@ -209,6 +219,8 @@ class Framework:
             else:
                 self.running = plugin
                 answer = plugin.pre_filter(state, pod, cache)
+                if answer is not SKIP:
+                    self.evaluations["PreFilter"][name] += 1
             answers[name] = answer
             if answer is None or answer is SKIP or isinstance(answer, Set):
                 continue
@@ -230,10 +242,11 @@ class Framework:
         node.
         """
         found = list(known)
-        order = self._filter_order
+        order, evaluations = self._filter_order, self.evaluations["Filter"]
         for own_order, plugin, run in filters:
             self.running = plugin
             asked = [i for i, before in enumerate(found) if not before or order[before.plugin] >= own_order]
+            evaluations[plugin.name] += len(asked)
             statuses = run(state, pod, nodes.some(asked))
             rejections: dict[int, Rejection] = {}  # one for each status object, which many nodes may share
             for i, status in zip(asked, statuses, strict=True):
@@ -259,6 +272,7 @@ class Framework:
             self.running = plugin
             status = checked(plugin.pre_score(state, pod, cache, nodes))
             if status is None:
+                self.evaluations["PreScore"][plugin.name] += 1
                 continue
             if status is not SKIP and status != SKIP:
                 raise BadAnswerError(f"pre_score may skip, but not reject: {', '.join(status.reasons)}")
@@ -274,31 +288,34 @@ class Framework:
         cache: Cache,
         rejected: Mapping[str, Rejection],
         filter_node: Callable[[str], Status | None],
-    ) -> tuple[PostFilterResult | None, str]:
+    ) -> tuple[PostFilterResult | None, str, tuple[UndoClaim, ...]]:
         """Run PostFilter. Returns the result of the first plugin that can make a node fit.
 
         If none can: the result of the last plugin that looked for a node and found none, or None; and what
-        all of them say. filter_node: runs all filters for one node, with the cache as it is then.
+        all of them say. In any case, what is to be written of claims. filter_node: runs all filters for one
+        node, with the cache as it is then.
         """
         said: list[str] = []
         none_found: PostFilterResult | None = None
+        undo: tuple[UndoClaim, ...] = ()
         if not self._post_filters:
-            return None, ""
+            return None, "", undo
         with self.point("PostFilter") as point:
             for plugin in self.each(self._post_filters):
                 answer = plugin.post_filter(state, pod, cache, rejected, filter_node)
                 if isinstance(answer, PostFilterResult):
                     if answer.node_name:
-                        return answer, ""
+                        return answer, "", undo
                     none_found = answer
                     said += answer.reasons
                     continue
                 status = checked(answer)
                 if status is None:
-                    return None, ""
+                    return None, "", undo
                 said += status.reasons
+                undo += status.undo
             point.status = Code.UNSCHEDULABLE.value
-        return none_found, ", ".join(said)
+        return none_found, ", ".join(said), undo
 
     def run_annotate(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, str]:
         """The annotations that a pod gets with its binding to a node."""
@@ -317,16 +334,21 @@ class Framework:
                     return _rejection(point, plugin, status)
         return None
 
-    def run_unreserve(self, decision: Decision) -> None:
-        """Undo Reserve, in reverse order. A plugin that fails is logged, and the others are run."""
+    def run_unreserve(self, decision: Decision) -> tuple[UndoClaim, ...]:
+        """Undo Reserve, in reverse order. A plugin that fails is logged, and the others are run.
+
+        Returns what is to be written for that.
+        """
         assert decision.node_name
+        undo: list[UndoClaim] = []
         with self.point("Unreserve"):
             for plugin in self.each(self._unreserve):
                 try:
-                    plugin.unreserve(decision.state, decision.pod, decision.node_name)
+                    undo += plugin.unreserve(decision.state, decision.pod, decision.node_name) or ()
                 except BaseException as error:
                     raise_if_interrupted(error)
                     _log_failure("plugin %s failed to unreserve %s", plugin, decision)
+        return tuple(undo)
 
     def run_permit(self, decision: Decision, waited: float) -> Rejection | None:
         """Run Permit. Returns a rejection, or one with Code.WAIT; None if all plugins agree.

@@ -1,34 +1,50 @@
-"""DynamicResources: a pod with resource claims isn't scheduled, because poller can't allocate devices.
+"""DynamicResources: a pod goes to a node where its resource claims can get devices.
 
-kube-scheduler's plugin of this name allocates them (pkg/scheduler/framework/plugins/dynamicresources).
-Without it, a pod that is bound would wait on its node for devices that nobody allocates.
+What it does for a pod with claims is imported when the first such pod comes: lib/scheduling/devices.
+
+Source: pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go
 """
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from __future__ import annotations
 
-from lib.kube.changes import AnyChange
-from lib.kube.objects import Pod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from lib.kube.changes import AnyChange, Kind
+from lib.kube.objects import Node, Pod
+from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.arguments import Args, Duration
+from lib.scheduling.framework.arguments import Args, Duration, Handle
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
-    DependsOn,
+    PluginError,
     Rejection,
     Status,
     unresolvable,
     unschedulable,
+    wait,
 )
+from lib.scheduling.hints import changed_itself
+from lib.scheduling.node_info import NodeInfo, described
+from lib.scheduling.plugins.scores import normalize_to_largest
+
+if TYPE_CHECKING:
+    from lib.scheduling.devices.pod_devices import PodDevices
 
 NO_CLAIMS = unschedulable("no new claims to deallocate")
 
-NOT_SUPPORTED = unresolvable("the pod has spec.resourceClaims, and poller can't allocate devices")
+NO_CEL = unresolvable(
+    "the pod needs devices, and the package cel-expr-python isn't installed: run pip install cel-expr-python"
+)
+
+FILTER_TIMEOUT, BINDING_TIMEOUT = 10.0, 600.0
 
 
 class DynamicResourcesArgs(Args):
-    """kube-scheduler's time limits for devices; poller allocates none."""
+    """Time limits, in seconds: to find devices on a node, and until those of a picked node are ready."""
 
     filter_timeout: Duration | None = None
     binding_timeout: Duration | None = None
@@ -41,29 +57,96 @@ class DynamicResourcesArgs(Args):
             yield f"{path}.bindingTimeout: {self.binding_timeout:g}s is less than 1s"
 
     def for_plugin(self) -> dict[str, Any]:
-        """None: the plugin rejects pods that need devices."""
-        return {}
+        """The time limits."""
+        filtering = FILTER_TIMEOUT if self.filter_timeout is None else self.filter_timeout
+        binding = BINDING_TIMEOUT if self.binding_timeout is None else self.binding_timeout
+        return {"filter_timeout": float(filtering), "binding_timeout": float(binding)}
 
 
 @dataclass(frozen=True)
 class DynamicResources:
-    """Rejects pods with resource claims."""
+    """Filters out nodes where a pod can't get its devices, and prefers those where it gets its first choice.
 
+    filter_timeout: the seconds after which a node's devices aren't looked at any further; 0 for no limit.
+    binding_timeout: the seconds after which a device that isn't ready is given up. handle: what poller gives.
+    """
+
+    filter_timeout: float = FILTER_TIMEOUT
+    binding_timeout: float = BINDING_TIMEOUT
+    handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "DynamicResources"
     args: ClassVar = DynamicResourcesArgs
-    reads: ClassVar = DependsOn.NODES
 
-    def sign_pod(self, pod: Pod) -> Hashable:
-        """Whether the pod has resource claims."""
-        return bool(pod.spec.resource_claims)
+    @classmethod
+    def of(cls, handle: Handle, **arguments: Any) -> DynamicResources:
+        """A plugin that knows the time, and the cluster's claims before a pod is tried."""
+        return cls(handle=handle, **arguments)
+
+    # --- when a pod is tried ----------------------------------------------------------------------------
+
+    def pre_enqueue(self, pod: Pod) -> Status | None:
+        """Keep a pod out of the queue while one of its claims isn't there."""
+        if not pod.spec.resource_claims:
+            return None
+        if not _has_cel():
+            return NO_CEL
+        cache = self.handle.cache
+        if cache is None or not cache.knows_claims:  # its first attempt finds out
+            return None
+        from lib.scheduling.devices.claims_of_pod import ClaimMissingError, claims_of
+
+        try:
+            claims_of(pod, cache.devices)
+        except ClaimMissingError as error:
+            return unresolvable(str(error))
+        return None
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """Nothing helps such a pod."""
-        return False
+        """Its claims have changed, or another's devices are free; a class, slice or node came or changed."""
+        is_gone = change.kind == Kind.DELETED
+        if isinstance(change.object, Node):
+            before = change.before
+            return not is_gone and (
+                not isinstance(before, Node) or described(before) != described(change.object)
+            )
+        if isinstance(change.object, Pod):
+            return changed_itself(pod, change)
+        from lib.scheduling.devices.hints import may_give_devices
 
-    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status:
-        """Reject a pod with claims on all nodes."""
-        return NOT_SUPPORTED if pod.spec.resource_claims else SKIP
+        return may_give_devices(pod, change)
+
+    # --- the scheduling cycle ---------------------------------------------------------------------------
+
+    def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
+        """Find the pod's claims. Reject it if they can't be allocated now."""
+        if not pod.spec.resource_claims and not cache.classes_by_resource:
+            return SKIP
+        if pod.spec.resource_claims:
+            if not _has_cel():
+                return NO_CEL
+            if cache.looked_up.devices_unseen:
+                raise PluginError(cache.looked_up.devices_unseen)
+        from lib.scheduling.devices.pod_devices import PodDevices, devices_of
+
+        found = devices_of(
+            pod,
+            cache.devices,
+            binding_timeout=self.binding_timeout,
+            filter_timeout=self.filter_timeout,
+            now=self.handle.now,
+            random=self.handle.random,
+        )
+        if not isinstance(found, PodDevices):
+            return found or SKIP
+        if rejection := found.check():
+            return rejection
+        state[self.name] = found
+        return None
+
+    def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
+        """Reject a node where the pod's claims can't be allocated, or used."""
+        kept: PodDevices = state[self.name]
+        return kept.filter(node)
 
     def post_filter(
         self,
@@ -73,5 +156,53 @@ class DynamicResources:
         rejected: Mapping[str, Rejection],
         filter_node: Callable[[str], Status | None],
     ) -> Status:
-        """Say what kube-scheduler says of a pod without claims."""
-        return NO_CLAIMS
+        """Take the devices of a claim away that only this pod uses, and that can't be used on some node."""
+        kept: PodDevices | None = state.get(self.name)
+        return kept.free_claim() if kept else NO_CLAIMS
+
+    def pre_score(
+        self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
+    ) -> Status | None:
+        """Nothing to score for a pod without claims."""
+        return None if self.name in state else SKIP
+
+    def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
+        """The more of its first choices the pod gets there, the better."""
+        kept: PodDevices = state[self.name]
+        return kept.score(node.name)
+
+    def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
+        """The best node gets 100."""
+        normalize_to_largest(scores)
+
+    def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Count the devices that the pod gets on this node."""
+        kept: PodDevices | None = state.get(self.name)
+        if kept:
+            kept.reserve(node_name)
+        return None
+
+    def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> Sequence[UndoClaim] | None:
+        """Don't count them any longer; release what was written."""
+        kept: PodDevices | None = state.get(self.name)
+        return kept.unreserve() if kept else None
+
+    # --- the binding cycle ------------------------------------------------------------------------------
+
+    def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
+        """Let poller write the claims; then wait until their devices are ready, if they must be."""
+        kept: PodDevices | None = state.get(self.name)
+        if not kept:
+            return None
+        waiting = f"waiting for binding conditions for device on node {node_name}"
+        if not kept.is_handed_out and (writes := kept.to_write(node_name)):
+            return wait(waiting, limit=self.binding_timeout, writes=writes)
+        return None if kept.is_ready() else wait(waiting, limit=self.binding_timeout + SPARE)
+
+
+SPARE = 60.0
+"""The claim's own time limit comes first: its message names the claim."""
+
+
+def _has_cel() -> bool:
+    return find_spec("cel_expr_python") is not None

@@ -26,6 +26,9 @@ class NodeResourcesBalancedAllocationArgs(Args):
 
     resources: tuple[ResourceSpec, ...] = ()
 
+    def __post_init__(self) -> None:
+        self.resources = self.resources or CPU_AND_MEMORY
+
     def problems(self, path: str) -> Iterator[str]:
         """A line for each invalid field: `PATH: why`."""
         seen = set()
@@ -38,7 +41,7 @@ class NodeResourcesBalancedAllocationArgs(Args):
 
     def for_plugin(self) -> dict[str, Any]:
         """Weights by name."""
-        return {"resources": {each.name: each.weight for each in self.resources or CPU_AND_MEMORY}}
+        return {"resources": {each.name: each.weight for each in self.resources}}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_alloca
 most_allocated.go, requested_to_capacity_ratio.go
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 from msgspec import field as struct_field
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import Node, Pod
+from lib.kube.resource_claims import served_by
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import (
@@ -57,6 +58,9 @@ COUNTED_WITHOUT_REQUEST = ("cpu", "memory", "ephemeral-storage")
 
 TO_SCORE = "NodeResourcesFit/score"
 """A key in the CycleState: the resources to score by, each with name, the pod's amount, weight."""
+
+BY_DEVICES = "NodeResourcesFit/devices"
+"""A key in the CycleState: the resources that a DeviceClass serves, on nodes that have none of them."""
 
 MANY = 16
 """With more resources than this, a pod is compared with each node by itself."""
@@ -132,6 +136,9 @@ class ScoringStrategy(Strict):
     resources: tuple[ResourceSpec, ...] = ()
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
+    def __post_init__(self) -> None:
+        self.resources = self.resources or CPU_AND_MEMORY
+
     def problems(self, path: str) -> Iterator[str]:
         """A line for each invalid field: `PATH: why`."""
         types = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -169,7 +176,7 @@ class NodeResourcesFitArgs(Args):
         """Weights by name; the weights of a resource that is given twice add up."""
         strategy = self.scoring_strategy
         weights: dict[str, int] = {}
-        for each in strategy.resources or CPU_AND_MEMORY:
+        for each in strategy.resources:
             weights[each.name] = weights.get(each.name, 0) + each.weight
         shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
         line = {"shape": tuple((point.utilization, point.score) for point in shape)} if shape else {}
@@ -180,6 +187,11 @@ class NodeResourcesFitArgs(Args):
             "ignored_resource_groups": frozenset(self.ignored_resource_groups),
             **line,
         }
+
+
+def _without_devices(wanted: Mapping[str, int], served: Set[str], node: NodeInfo) -> Mapping[str, int]:
+    """What a pod requests of the node itself: DynamicResources finds devices for the rest."""
+    return {name: each for name, each in wanted.items() if name not in served or capacity(node, name)}
 
 
 @dataclass(frozen=True)
@@ -197,6 +209,7 @@ class NodeResourcesFit:
     ignored_resources: frozenset[str] = frozenset()
     ignored_resource_groups: frozenset[str] = frozenset()
     name: str = "NodeResourcesFit"
+    handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     args: ClassVar = NodeResourcesFitArgs
     reads: ClassVar = DependsOn.PODS
 
@@ -209,7 +222,8 @@ class NodeResourcesFit:
         cls, handle: Handle, ignored_resources: frozenset[str] = frozenset(), **more: Any
     ) -> "NodeResourcesFit":
         """A plugin that also ignores the resources that extenders manage."""
-        return cls(ignored_resources=ignored_resources | handle.extenders.ignored_resources, **more)
+        ignored_resources |= handle.extenders.ignored_resources
+        return cls(ignored_resources=ignored_resources, handle=handle, **more)
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """The pod's requests, and the amounts that it is scored with."""
@@ -218,7 +232,11 @@ class NodeResourcesFit:
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that came or grew, and could take the pod if empty; a pod that went or requests less."""
         wanted = _positive(pod)
+        if not isinstance(change.object, Node | Pod):
+            return change.kind != Kind.DELETED and _serves(change, wanted)
         if node := new_node(change):
+            if served := self.handle.cache and self.handle.cache.classes_by_resource:
+                wanted = _without_devices(wanted, served.keys(), node)
             if pods_left(node) <= 0 or any(amount > capacity(node, name) for name, amount in wanted.items()):
                 return False
             before = old_node(change)
@@ -234,9 +252,10 @@ class NodeResourcesFit:
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> None:
         """Sum up the pod's requests."""
-        state[self.name] = {
-            name: amount for name, amount in _positive(pod).items() if not self._ignores(name)
-        }
+        wanted = {name: amount for name, amount in _positive(pod).items() if not self._ignores(name)}
+        state[self.name] = wanted
+        if (served := cache.classes_by_resource) and not served.keys().isdisjoint(wanted):
+            state[BY_DEVICES] = served.keys() & wanted.keys()
 
     def _ignores(self, name: str) -> bool:
         """Whether an extended resource is ignored; Kubernetes' own resources never are."""
@@ -247,6 +266,8 @@ class NodeResourcesFit:
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """Reject nodes that lack a resource; one reason for each."""
         wanted: Mapping[str, int] = state[self.name]
+        if BY_DEVICES in state:
+            return [_rejection(node, _without_devices(wanted, state[BY_DEVICES], node)) for node in nodes]
         if len(nodes) == 1:
             return [_rejection(node, wanted) for node in nodes]
         if len(wanted) > MANY:  # too many to keep a list of all nodes for each
@@ -350,6 +371,12 @@ class NodeResourcesFit:
         if self.strategy == BY_SHAPE:
             return requested_to_capacity_ratio(self.shape)
         return most_allocated if self.strategy == "MostAllocated" else least_allocated
+
+
+def _serves(change: AnyChange, wanted: Mapping[str, int]) -> bool:
+    """Whether a DeviceClass serves a resource now (fit.go, isSchedulableAfterDeviceClassEvent)."""
+    before = served_by(change.before)
+    return any(name in wanted and name not in before for name in served_by(change.object))
 
 
 def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:

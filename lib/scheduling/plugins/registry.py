@@ -1,10 +1,8 @@
 """All plugins, how each is made, and the built-in profiles."""
 
 from collections.abc import Mapping
-from random import Random as Generator
 from typing import Any
 
-from lib.scheduling.extender import Extenders
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.plugins.default_binder import DefaultBinder
@@ -45,7 +43,7 @@ _DEFAULT: Mapping[type, int] = {
     VolumeZone: 0,
     PodTopologySpread: 2,
     InterPodAffinity: 2,
-    DynamicResources: 0,
+    DynamicResources: 2,
     DefaultPreemption: 0,
     NodeResourcesBalancedAllocation: 1,
     ImageLocality: 1,
@@ -74,23 +72,22 @@ def default_profile(
     *more: Plugin,
     weights: Mapping[str, int] | None = None,
     preemption: bool = True,
-    extenders: Extenders | None = None,
+    handle: Handle | None = None,
 ) -> Profile:
     """kube-scheduler's plugins, in its order and with its weights; then more plugins, with their weights."""
-    plugins = _default_plugins(Handle(extenders=extenders or Extenders()), preemption, *more)
+    plugins = _default_plugins(handle or Handle(), preemption, *more)
     return Profile(scheduler_name, plugins, {**WEIGHTS, **(weights or {})})
 
 
 def random_profile(
     scheduler_name: str,
-    generator: Generator,
+    handle: Handle,
     *,
     preemption: bool = True,
-    extenders: Extenders | None = None,
 ) -> Profile:
     """The default filters, and random scores."""
-    chance = Random(generator)
-    plugins = _default_plugins(Handle(generator, extenders or Extenders()), preemption, chance)
+    chance = Random(handle.random)
+    plugins = _default_plugins(handle, preemption, chance)
     return Profile(scheduler_name, plugins, {chance.name: 1})
 
 

@@ -5,7 +5,7 @@ Source: pkg/scheduler/util/assumecache/assume_cache.go
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from lib.kube.objects import ObjectMeta
 from lib.kube.storage import (
@@ -23,7 +23,16 @@ from lib.scheduling.kept import Journal, Kept
 MAX_CHANGES = 10_000
 """A journal of claims, volumes and so on starts over when it has more changes."""
 
-T = TypeVar("T", PersistentVolumeClaim, PersistentVolume)
+
+class HasMetadata(Protocol):
+    """An object of the API."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Its name and versions."""
+
+
+T = TypeVar("T", bound=HasMetadata)
 
 
 class AssumeCache(Generic[T]):

@@ -36,12 +36,13 @@ Answer = bytes | Stream
 
 
 class Request(NamedTuple):
-    """A request without its body. path, query: as they were sent, with escapes."""
+    """A request without its body. path, query: as they were sent, with escapes. client: its IP address."""
 
     method: str
     path: str
     query: str
     headers: Sequence[Field]
+    client: str
 
     def values(self, name: str) -> list[str]:
         """The values of all headers of this name, which is given in small letters."""
@@ -100,7 +101,7 @@ class BoundedServer:
         try:
             with _one_of(self._asking):
                 async with asyncio.timeout(PATIENCE):
-                    answer = await self._answer_to(reader)
+                    answer = await self._answer_to(reader, writer.get_extra_info("peername")[0])
                     if isinstance(answer, bytes):
                         await _end(writer, answer)
                         return
@@ -114,20 +115,20 @@ class BoundedServer:
         finally:
             writer.transport.abort()
 
-    async def _answer_to(self, reader: asyncio.StreamReader) -> Answer:
+    async def _answer_to(self, reader: asyncio.StreamReader, client: str) -> Answer:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             return TOO_LARGE
-        return await self._make_answer(_request(head))
+        return await self._make_answer(_request(head, client))
 
 
-def _request(head: bytes) -> Request:
+def _request(head: bytes, client: str) -> Request:
     line, *lines = head.decode("latin-1").split("\r\n")
     method, _, rest = line.partition(" ")
     path, _, query = rest.partition(" ")[0].partition("?")
     headers = [each.partition(":") for each in lines if each]
-    return Request(method, path, query, [(name, value.strip()) for name, _, value in headers])
+    return Request(method, path, query, [(name, value.strip()) for name, _, value in headers], client)
 
 
 async def _end(writer: asyncio.StreamWriter, last: bytes) -> None:

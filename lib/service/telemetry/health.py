@@ -1,6 +1,6 @@
 """Health checks: whether poller's loop makes progress, and whether the API server answers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from lib.kube.attempt import LONGEST_ANSWER
 from lib.kube.errors import LONGEST_WAIT, ApiError, ForbiddenError, LostAnswerError, UnreachableError
@@ -55,16 +55,13 @@ class Health:
 
     # --- for other threads ------------------------------------------------------------------------------
 
-    def alive(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
-        """What is wrong with the loop if no progress for so many seconds; "" if nothing is."""
+    def why_stuck(self, within: float = LONGEST_SILENCE) -> str:
+        """What is wrong with the loop if it made no progress for so many seconds; "" if nothing is."""
         silent = self._system.monotonic() - self.last_activity
-        return {"loop": f"no progress for {silent:.0f} s" if silent > within else ""}
+        return f"no progress for {silent:.0f} s" if silent > within else ""
 
-    def ready(self, within: float = LONGEST_SILENCE) -> Mapping[str, str]:
-        """What is wrong with the loop, or with the connection to the API server."""
-        return {**self.alive(within), "api-server": self._why_unreached()}
-
-    def _why_unreached(self) -> str:
+    def why_unreached(self) -> str:
+        """What is wrong with the connection to the API server; "" if nothing is."""
         trouble, last = self._trouble, self.last_answer
         if not self._is_reached:
             return f"never reached: {trouble}" if trouble else "no answer yet"

@@ -5,7 +5,9 @@ Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import accumulate, repeat
+from operator import mul
 
 from prometheus_client import (
     CollectorRegistry,
@@ -19,14 +21,19 @@ from prometheus_client import (
 )
 
 from lib import __version__
+from lib.kube.changes import AnyChange
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.runtime import ERROR, SCHEDULING_CYCLE, SUCCESS, Record
+from lib.scheduling.hints import event_of
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.queueing_hints import Hinted
+from lib.service.telemetry.collectors import Durations, Evaluations
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.observer import Observer
+from lib.service.telemetry.pod_resources import PodsOfCluster
 
 MOST_ATTEMPTS = 15
 """A pod that was bound after so many attempts or more has the label "15+"."""
@@ -35,8 +42,9 @@ PENDING = (Phase.ACTIVE.value, Phase.BACKOFF.value, Phase.UNSCHEDULABLE.value)
 """Parts of the queue whose pods are pending. kube-scheduler has no part for pods that wait for Permit."""
 
 
-def _doubling(first: float, count: int) -> list[float]:
-    return [first * 2**i for i in range(count)]
+def _growing(first: float, count: int, factor: float = 2) -> list[float]:
+    """Bounds of buckets, each so many times the one before, rounded as in Go."""
+    return [*accumulate(repeat(factor, count - 1), mul, initial=first)]
 
 
 class Metrics(Observer):
@@ -50,6 +58,7 @@ class Metrics(Observer):
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
         self._laps: _Laps = defaultdict(list)
+        self.pods: PodsOfCluster = list
         self._held: dict[str, float] = {}  # by uid: since when a pod waits for Permit
         self._standing: set[tuple[str, str]] = set()  # (plugin, profile) that ever rejected pods
         self._tick_began = 0.0
@@ -67,26 +76,26 @@ class Metrics(Observer):
             "scheduler_scheduling_attempt_duration_seconds",
             "How long an attempt to schedule a pod took, its binding included.",
             ["result", "profile"],
-            buckets=_doubling(0.001, 15),
+            buckets=_growing(0.001, 15),
             registry=self.registry,
         )
         self._algorithm_seconds = Histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "How long it took to decide on a pod.",
-            buckets=_doubling(0.001, 15),
+            buckets=_growing(0.001, 15),
             registry=self.registry,
         )
         self._sli_seconds = Histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "How long a pod that was bound had been in the queue, over all attempts.",
             ["attempts"],
-            buckets=_doubling(0.01, 20),
+            buckets=_growing(0.01, 20),
             registry=self.registry,
         )
         self._pod_attempts = Histogram(
             "scheduler_pod_scheduling_attempts",
             "How many attempts it took to bind a pod.",
-            buckets=_doubling(1, 5),
+            buckets=_growing(1, 5),
             registry=self.registry,
         )
         self._after_flush = Counter(
@@ -99,14 +108,29 @@ class Metrics(Observer):
             "scheduler_framework_extension_point_duration_seconds",
             "How long all plugins of an extension point took, for all nodes of a pod's cycle.",
             ["extension_point", "status", "profile"],
-            buckets=_doubling(0.0001, 12),
+            buckets=_growing(0.0001, 12),
             registry=self.registry,
         )
+        self._event_seconds = Durations(
+            "scheduler_event_handling_duration_seconds",
+            "How long it took to apply a change to the cache and the queue.",
+            ["event"],
+            _growing(0.0001, 12),
+        )
+        self._hint_seconds = Durations(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "How long a plugin took to say whether a change could help a pod that it rejected.",
+            ["plugin", "event", "hint"],
+            _growing(0.00001, 20, factor=1.5),
+        )
+        self._evaluations = Evaluations()
+        for collector in (self._event_seconds, self._hint_seconds, self._evaluations):
+            self.registry.register(collector)
         self._permit_seconds = Histogram(
             "scheduler_permit_wait_duration_seconds",
             "How long a pod whose node was held waited for Permit plugins.",
             ["result"],
-            buckets=_doubling(0.001, 15),
+            buckets=_growing(0.001, 15),
             registry=self.registry,
         )
         self._preemptions = Counter(
@@ -117,7 +141,7 @@ class Metrics(Observer):
         self._victims = Histogram(
             "scheduler_preemption_victims",
             "How many pods were to be evicted for another.",
-            buckets=_doubling(1, 7),
+            buckets=_growing(1, 7),
             registry=self.registry,
         )
         self._incoming = Counter(
@@ -165,7 +189,7 @@ class Metrics(Observer):
         self._tick_seconds = Histogram(
             "poller_tick_duration_seconds",
             "How long a tick of the loop took.",
-            buckets=_doubling(0.001, 17),
+            buckets=_growing(0.001, 17),
             registry=self.registry,
         )
         self._retries = Counter("poller_retries_total", "Requests made once more.", registry=self.registry)
@@ -199,6 +223,10 @@ class Metrics(Observer):
 
         return record
 
+    def shows(self, pods: PodsOfCluster, leads: Callable[[], bool]) -> None:
+        """Show the requests and limits of pods, as long as we lead."""
+        self.pods = lambda: pods() if leads() else []
+
     def elects(self, lease: str, leads: Callable[[], bool]) -> None:
         """Add the metric of the leader."""
         gauge = Gauge(
@@ -208,6 +236,23 @@ class Metrics(Observer):
             registry=self.registry,
         )
         gauge.labels(lease).set_function(leads)
+
+    @property
+    def hinted(self) -> Hinted:
+        """Counts a queueing hint."""
+
+        def hinted(plugin: str, event: str, hint: str, seconds: float) -> None:
+            self._hint_seconds.observe((plugin, event, hint), seconds)
+
+        return hinted
+
+    def evaluates(self, profile: str, evaluations: Mapping[str, Mapping[str, int]]) -> None:
+        """Show how often the plugins of a profile are asked."""
+        self._evaluations.of[profile] = evaluations
+
+    def handled(self, change: AnyChange, seconds: float) -> None:
+        """Count a change."""
+        self._event_seconds.observe((event_of(change),), seconds)
 
     def queued(self, where: str, event: str) -> None:
         """Count a pod that enters a part of the queue."""

@@ -1,14 +1,19 @@
 """Callbacks for everything that poller does: for metrics, health checks and times."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from lib.kube.attempt import RequestObserver
+from lib.kube.changes import AnyChange
+from lib.kube.objects import Pod
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.runtime import Record
 from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.queueing_hints import Hinted
+
+LOOPBACK = "127.0.0.1"
 
 
 class Address(NamedTuple):
@@ -16,6 +21,11 @@ class Address(NamedTuple):
 
     host: str
     port: int
+
+    @property
+    def shown(self) -> str:
+        """The address as it is in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 class ListenError(Exception):
@@ -50,8 +60,22 @@ class Observer(RequestObserver):
         """A function that is called with the time of each extension point of a profile."""
         return lambda _point, _status, _seconds: None
 
+    def shows(self, pods: Callable[[], list[tuple[Pod, str]]], leads: Callable[[], bool]) -> None:
+        """A function that returns all pods, each with its node's name or "", and whether we lead."""
+
     def elects(self, lease: str, leads: Callable[[], bool]) -> None:
         """There is leader election; the function says at any time whether we lead."""
+
+    @property
+    def hinted(self) -> Hinted | None:
+        """A function that is called after each queueing hint; None if nobody asks."""
+        return None
+
+    def evaluates(self, profile: str, evaluations: Mapping[str, Mapping[str, int]]) -> None:
+        """A profile counts its plugins' evaluations there, by extension point and plugin."""
+
+    def handled(self, change: AnyChange, seconds: float) -> None:
+        """A change was applied to the cache and the queue."""
 
     def queued(self, where: str, event: str) -> None:
         """A pod enters a part of the queue."""

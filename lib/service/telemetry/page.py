@@ -26,11 +26,9 @@ from lib.service.telemetry.bounded_server import (
     answer_of,
     head_of,
 )
-from lib.service.telemetry.observer import Address, ListenError
+from lib.service.telemetry.observer import LOOPBACK, Address, ListenError
 
 log = logging.getLogger("poller")
-
-LOOPBACK = "127.0.0.1"
 
 TYPES: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8",

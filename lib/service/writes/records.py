@@ -95,6 +95,10 @@ class Records:
         for each in decision.preempted_held:  # not bound yet, so they aren't deleted
             preempted = record_preempted(each, pod, where, now, " (in poller's memory).")
             writes.append(PodWrite(each, "event", preempted))
+        if decision.undo:
+            from lib.kube.claim_writes import undo_claim  # here, as few clusters need it
+
+            writes += [PodWrite(pod, "claim", undo_claim(each)) for each in decision.undo]
         life.event = life.event or FailedSchedulingEvent()
         event = life.event.record(pod, event_note(decision), now)
         self._collect(decision, [*writes, PodWrite(pod, "event", event)])

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.objects import Pod
 from lib.kube.pod_writes import bind, nominate, record_scheduled
+from lib.kube.resource_claims import ReserveClaim
 from lib.kube.storage_writes import write_assumed
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
@@ -134,11 +135,19 @@ class Writes:
             return Completed(decision, Result.NOT_SENT)
         scheduler = self._schedulers[decision.pod.spec.scheduler_name]
         decision = scheduler.bind(decision, self._cache)
-        assert decision.node_name
+        while decision.outcome == Outcome.WAITING and decision.writes:
+            try:
+                yield from self._write_assumed(decision)
+            except Exception as error:
+                if isinstance(error, ApiError):
+                    error.may_be_written = False  # the binding was not sent
+                return _failed(decision, error, f'PreBind plugin "{scheduler.waits_in_pre_bind(decision)}"')
+            decision = scheduler.bind(decision, self._cache)
         if decision.outcome == Outcome.WAITING:
-            return (yield from self._write_volumes(decision))
+            return Completed(decision, Result.WAITING)
         if decision.outcome not in PLACED:
             return Completed(decision, Result.FAILED)
+        assert decision.node_name
         if decision.outcome == Outcome.SCHEDULED:
             given = decision.annotations
             why = {ANNOTATION: as_annotation(decision, in_full=self._in_full)} if self._annotate else {}
@@ -158,27 +167,62 @@ class Writes:
         """A pod was bound: its event is written with others."""
         self._events.append((decision.pod, decision.message, self._now()))
 
-    def _write_volumes(self, decision: Decision) -> Write[Completed]:
-        """Write what a PreBind plugin waits for; before that, the pod's nominated node."""
+    def _write_assumed(self, decision: Decision) -> Write[None]:
+        """Write what a PreBind plugin waits for. What may take long comes after the pod's nominated node."""
+        volumes = [each for each in decision.writes if not isinstance(each, ReserveClaim)]
+        if volumes:
+            yield from self._nominate(decision)
+            written = []
+            for volume in volumes:
+                now = yield from write_assumed(volume)
+                written.append(now)
+            for each in written:
+                self._cache.storage.assume(each)
+        if claims := [each for each in decision.writes if isinstance(each, ReserveClaim)]:
+            yield from self._reserve_claims(decision, claims)
+
+    def _nominate(self, decision: Decision) -> Write[None]:
+        pod = decision.pod
         assert decision.node_name
-        pod, written = decision.pod, []
         try:
+            yield from nominate(pod, decision.node_name)
+        except (UnreachableError, NotLeadingError):
+            raise
+        except ApiError as error:  # the volumes are bound all the same, as in kube-scheduler
+            log.warning("%s is not nominated to %s: %s", pod, decision.node_name, error)
+
+    def _reserve_claims(self, decision: Decision, claims: list[ReserveClaim]) -> Write[None]:
+        """Write which devices the pod's claims have. If it waits for a device, say so on the pod."""
+        from lib.kube.claim_writes import announce_wait, reserve_claim  # here, as few clusters need them
+        from lib.scheduling.devices.binding_conditions import has_binding_conditions
+
+        devices, waits = self._cache.devices, False
+        for each in claims:
+            written = yield from reserve_claim(each, self._now())
+            devices.written(written, each.claim.metadata.uid)
+            waits |= has_binding_conditions(written)
+        if waits:
+            assert decision.node_name
             try:
-                yield from nominate(pod, decision.node_name)
+                yield from announce_wait(decision.pod, decision.node_name, self._now())
             except (UnreachableError, NotLeadingError):
                 raise
-            except ApiError as error:  # the volumes are bound all the same, as in kube-scheduler
-                log.warning("%s is not nominated to %s: %s", pod, decision.node_name, error)
-            for each in decision.writes:
-                now = yield from write_assumed(each)
-                written.append(now)
-        except Exception as error:
-            if isinstance(error, ApiError):
-                error.may_be_written = False  # the binding was not sent
-            return _failed(decision, error, 'PreBind plugin "VolumeBinding"')
-        for each in written:
-            self._cache.storage.assume(each)
-        return Completed(decision, Result.WAITING)
+            except ApiError as error:
+                log.warning("%s: that it waits for its devices is not written: %s", decision.pod, error)
+
+    def undo(self, decision: Decision) -> None:
+        """Write what undoes a decision."""
+        if decision.undo and not self._dry_run:
+            self._pipeline.start(self._undo(decision), Sort.RECORD)
+
+    def _undo(self, decision: Decision) -> Write[None]:
+        from lib.kube.claim_writes import undo_claim
+
+        for each in decision.undo:
+            try:
+                yield from undo_claim(each)
+            except ApiError as error:  # the pod's next attempt finds its claim as it is
+                self._report.failed(decision.pod, "claim", error)
 
     def _timed(self, decision: Decision, began: float) -> Decision:
         """The decision with the time that its binding took."""

@@ -1,28 +1,27 @@
-"""Lists claims, volumes and what they depend on."""
+"""Lists claims and what they depend on: volumes, or devices."""
 
 import logging
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from lib.kube.api import Api
-from lib.kube.changes import AnyStorageChange
+from lib.kube.changes import AnyChange
+from lib.kube.claim_kinds import ClaimKinds
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError, LostAnswerError, UnreachableError
 from lib.kube.lookup import ALL, Lookup, PendingError
-from lib.kube.paths import CLAIMS, STORAGE_PATHS, paths_of
-from lib.kube.storage import PersistentVolumeClaim
+from lib.kube.paths import paths_of
 from lib.kube.store import Store
 
 log = logging.getLogger(__name__)
 
-OTHER_CLAIMS_UNSEEN = "volumes of pods of other namespaces are not counted: %s"
 
-
-def unseen(errors: Iterable[ApiError]) -> str:
-    """The message for pods with volumes, when something about volumes can't be listed."""
+def unseen(what: str, errors: Iterable[ApiError]) -> str:
+    """The message for pods with volumes, or devices, when something about them can't be listed."""
     said = "; ".join(map(str, errors))
-    return f"volumes can't be read: {said}" if said else ""
+    return f"{what} can't be read: {said}" if said else ""
 
 
 @dataclass
@@ -33,20 +32,23 @@ class _Found:
     errors: list[ApiError]
 
 
-class PolledStorage:
+class PolledClaims:
     """Lists all of it, and compares. A thread makes the lists.
 
-    unseen: why it can't be listed; "" if it can. is_pending: whether it is still being listed.
+    unseen: why it can't be listed; "" if it can. is_pending: whether it is still being listed. is_known:
+    whether the last list has come, with all of it.
     """
 
-    def __init__(self, api: Api, namespaces: Sequence[str]) -> None:
+    def __init__(self, api: Api, namespaces: Sequence[str], kinds: ClaimKinds) -> None:
         self.unseen = ""
         self.is_pending = False
+        self.is_known = False
+        self._kinds = kinds
         self._api = api.with_short_timeouts()
         self._namespaces = namespaces
-        self._lookup = Lookup("storage", self._list, system=api.system)
-        self._claim_paths = [CLAIMS]
-        self._stores = {path: Store[Any]() for path in [CLAIMS, *STORAGE_PATHS]}
+        self._lookup = Lookup(kinds.what, self._list, system=api.system)
+        self._claim_paths = [kinds.claims]
+        self._stores = defaultdict[str, Store[Any]](Store[Any])  # by path
 
     def list(self, patience: float) -> Mapping[str, Listing[Any]]:
         """All of it, by path; empty if a part can't be read, or wasn't within so many seconds.
@@ -58,36 +60,42 @@ class PolledStorage:
         found = self._lookup.of(ALL)
         self.is_pending = isinstance(found, PendingError)
         if self.is_pending:
+            self.is_known = False
             return {}
         errors = [found] if isinstance(found, ApiError) else found.errors
-        self.unseen = unseen(errors)
+        self.unseen = unseen(self._kinds.what, errors)
+        self.is_known = not errors
         return {} if isinstance(found, ApiError) or errors else found.listings
 
     def _list(self, _: str) -> _Found:
         found = _Found({}, [])
-        for path, kind in [(CLAIMS, None), *STORAGE_PATHS.items()]:
+        claims, others = self._kinds.kinds()
+        for path, kind in {self._kinds.claims: claims, **others}.items():
             try:
-                found.listings[path] = self._api.list(path, kind) if kind else self._claims()
+                listed = self._claims(kind) if kind is claims else self._api.list(path, kind)
+                found.listings[path] = listed
             except UnreachableError:
                 raise
-            except ApiError as error:  # only the pods with volumes have to wait
+            except ApiError as error:  # only the pods that need it have to wait
                 found.errors.append(error)
                 if isinstance(error, LostAnswerError):  # the others may take as long
                     break
         return found
 
-    def _claims(self) -> Listing[PersistentVolumeClaim]:
+    def _claims(self, kind: type[Any]) -> Listing[Any]:
         """The claims: of all namespaces if we may list them, else of those that are served."""
+        everywhere = self._kinds.claims
         try:
-            return self._api.list_each(self._claim_paths, PersistentVolumeClaim)
+            return self._api.list_each(self._claim_paths, kind)
         except ForbiddenError as error:
-            if not self._namespaces or self._claim_paths != [CLAIMS]:
+            if not (self._namespaces and self._kinds.by_namespace) or self._claim_paths != [everywhere]:
                 raise
-            log.warning(OTHER_CLAIMS_UNSEEN, error)
-            self._claim_paths = paths_of("persistentvolumeclaims", self._namespaces)
-            return self._api.list_each(self._claim_paths, PersistentVolumeClaim)
+            log.warning(self._kinds.unseen_elsewhere, error)
+            api, _, resource = everywhere.rpartition("/")
+            self._claim_paths = paths_of(resource, self._namespaces, api)
+            return self._api.list_each(self._claim_paths, kind)
 
-    def changes(self, listings: Mapping[str, Listing[Any]]) -> Iterator[AnyStorageChange]:
+    def changes(self, listings: Mapping[str, Listing[Any]]) -> Iterator[AnyChange]:
         """The changes since the last call."""
         for path, listing in listings.items():
             yield from self._stores[path].replace(listing.items)

@@ -1,4 +1,4 @@
-"""Watches claims, volumes and what they depend on, as long as an unassigned pod needs them."""
+"""Watches claims and what they depend on, as long as an unassigned pod needs them: volumes, or devices."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -7,12 +7,12 @@ from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
+from lib.kube.claim_kinds import ClaimKinds
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import Lookup, PendingError
-from lib.kube.paths import CLAIMS, STORAGE_PATHS, paths_of
-from lib.kube.polled_storage import OTHER_CLAIMS_UNSEEN, unseen
+from lib.kube.paths import paths_of
+from lib.kube.polled_claims import unseen
 from lib.kube.reflector import Reflector, WatchLine
-from lib.kube.storage import PersistentVolumeClaim, needs_storage
 from lib.kube.store import Store
 
 log = logging.getLogger(__name__)
@@ -23,25 +23,33 @@ FAILED_PAUSE = 1.0
 Tell = Callable[[Iterable[AnyChange]], object]
 
 
-class WatchedStorage:
+class WatchedClaims:
     """The reflectors of all of it. unseen: why it can't be watched; "" if it can.
 
     lines: the informer's queue of watch lines. tell: called with the deletions of claims that can't be seen
     any more.
     """
 
-    def __init__(self, api: Api, namespaces: Sequence[str], lines: "Queue[WatchLine]", tell: Tell) -> None:
+    def __init__(
+        self,
+        api: Api,
+        namespaces: Sequence[str],
+        kinds: ClaimKinds,
+        lines: "Queue[WatchLine]",
+        tell: Tell,
+    ) -> None:
         self.unseen = ""
+        self._kinds = kinds
         self._api = api.with_short_timeouts()
         self._namespaces = namespaces
         self._lines, self._tell = lines, tell
         self._opening = Lookup[Reflector[Any], None](
-            "watches of storage", Reflector.open_beside, system=api.system
+            f"watches of {kinds.what}", Reflector.open_beside, system=api.system
         )
         self._failed: dict[str, ApiError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods
-        self._claims = [self._reflector(CLAIMS, PersistentVolumeClaim)]
-        self._others = [self._reflector(path, kind) for path, kind in STORAGE_PATHS.items()]
+        self._claims: list[Reflector[Any]] = []  # until a pod needs them
+        self._others: list[Reflector[Any]] = []
 
     def _reflector(self, path: str, kind: type[Any]) -> Reflector[Any]:
         return Reflector(self._api, path, kind, [(Store[Any](), lambda _: True)], self._lines)
@@ -62,6 +70,12 @@ class WatchedStorage:
         return self.is_opening or self._is_unknown(self.reflectors)
 
     @property
+    def is_known(self) -> bool:
+        """Whether all of it was read, and a watch tells of changes."""
+        reflectors = self.reflectors
+        return bool(reflectors) and all(each.is_listed for each in reflectors)
+
+    @property
     def is_due(self) -> bool:
         """Whether `go_on` finds out more at once."""
         return self._is_unknown(each for each in self.to_open if each.pause == 0)
@@ -70,11 +84,15 @@ class WatchedStorage:
         return any(not each.is_listed and each.path not in self._failed for each in reflectors)
 
     def note_needs(self, changes: Iterable[AnyChange]) -> None:
-        """Note which pods need volumes."""
+        """Note which pods need them."""
         for change in changes:
             if pod := unassigned_pod(change):
-                needed = change.kind != Kind.DELETED and needs_storage(pod)
+                needed = change.kind != Kind.DELETED and self._kinds.needed_by(pod)
                 (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
+        if self._needed_by and not self._claims:
+            claims, others = self._kinds.kinds()
+            self._claims = [self._reflector(self._kinds.claims, claims)]
+            self._others = [self._reflector(path, kind) for path, kind in others.items()]
 
     @property
     def is_opening(self) -> bool:
@@ -82,7 +100,7 @@ class WatchedStorage:
         return self._opening.is_under_way
 
     def go_on(self, patience: float) -> None:
-        """Open the watches that are due. If no pod needs volumes any more, close all.
+        """Open the watches that are due. If no pod needs them any more, close all.
 
         A thread opens them; patience: the seconds to wait for it.
         """
@@ -94,14 +112,19 @@ class WatchedStorage:
             return
         until = self._api.system.monotonic() + patience
         self._open(until)
-        refused = self._failed.get(CLAIMS)
-        if isinstance(refused, ForbiddenError) and self._namespaces and self._claims[0].path == CLAIMS:
-            log.warning(OTHER_CLAIMS_UNSEEN, refused)
+        everywhere = self._kinds.claims
+        refused = self._failed.get(everywhere)
+        narrows = self._namespaces and self._kinds.by_namespace and self._claims[0].path == everywhere
+        if isinstance(refused, ForbiddenError) and narrows:
+            log.warning(self._kinds.unseen_elsewhere, refused)
             self._tell(self._claims[0].forget())  # before other lists: they may have such a claim again
-            paths = paths_of("persistentvolumeclaims", self._namespaces)
-            self._claims = [self._reflector(path, PersistentVolumeClaim) for path in paths]
+            api, _, resource = everywhere.rpartition("/")
+            paths = paths_of(resource, self._namespaces, api)
+            claims, _ = self._kinds.kinds()
+            self._claims = [self._reflector(path, claims) for path in paths]
             self._open(until)
-        self.unseen = unseen(self._failed[each.path] for each in self.reflectors if each.path in self._failed)
+        failed = [self._failed[each.path] for each in self.reflectors if each.path in self._failed]
+        self.unseen = unseen(self._kinds.what, failed)
 
     def _open(self, until: float) -> None:
         """Open watches; note why some can't be opened, as far as that is known now."""
@@ -111,7 +134,7 @@ class WatchedStorage:
             error, each.trouble = each.trouble or self._opening.of(each), None
             if isinstance(error, PendingError):
                 continue
-            if error:  # only the pods with volumes have to wait
+            if error:  # only the pods that need it have to wait
                 each.retry_in(FAILED_PAUSE)
                 self._failed[each.path] = error
             else:

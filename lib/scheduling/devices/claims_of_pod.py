@@ -1,0 +1,72 @@
+"""The resource claims of a pod: those that it names, and those that are made for it from templates.
+
+Source: k8s.io/dynamic-resource-allocation, resourceclaim/resourceclaim.go;
+pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, foreachPodResourceClaim
+"""
+
+from lib.kube.devices import ResourceClaim
+from lib.kube.objects import Pod, PodResourceClaim
+from lib.scheduling.devices.cluster_devices import ClusterDevices
+
+NOT_CREATED = 'pod "{}": ResourceClaim not created yet'
+NOT_FOUND = 'could not find ResourceClaim "{}"'
+BEING_DELETED = 'resourceclaim "{}" is being deleted'
+NOT_OWNER = "ResourceClaim {} was not created for Pod {} (Pod is not owner)"
+UNSUPPORTED = 'pod "{}", spec.resourceClaim "{}": none of the supported fields are set'
+
+
+class ClaimMissingError(Exception):
+    """A claim of a pod isn't there, or can't be used. The text says why, in kube-scheduler's words."""
+
+
+def claim_name(pod: Pod, named: PodResourceClaim) -> str | None:
+    """The name of a claim; None if the pod needs none after all. ClaimMissingError if it isn't made yet."""
+    if named.resource_claim_name is not None:
+        return named.resource_claim_name
+    if named.resource_claim_template_name is None:
+        raise ClaimMissingError(UNSUPPORTED.format(pod, named.name))
+    for status in pod.status.resource_claim_statuses:
+        if status.name == named.name:
+            return status.resource_claim_name
+    raise ClaimMissingError(NOT_CREATED.format(pod))
+
+
+def claims_of(pod: Pod, devices: ClusterDevices) -> list[ResourceClaim]:
+    """The claims of a pod, in its order. ClaimMissingError if one isn't there, or can't be used."""
+    found = []
+    for named in pod.spec.resource_claims:
+        name = claim_name(pod, named)
+        if name is None:
+            continue
+        claim = devices.claim(pod.metadata.namespace, name)
+        if claim is None:
+            raise ClaimMissingError(NOT_FOUND.format(f"{pod.metadata.namespace}/{name}"))
+        if claim.metadata.deletion_timestamp:
+            raise ClaimMissingError(BEING_DELETED.format(name))
+        if named.resource_claim_name is None and not is_owned_by(claim, pod):
+            raise ClaimMissingError(NOT_OWNER.format(claim, pod))
+        found.append(claim)
+    return found
+
+
+def names_claim(pod: Pod, claim: ResourceClaim) -> bool:
+    """Whether a claim is one of a pod's."""
+    if claim.metadata.namespace != pod.metadata.namespace:
+        return False
+    for named in pod.spec.resource_claims:
+        try:
+            if claim_name(pod, named) == claim.metadata.name:
+                return True
+        except ClaimMissingError:
+            continue
+    return False
+
+
+def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether a claim was made for a pod: the pod is the owner that controls it."""
+    return any(each.controller and each.uid == pod.metadata.uid for each in claim.metadata.owner_references)
+
+
+def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
+    """Whether it is written that a pod uses a claim."""
+    return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)

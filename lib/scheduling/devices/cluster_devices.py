@@ -1,0 +1,150 @@
+"""What is known of devices: claims, classes and slices, and which devices are taken.
+
+Counterpart in kube-scheduler: pkg/scheduler/framework/plugins/dynamicresources, dra_manager.go and
+allocateddevices.go; for classes that serve extended resources, k8s.io/dynamic-resource-allocation,
+deviceclass/extendedresourcecache
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from lib.kube.changes import AnyChange, Change, Kind
+from lib.kube.devices import AllocationResult, DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
+from lib.kube.resource_claims import DEVICE_CLASS_PREFIX
+from lib.scheduling.devices.pools import Pools
+from lib.scheduling.devices.selectors import Selectors
+from lib.scheduling.devices.taken import Taken
+from lib.scheduling.volumes.assume_cache import AssumeCache, namespaced_name
+
+
+class ClusterDevices:
+    """Claims, classes and slices of the cluster.
+
+    claims: as the API server has them, or as they were just written. classes: by name. slices: by name.
+    served: the name of the class that serves an extended resource, by the resource's name. pending: by uid,
+    claims with the allocation that they get in a binding which is under way.
+    """
+
+    def __init__(self, objects: Iterable[DeviceObject] = ()) -> None:
+        self.claims = AssumeCache[ResourceClaim]()  # by namespace/name
+        self.classes: dict[str, DeviceClass] = {}
+        self.slices: dict[str, ResourceSlice] = {}
+        self.served: dict[str, str] = {}
+        self.pending: dict[str, ResourceClaim] = {}
+        self.taken = Taken()
+        self.selectors = Selectors()
+        self._counted: dict[str, AllocationResult] = {}  # what is taken, by namespace/name of the claim
+        self._pools: Pools | None = None
+        for each in objects:
+            self.put(each)
+
+    def put(self, thing: DeviceObject) -> bool:
+        """Store an object as the API server has it. Returns whether other resources are served now."""
+        match thing:
+            case ResourceClaim():
+                self.claims.put(thing)
+                self._count(thing)
+            case ResourceSlice():
+                self.slices[thing.metadata.name] = thing
+                self._look_again()
+            case DeviceClass():
+                self.classes[thing.metadata.name] = thing
+                return self._serve_again()
+        return False
+
+    def delete(self, thing: DeviceObject) -> bool:
+        """Remove an object that the API server has deleted. Returns the same as `put`."""
+        match thing:
+            case ResourceClaim():
+                self.forget(thing)
+            case ResourceSlice():
+                self.slices.pop(thing.metadata.name, None)
+                self._look_again()
+            case DeviceClass():
+                self.classes.pop(thing.metadata.name, None)
+                return self._serve_again()
+        return False
+
+    def _look_again(self) -> None:
+        """The slices have changed: pools, and which devices are selected, are found anew."""
+        self._pools, self.selectors = None, Selectors()
+
+    def _serve_again(self) -> bool:
+        """Note which class serves which resource: of several, the newest; of these, the first by name."""
+        before, self.served = self.served, {}
+        for name in self.classes:
+            self.served[DEVICE_CLASS_PREFIX + name] = name
+        for each in sorted(self.classes.values(), key=_newest_last):
+            if resource := each.spec.extended_resource_name:
+                self.served[resource] = each.metadata.name
+        return before != self.served
+
+    def claim(self, namespace: str, name: str) -> ResourceClaim | None:
+        """A claim, as it was written last."""
+        return self.claims.get(f"{namespace}/{name}")
+
+    def objects(self) -> Iterator[DeviceObject]:
+        """All objects."""
+        return chain(self.claims, self.classes.values(), self.slices.values())
+
+    def with_own_writes(self, change: AnyChange) -> AnyChange:
+        """See `Cache.with_own_writes`."""
+        now = change.object
+        if not isinstance(now, ResourceClaim):
+            return change
+        known = self.claims.get(namespaced_name(now.metadata))
+        if known and known.status.allocation and (change.kind == Kind.DELETED or not now.status.allocation):
+            return Change(change.kind, now, known)
+        return change
+
+    @property
+    def pools(self) -> Pools:
+        """The pools of all slices."""
+        if self._pools is None:
+            self._pools = Pools(self.slices.values())
+        return self._pools
+
+    # --- what is taken ----------------------------------------------------------------------------------
+
+    def reserve(self, claim: ResourceClaim) -> None:
+        """Count a claim's allocation that isn't written yet."""
+        self.unreserve(claim.metadata.uid)
+        if claim.status.allocation:
+            self.pending[claim.metadata.uid] = claim
+            self.taken.add(claim.status.allocation)
+
+    def unreserve(self, uid: str) -> None:
+        """An allocation is written, or will not be."""
+        if (claim := self.pending.pop(uid, None)) and claim.status.allocation:
+            self.taken.remove(claim.status.allocation)
+
+    def written(self, claim: ResourceClaim, reserved_as: str) -> None:
+        """A claim was written: this is how the API server has it now. reserved_as: its uid before."""
+        if self.claims.get_stored(namespaced_name(claim.metadata)) is None:
+            self.claims.put(claim)
+        self.claims.assume(claim)
+        self._count(claim)
+        self.unreserve(reserved_as)
+
+    def forget(self, claim: ResourceClaim) -> None:
+        """A claim is deleted, or is going to be."""
+        self.claims.delete(namespaced_name(claim.metadata))
+        self._count(claim)
+
+    def _count(self, changed: ResourceClaim) -> None:
+        """Count what a claim has now, instead of what it had before."""
+        key = namespaced_name(changed.metadata)
+        claim, before = self.claims.get(key), self._counted.pop(key, None)
+        now = claim.status.allocation if claim else None
+        if now:
+            self._counted[key] = now
+        if now != before:
+            if before:
+                self.taken.remove(before)
+            if now:
+                self.taken.add(now)
+
+
+def _newest_last(kind: DeviceClass) -> tuple[float, list[int]]:
+    created = kind.metadata.creation_timestamp
+    return created.timestamp() if created else 0.0, [-ord(letter) for letter in kind.metadata.name]

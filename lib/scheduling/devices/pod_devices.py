@@ -1,0 +1,320 @@
+"""The devices of one pod, in one attempt to schedule it.
+
+Counterpart in kube-scheduler: stateData, and what the plugin does with it, in
+pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from math import inf
+from random import Random
+
+from msgspec.structs import replace
+
+from lib.kube.devices import AllocationResult, DeviceRequest, ResourceClaim
+from lib.kube.objects import Pod
+from lib.kube.resource_claims import (
+    UNNAMED,
+    DeallocateClaim,
+    DeleteClaim,
+    ReleaseClaim,
+    RequestMapping,
+    ReserveClaim,
+    UndoClaim,
+)
+from lib.kube.selectors import matches_node
+from lib.scheduling.devices.allocator import (
+    AllocationError,
+    AllocationTimeoutError,
+    Allocator,
+    NodeAllocationError,
+)
+from lib.scheduling.devices.binding_conditions import BindingFailedError, has_binding_conditions, is_ready
+from lib.scheduling.devices.claims_of_pod import ClaimMissingError, claims_of, is_reserved_for
+from lib.scheduling.devices.cluster_devices import ClusterDevices
+from lib.scheduling.devices.extended_resources import (
+    CANNOT_FIT,
+    claim_for,
+    needed_of_devices,
+    requested_of_classes,
+    with_requests,
+)
+from lib.scheduling.framework.interface import PluginError, Status, unresolvable, unschedulable
+from lib.scheduling.node_info import NodeInfo
+
+CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
+NOT_AVAILABLE = unresolvable("resourceclaim not available on the node")
+EXTENDED_STALE = unresolvable("cannot schedule extended resource claim")
+EXTENDED_CANNOT_FIT = unresolvable(CANNOT_FIT)
+BEING_ALLOCATED = "resource claim {} is in the process of being allocated"
+NO_CLASS = "request {}: device class {} does not exist"
+DEALLOCATED = "deallocation of ResourceClaim completed"
+DELETED = "deletion of ResourceClaim completed"
+STILL_NOT = unschedulable("still not schedulable")
+
+MAX_SUBREQUESTS = 8
+"""A request has at most so many alternatives (FirstAvailableDeviceRequestMaxSize)."""
+
+
+@dataclass
+class Found:
+    """What a pod would get on a node: the claims without an allocation, and the allocation for each.
+
+    mappings: which request is for which container's extended resource.
+    """
+
+    claims: list[ResourceClaim]
+    allocations: list[AllocationResult]
+    mappings: tuple[RequestMapping, ...] = ()
+
+
+@dataclass
+class PodDevices:
+    """A pod's claims, and what it would get on each node.
+
+    extended: the claim for its extended resources, if a DeviceClass serves one of them. requested: these
+    resources. now: returns the time. random: for the names of shares. by_node: by node name. unavailable:
+    names of allocated claims that can't be used on some node. reserved: what it gets on the picked node.
+    is_handed_out: whether the writes of its claims were handed out.
+    """
+
+    pod: Pod
+    devices: ClusterDevices
+    claims: list[ResourceClaim]
+    extended: ResourceClaim | None
+    requested: Mapping[str, int]
+    binding_timeout: float
+    filter_timeout: float
+    now: Callable[[], datetime]
+    random: Random
+    by_node: dict[str, Found] = field(default_factory=dict)
+    unavailable: dict[str, None] = field(default_factory=dict)
+    reserved: Found | None = None
+    is_handed_out: bool = False
+    _allocator: Allocator | None = None
+
+    @property
+    def all_claims(self) -> Iterator[ResourceClaim]:
+        """The pod's claims, and last the one for its extended resources."""
+        yield from self.claims
+        if self.extended:
+            yield self.extended
+
+    # --- which nodes fit --------------------------------------------------------------------------------
+
+    def check(self) -> Status | None:
+        """Reject a pod with a claim that can't be allocated on any node now."""
+        for claim in self.all_claims:
+            if claim.status.allocation:
+                continue
+            if claim.metadata.uid in self.devices.pending:
+                return unresolvable(BEING_ALLOCATED.format(_named(claim)))
+            for request in claim.spec.devices.requests if claim is not self.extended else ():
+                for name, kind in _classes_of(request):
+                    if kind not in self.devices.classes:
+                        return unresolvable(NO_CLASS.format(name, kind))
+        return None
+
+    def filter(self, node: NodeInfo) -> Status | None:
+        """Why the pod can't get its devices on a node; None if it can. PluginError fails the whole pod."""
+        to_allocate = [claim for claim in self.claims if not claim.status.allocation]
+        mappings: tuple[RequestMapping, ...] = ()
+        if self.extended:
+            if self.extended.metadata.name != UNNAMED:
+                return EXTENDED_STALE  # PostFilter deletes it
+            needed = needed_of_devices(self.requested, node, self.devices)
+            if needed is None:
+                return EXTENDED_CANNOT_FIT
+            if needed:
+                special, mappings = with_requests(self.extended, self.pod, needed, self.devices)
+                to_allocate.append(special)
+        unavailable = [claim for claim in self.claims if not self._is_available(claim, node)]
+        found: Found | None = None
+        if to_allocate:
+            allocations = self._allocate(node, to_allocate)
+            if isinstance(allocations, Status):
+                return allocations
+            found = Found(to_allocate, allocations, mappings)
+        if unavailable:
+            self.unavailable |= dict.fromkeys(claim.metadata.name for claim in unavailable)
+            return NOT_AVAILABLE
+        if found:
+            self.by_node[node.name] = found
+        return None
+
+    def _allocate(self, node: NodeInfo, claims: list[ResourceClaim]) -> list[AllocationResult] | Status:
+        devices, until = self.devices, inf
+        if self._allocator is None:
+            self._allocator = Allocator(
+                devices.pools, devices.selectors, devices.classes, devices.taken, self.random, self._seconds
+            )
+        if self.filter_timeout:
+            until = self._seconds() + self.filter_timeout
+        running = 'running "DynamicResources" filter plugin'
+        try:
+            found = self._allocator.allocate(node, claims, until)
+        except NodeAllocationError as error:
+            return unresolvable(str(error))
+        except AllocationTimeoutError as error:
+            raise PluginError(f"{running}: node {node.name}: {error}") from error
+        except AllocationError as error:
+            raise PluginError(f"{running}: {error}") from error
+        return CANNOT_ALLOCATE if found is None else found
+
+    def _seconds(self) -> float:
+        return self.now().timestamp()
+
+    def _is_available(self, claim: ResourceClaim, node: NodeInfo) -> bool:
+        """Whether an allocated claim can be used on a node, and hasn't failed to get ready."""
+        allocation = claim.status.allocation
+        if not allocation:
+            return True
+        if allocation.node_selector and not matches_node(allocation.node_selector, node.node):
+            return False
+        try:
+            return is_ready(claim) or not self._is_too_late(claim)
+        except BindingFailedError:
+            return False
+
+    def _is_too_late(self, claim: ResourceClaim) -> bool:
+        """Whether a claim's devices have had too much time to get ready."""
+        allocation = claim.status.allocation
+        if not allocation or not allocation.allocation_timestamp or not has_binding_conditions(claim):
+            return False
+        return allocation.allocation_timestamp + timedelta(seconds=self.binding_timeout) < self.now()
+
+    # --- no node fits -----------------------------------------------------------------------------------
+
+    def free_claim(self) -> Status:
+        """Take the devices of a claim away that is in the way, so that it can get others."""
+        for claim in self.claims:
+            users = {each.uid for each in claim.status.reserved_for}
+            if claim.metadata.name in self.unavailable and users <= {self.pod.metadata.uid}:
+                return replace_undo(unschedulable(DEALLOCATED), DeallocateClaim(claim))
+        if self.extended and self.extended.metadata.name != UNNAMED:
+            return replace_undo(unschedulable(DELETED), DeleteClaim(self.extended))
+        return STILL_NOT
+
+    # --- how good a node is -----------------------------------------------------------------------------
+
+    def score(self, node_name: str) -> int:
+        """The more of its first choices the pod gets there, the better."""
+        found = self.by_node.get(node_name)
+        if not found:
+            return 0
+        allocated = [(claim, claim.status.allocation) for claim in self.claims if claim.status.allocation]
+        return sum(
+            _score(claim, allocation)
+            for claim, allocation in (*allocated, *zip(found.claims, found.allocations, strict=True))
+        )
+
+    # --- a node was picked ------------------------------------------------------------------------------
+
+    def reserve(self, node_name: str) -> None:
+        """Count what the pod gets on this node, before it is written."""
+        self.reserved = found = self.by_node.get(node_name)
+        for claim, allocation in zip(found.claims, found.allocations, strict=True) if found else ():
+            status = replace(claim.status, allocation=allocation)
+            self.devices.reserve(replace(claim, status=status))
+
+    def unreserve(self) -> list[UndoClaim]:
+        """Don't count it any longer. Returns what is to be written, for what was written of it."""
+        undo: list[UndoClaim] = []
+        for claim in self.reserved.claims if self.reserved else ():
+            self.devices.unreserve(claim.metadata.uid)
+        self.reserved = None
+        if not self.is_handed_out:
+            return undo
+        for claim in self.claims:
+            now = self.devices.claims.get(_named(claim))
+            if now and now.metadata.uid == claim.metadata.uid and is_reserved_for(now, self.pod):
+                undo.append(ReleaseClaim(now, self.pod))
+        if self.extended:
+            created = claim_for(self.pod, self.devices)
+            if created.metadata.name != UNNAMED:
+                self.devices.forget(created)
+                undo.append(DeleteClaim(created))
+        return undo
+
+    def to_write(self, node_name: str) -> list[ReserveClaim]:
+        """What is to be written of the claims: that the pod uses them, and new allocations."""
+        steps, self.is_handed_out = [], True
+        new = zip(self.reserved.claims, self.reserved.allocations, strict=True) if self.reserved else ()
+        allocations = {claim.metadata.uid: (claim, allocation) for claim, allocation in new}
+        for claim in self.all_claims:
+            now, allocation = allocations.get(claim.metadata.uid, (claim, None))
+            if claim is self.extended:
+                if allocation and self.reserved:
+                    steps.append(ReserveClaim(now, self.pod, node_name, allocation, self.reserved.mappings))
+            elif not is_reserved_for(claim, self.pod):
+                steps.append(ReserveClaim(now, self.pod, node_name, allocation))
+        return steps
+
+    def is_ready(self) -> bool:
+        """Whether all devices are ready. PluginError when one never will be."""
+        for claim in self.claims:
+            now = self.devices.claims.get(_named(claim))
+            if now is None:
+                raise PluginError(_in_pre_bind(f'could not find ResourceClaim "{_named(claim)}"'))
+            try:
+                ready = is_ready(now)
+            except BindingFailedError as error:
+                raise PluginError(_in_pre_bind(str(error))) from error
+            if not ready:
+                if self._is_too_late(now):
+                    raise PluginError(_in_pre_bind(f"device binding timeout: claim={claim.metadata.name}"))
+                return False
+        return True
+
+
+def replace_undo(status: Status, undo: UndoClaim) -> Status:
+    """The status with something to be written."""
+    return Status(status.code, status.reasons, undo=(undo,))
+
+
+def _in_pre_bind(why: str) -> str:
+    return f'running PreBind plugin "DynamicResources": {why}'
+
+
+def devices_of(
+    pod: Pod,
+    devices: ClusterDevices,
+    *,
+    binding_timeout: float,
+    filter_timeout: float,
+    now: Callable[[], datetime],
+    random: Random,
+) -> PodDevices | Status | None:
+    """A pod's claims; None if it needs no devices, or a rejection if a claim isn't there."""
+    try:
+        claims = claims_of(pod, devices)
+    except ClaimMissingError as error:
+        return unresolvable(str(error))
+    requested = requested_of_classes(pod, devices)
+    extended = claim_for(pod, devices) if requested else None
+    if not claims and not extended:
+        return None
+    return PodDevices(pod, devices, claims, extended, requested, binding_timeout, filter_timeout, now, random)
+
+
+def _classes_of(request: DeviceRequest) -> Iterator[tuple[str, str]]:
+    """The names of the classes that a request names, each with the name of its (sub)request."""
+    if request.exactly:
+        yield request.name, request.exactly.device_class_name
+    for each in request.first_available:
+        yield f"{request.name}/{each.name}", each.device_class_name
+
+
+def _score(claim: ResourceClaim, allocation: AllocationResult) -> int:
+    chosen = {each.request for each in allocation.devices.results}
+    return sum(
+        MAX_SUBREQUESTS - i
+        for request in claim.spec.devices.requests
+        for i, each in enumerate(request.first_available)
+        if f"{request.name}/{each.name}" in chosen
+    )
+
+
+def _named(claim: ResourceClaim) -> str:
+    return f"{claim.metadata.namespace}/{claim.metadata.name}"

@@ -1,0 +1,140 @@
+"""The configuration that is used, with all defaults, in the form of a configuration file: it can be read.
+
+kube-scheduler lists most plugins at multiPoint. Here each extension point lists those that run there.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import durationpy
+import httpx
+import msgspec
+import yaml
+
+from lib.kube.lease import LeaderElection
+from lib.scheduling.backoff import BackoffSettings
+from lib.scheduling.framework.arguments import VERSION, Args, Duration
+from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
+from lib.scheduling.plugins.registry import PLUGINS
+from lib.service.config.extenders import ExtenderConfig
+from lib.service.config.fields import read
+from lib.service.config.file import KIND, KubeSchedulerConfiguration
+from lib.service.config.profile_builder import ALL
+from lib.service.config.profiles import KubeSchedulerProfile
+
+WITHHELD = "withheld"
+
+
+def as_used(
+    config: KubeSchedulerConfiguration,
+    profiles: Sequence[Profile],
+    times: BackoffSettings,
+    election: LeaderElection | None,
+    *,
+    secrets: bool = False,
+) -> dict[str, Any]:
+    """The configuration. secrets: with the users, passwords and keys of extenders."""
+    specs = config.profiles or [KubeSchedulerProfile()] * len(profiles)
+    backoff = {
+        "podInitialBackoffSeconds": times.initial_backoff,
+        "podMaxBackoffSeconds": times.max_backoff,
+    }
+    return {
+        "apiVersion": VERSION,
+        "kind": KIND,
+        "leaderElection": _leader_election(election),
+        "percentageOfNodesToScore": config.percentage_of_nodes_to_score,
+        # An option can set parts of a second; a file can't.
+        **{name: int(seconds) for name, seconds in backoff.items() if seconds == int(seconds)},
+        "profiles": [_profile(*each) for each in zip(profiles, specs, strict=True)],
+        **(
+            {"extenders": [_extender(each, secrets) for each in config.extenders]} if config.extenders else {}
+        ),
+    }
+
+
+def write(configuration: dict[str, Any], file: Path) -> None:
+    """Write the configuration as YAML, for the user alone. OSError when that fails."""
+    with open(file, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+        yaml.safe_dump(configuration, out, sort_keys=False)
+
+
+def _leader_election(election: LeaderElection | None) -> dict[str, Any]:
+    if not election:
+        return {"leaderElect": False}
+    return {
+        "leaderElect": True,
+        "leaseDuration": _duration(election.lease_duration),
+        "renewDeadline": _duration(election.renew_deadline),
+        "retryPeriod": _duration(election.retry_period),
+        "resourceLock": "leases",
+        "resourceName": election.resource_name,
+        "resourceNamespace": election.resource_namespace,
+    }
+
+
+def _profile(profile: Profile, spec: KubeSchedulerProfile) -> dict[str, Any]:
+    plugins: dict[str, Any] = {"multiPoint": _only([])}
+    for point, kinds in EXTENSION_POINTS.items():
+        names = [*dict.fromkeys(each.name for each in profile.with_point(*kinds))]
+        if point in ("preScore", "score"):
+            names = [name for name in names if name in profile.weights]
+        weights = {name: {"weight": profile.weights[name]} for name in names if point == "score"}
+        plugins[point] = _only([{"name": name, **weights.get(name, {})} for name in names])
+    return {
+        "schedulerName": profile.scheduler_name,
+        "percentageOfNodesToScore": profile.percentage_of_nodes_to_score,
+        "plugins": plugins,
+        "pluginConfig": [*_arguments(profile, spec)],
+    }
+
+
+def _only(enabled: list[dict[str, Any]]) -> dict[str, Any]:
+    """The set of these plugins, and no default ones."""
+    return {**({"enabled": enabled} if enabled else {}), "disabled": [{"name": ALL}]}
+
+
+def _arguments(profile: Profile, spec: KubeSchedulerProfile) -> Iterator[dict[str, Any]]:
+    """The arguments of each plugin that has some, with defaults."""
+    given = {each.name: each.args for each in spec.plugin_config}
+    for name in sorted({each.name for each in profile.plugins}):
+        kind: type[Args] | None = getattr(PLUGINS.get(name), "args", None)
+        if kind:
+            args, _ = read({**given.get(name, {}), "kind": f"{name}Args"}, kind)
+            yield {"name": name, "args": _as_builtins(args)}
+
+
+def _extender(extender: ExtenderConfig, secrets: bool) -> dict[str, Any]:
+    found: dict[str, Any] = _as_builtins(extender)
+    if not secrets:
+        url = httpx.URL(extender.url_prefix)
+        if url.userinfo:
+            found["urlPrefix"] = str(url.copy_with(userinfo=WITHHELD.encode()))
+        if extender.tls_config and extender.tls_config.key_data:
+            found["tlsConfig"]["keyData"] = WITHHELD
+    return found
+
+
+def _as_builtins(part: msgspec.Struct) -> Any:
+    return _without_empty(msgspec.to_builtins(part, enc_hook=_encode))
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, Duration):
+        return _duration(value)
+    raise NotImplementedError
+
+
+def _duration(seconds: float) -> str:
+    return durationpy.to_str(timedelta(seconds=seconds))
+
+
+def _without_empty(found: Any) -> Any:
+    """Without the fields that say nothing: the empty ones. Items of lists stay."""
+    if isinstance(found, dict):
+        fields = {name: _without_empty(value) for name, value in found.items()}
+        return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
+    return [_without_empty(each) for each in found] if isinstance(found, list | tuple) else found

@@ -3,6 +3,7 @@
 What a claim controller and drivers would do, the tests do.
 """
 
+import re
 import signal
 from collections.abc import Iterator
 
@@ -87,28 +88,37 @@ def test_a_pod_whose_claim_is_missing_is_not_tried_even_if_that_becomes_known_la
         poller.says("default/web is bound to n2", WITHIN)
 
 
-def test_what_a_killed_poller_leaves_the_next_one_finishes(cluster: Cluster, devices: Devices) -> None:
+@WATCHING
+def test_what_a_killed_poller_leaves_the_next_one_finishes(
+    cluster: Cluster, devices: Devices, options: list[str]
+) -> None:
     devices.add_claim("train")
     cluster.add_pod("web", resourceClaims=uses("train"))
     refused = Fault("POST", "/pods/web/binding$", answer(429, headers={"Retry-After": "30"}), times=1000)
     with (
         faulty(cluster.proxy, refused) as between,
-        cluster.running_poller(afresh=True, proxy=between.url) as poller,
+        cluster.running_poller(*options, proxy=between.url) as poller,
     ):
         eventually(lambda: devices.users_of("train") == ["web"], WITHIN)
         poller.stop(signal.SIGKILL)
-    cluster.poller()
-    assert cluster.placement() == {"web": "n2"}
+    assert cluster.placement() == {"web": None}
+    with cluster.running_poller(*options) as poller:
+        poller.says("default/web is bound to n2", WITHIN)
     assert devices.users_of("train") == ["web"]
 
 
+@WATCHING
 @pytest.mark.parametrize("path", ["/resourceclaims/train$", "/resourceclaims/train/status$"])
-def test_a_claim_whose_answer_is_lost_is_looked_up(cluster: Cluster, devices: Devices, path: str) -> None:
+def test_a_claim_whose_answer_is_lost_is_looked_up(
+    cluster: Cluster, devices: Devices, path: str, options: list[str]
+) -> None:
     devices.add_claim("train")
     cluster.add_pod("web", resourceClaims=uses("train"))
-    with faulty(cluster.proxy, Fault("PATCH", path, lose_answer())) as between:
-        cluster.poller(proxy=between.url)
-    assert cluster.placement() == {"web": "n2"}
+    with (
+        faulty(cluster.proxy, Fault("PATCH", path, lose_answer())) as between,
+        cluster.running_poller(*options, proxy=between.url) as poller,
+    ):
+        poller.says("default/web is bound to n2", WITHIN)
     assert devices.users_of("train") == ["web"]
 
 
@@ -205,3 +215,21 @@ def test_nothing_of_devices_is_read_while_no_pod_needs_it(cluster: Cluster, opti
     ):
         poller.says("default/web is bound to n1", WITHIN)
         assert "devices" not in poller.said
+
+
+FOR_DEVICES = re.compile(
+    r"import time:.*(lib\.kube\.(devices|claim_writes)|lib\.scheduling\.devices|cel_expr)"
+)
+
+
+def test_what_is_for_devices_is_imported_only_when_a_pod_needs_it(cluster: Cluster, devices: Devices) -> None:
+    cluster.add_pod("web", requests={"cpu": "1"})
+    done = cluster.poller(afresh=True, PYTHONPROFILEIMPORTTIME="1")
+    assert "is bound to" in done.stderr
+    assert "lib.scheduling.plugins.dynamic_resources" in done.stderr
+    assert not FOR_DEVICES.search(done.stderr)
+    devices.add_claim("train")
+    cluster.add_pod("needs", resourceClaims=uses("train"))
+    done = cluster.poller(afresh=True, PYTHONPROFILEIMPORTTIME="1")
+    assert "default/needs is bound to n2" in done.stderr
+    assert FOR_DEVICES.search(done.stderr)

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from lib.kube.devices import ResourceClaim
+from lib.kube.devices import AllocationResult, ResourceClaim
 from lib.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundError, StatusError
 from lib.kube.objects import Pod
 from lib.kube.paths import DEVICES_API, path_of
@@ -63,7 +63,7 @@ def reserve_claim(step: ReserveClaim, now: datetime) -> Write[ResourceClaim]:
             if found.metadata.uid != claim.metadata.uid or not left:
                 raise
             claim = found
-            if uses(step.pod, found) and found.status.allocation:
+            if uses(step.pod, claim) and _has_devices(claim, step.allocation):
                 break
     if step.mappings:
         about = {"requestMappings": step.mappings, "resourceClaimName": claim.metadata.name}
@@ -159,6 +159,18 @@ def undo_claim(step: UndoClaim) -> Write[None]:
 def uses(pod: Pod, claim: ResourceClaim) -> bool:
     """Whether a claim is reserved for a pod."""
     return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
+
+
+def _has_devices(claim: ResourceClaim, allocation: AllocationResult | None) -> bool:
+    """Whether a claim has the devices of an allocation; with None, whether it has any."""
+    now = claim.status.allocation
+    if not now or not allocation:
+        return now is not None
+    return _devices(now) == _devices(allocation)
+
+
+def _devices(allocation: AllocationResult) -> list[tuple[object, ...]]:
+    return [(each.driver, each.pool, each.device, each.share_id) for each in allocation.devices.results]
 
 
 def _with_words(error: StatusError, what: str) -> ApiError:

@@ -1,0 +1,147 @@
+"""Each write of a claim, answered by a script: what it asks for, and what it makes of the answers."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from objects import read
+from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, broken, busy, play, web
+
+from lib.kube.claim_writes import FINALIZER, ClaimError, reserve_claim, undo_claim
+from lib.kube.devices import AllocationResult, ResourceClaim
+from lib.kube.errors import ApiError, ConflictError, StatusError
+from lib.kube.resource_claims import (
+    UNNAMED,
+    DeallocateClaim,
+    DeleteClaim,
+    ReleaseClaim,
+    RequestMapping,
+    ReserveClaim,
+)
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+PATCH, STATUS = f"PATCH {CLAIMS}/gpu", f"PATCH {CLAIMS}/gpu/status"
+GET, POST, DELETE = f"GET {CLAIMS}/gpu", f"POST {CLAIMS}", f"DELETE {CLAIMS}/gpu"
+
+
+def allocation(device: str = "gpu-0") -> AllocationResult:
+    result = {"driver": "d", "pool": "p", "device": device, "request": "r"}
+    made: AllocationResult = read(AllocationResult, {"devices": {"results": [result]}})
+    return made
+
+
+def claim(
+    has: str = "", *users: str, finalizer: bool = False, uid: str = "gpu", name: str = "gpu", **metadata: Any
+) -> ResourceClaim:
+    """A claim that has a device, if one is named, and is reserved for these pods."""
+    names = {"name": name, "namespace": "default", "uid": uid, "finalizers": [FINALIZER] * finalizer}
+    status: dict[str, Any] = {
+        "reservedFor": [{"resource": "pods", "name": each, "uid": each} for each in users]
+    }
+    if has:
+        result = {"driver": "d", "pool": "p", "device": has, "request": "r"}
+        status["allocation"] = {
+            "devices": {"results": [result]},
+            "allocationTimestamp": "2026-01-01T00:00:00Z",
+        }
+    made: ResourceClaim = read(ResourceClaim, {"metadata": {**names, **metadata}, "status": status})
+    return made
+
+
+MARKED, DONE = claim(finalizer=True), claim("gpu-0", "web", finalizer=True)
+TAKEN = claim("gpu-1", "other", finalizer=True)
+ALLOCATED_ELSEWHERE = "claim default/gpu got allocated elsewhere in the meantime"
+DELETED = "claim default/gpu got deleted in the meantime"
+
+
+@pytest.mark.parametrize(
+    ("answers", "requests"),
+    [
+        pytest.param([MARKED, DONE], [PATCH, STATUS], id="answered"),
+        pytest.param(
+            [LOST, CONFLICT, MARKED, DONE], [PATCH, PATCH, GET, STATUS], id="the mark's answer lost"
+        ),
+        pytest.param([MARKED, LOST, CONFLICT, DONE], [PATCH, STATUS, STATUS, GET], id="lost, and written"),
+        pytest.param([MARKED, LOST, DONE], [PATCH, STATUS, STATUS], id="lost, and not written"),
+        pytest.param(
+            [MARKED, CONFLICT, MARKED, DONE], [PATCH, STATUS, GET, STATUS], id="another wrote at once"
+        ),
+        pytest.param([busy(), MARKED, DONE], [PATCH, PATCH, STATUS], id="429"),
+        pytest.param([AWAY, MARKED, broken(), DONE], [PATCH, PATCH, STATUS, STATUS], id="not sent; 500"),
+    ],
+)
+def test_a_claim_gets_its_devices_and_its_user(answers: list[Any], requests: list[str]) -> None:
+    sent, result = play(reserve_claim(ReserveClaim(claim(), web(), "n1", allocation()), NOW), *answers)
+    assert sent == requests
+    assert result == DONE
+
+
+@pytest.mark.parametrize(
+    ("answers", "requests", "why"),
+    [
+        pytest.param(
+            [MARKED, CONFLICT, TAKEN], [PATCH, STATUS, GET], ALLOCATED_ELSEWHERE, id="others use it"
+        ),
+        pytest.param(
+            [MARKED, CONFLICT, claim("gpu-1", "web", finalizer=True)],
+            [PATCH, STATUS, GET],
+            ALLOCATED_ELSEWHERE,
+            id="another poller gave this pod another device",
+        ),
+        pytest.param(
+            [MARKED, CONFLICT, claim(deletionTimestamp="2026-01-01T00:00:00Z")],
+            [PATCH, STATUS, GET],
+            DELETED,
+            id="it is being deleted",
+        ),
+        pytest.param([CONFLICT, claim(uid="new")], [PATCH, GET], "409", id="it was made again"),
+        pytest.param([CONFLICT, claim()] * 5, [PATCH, GET] * 5, "409", id="others write again and again"),
+    ],
+)
+def test_a_claim_that_has_changed_is_left_alone(answers: list[Any], requests: list[str], why: str) -> None:
+    sent, error = play(reserve_claim(ReserveClaim(claim(), web(), "n1", allocation()), NOW), *answers)
+    assert sent == requests
+    assert isinstance(error, ApiError)
+    assert str(error) == why
+
+
+def test_a_claim_that_has_devices_gets_one_more_user() -> None:
+    has = claim("gpu-0", "other", finalizer=True)
+    both = claim("gpu-0", "other", "web", finalizer=True)
+    assert play(reserve_claim(ReserveClaim(has, web(), "n1"), NOW), both) == ([STATUS], both)
+    _, error = play(reserve_claim(ReserveClaim(has, web(), "n1"), NOW), CONFLICT, claim())
+    assert str(error) == "claim default/gpu got deallocated elsewhere in the meantime"
+
+
+def test_a_refusal_has_kube_schedulers_words() -> None:
+    refused = StatusError("PATCH ...: 422 too many")
+    refused.said = "status.reservedFor: Too many: 257: must have at most 256 items"
+    _, error = play(reserve_claim(ReserveClaim(claim("gpu-0"), web(), "n1"), NOW), refused)
+    assert isinstance(error, ClaimError)
+    assert str(error) == f"add reservation to claim default/gpu: {refused.said}"
+
+
+def test_a_claim_for_extended_resources_is_made_and_the_pod_is_told_of_it() -> None:
+    step = ReserveClaim(claim(name=UNNAMED), web(), "n1", allocation(), (RequestMapping("c", "gpu", "r"),))
+    sent, result = play(reserve_claim(step, NOW), claim(), MARKED, DONE, web())
+    assert sent == [POST, PATCH, STATUS, "PATCH pods/web/status"]
+    assert result == DONE
+
+
+@pytest.mark.parametrize(
+    ("step", "requests"),
+    [
+        (ReleaseClaim(DONE, web()), [STATUS]),
+        (DeallocateClaim(DONE), [STATUS]),
+        (DeleteClaim(DONE), [PATCH, DELETE]),
+    ],
+)
+def test_what_is_undone_stays_undone(step: Any, requests: list[str]) -> None:
+    assert play(undo_claim(step), *(claim() for _ in requests)) == (requests, None)
+    assert play(undo_claim(step), LOST, *(claim() for _ in requests)) == ([requests[0], *requests], None)
+    for gone in (NOT_FOUND, CONFLICT):
+        assert play(undo_claim(step), gone) == (requests[:1], None)
+    _, error = play(undo_claim(step), StatusError("422"))
+    assert isinstance(error, StatusError)
+    assert not isinstance(error, ConflictError)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws how much is allocated against how much has arrived: for each policy, the mean of its replays.
 
-gpu_sharing.py FIGURE.svg RESULT.csv...    a RESULT is what `poller.py replay --inflate ... -o csv` has printed
+gpu_sharing.py FIGURE.svg RESULT.csv...    a RESULT is what `poller.py replay --inflate ... -o csv` prints
 """
 
 import csv

@@ -72,17 +72,22 @@ def test_decisions_alone_are_measured(tmp_path: Path) -> None:
     assert "left out" not in done.stdout
 
 
-def test_workloads_are_measured(tmp_path: Path) -> None:
-    """Workloads with more than nodes and pods: a churn, labelled namespaces, a service, victims, claims."""
+MORE_THAN_NODES_AND_PODS = [
+    "SchedulingWithMixedChurn",
+    "SchedulingRequiredPodAntiAffinityWithNSSelector",
+    "DefaultTopologySpreading",
+    "SchedulingCSIPVs",
+]
+
+
+@pytest.mark.parametrize(
+    ("names", "schedulers"),
+    [(MORE_THAN_NODES_AND_PODS, "poller"), (["PreemptionBasic"], "poller,kube-unlimited")],
+    ids=["poller", "beside kube-scheduler"],
+)
+def test_workloads_are_measured(tmp_path: Path, names: list[str], schedulers: str) -> None:
     file = tmp_path / "figures.json"
-    names = [
-        "SchedulingWithMixedChurn",
-        "SchedulingRequiredPodAntiAffinityWithNSSelector",
-        "PreemptionBasic",
-        "DefaultTopologySpreading",
-        "SchedulingCSIPVs",
-    ]
-    few = "--scale", "0.002", "--schedulers", "poller,kube-unlimited"
+    few = "--scale", "0.002", "--schedulers", schedulers
     done = bench(*few, "--only", "throughput", "--workload", ",".join(names), "--json", str(file))
 
     assert done.returncode == 0, done.stderr

@@ -91,6 +91,17 @@ def test_prepare_is_called_once_with_the_pods_that_are_known(tmp_path: Path) -> 
     assert [slots.schedule_one(pod(f"web-{i}"), cache).node_name for i in range(3)] == ["n2"] * 3
 
 
+def test_normalize_may_choose_by_name_among_equal_nodes(tmp_path: Path) -> None:
+    source = """
+    def sign(pod): return 1
+    def score(pod, node): return 5
+    def normalize(pod, scores):
+        for name in scores: scores[name] = 100 if name == "n17" else 0
+    """
+    cache, by_name = Cache([node(f"n{i}") for i in range(30)]), scheduler(tmp_path, source)
+    assert [by_name.schedule_one(pod(f"web-{i}"), cache).node_name for i in range(5)] == ["n17"] * 5
+
+
 HINTS = """
 heard = []
 

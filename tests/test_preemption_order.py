@@ -78,7 +78,7 @@ class Compared(Side):
         return said
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(st.integers(0, 10**9))
 def test_the_pick_is_the_best_of_all_or_no_worse_than_the_best_of_the_first(seed: int) -> None:
     chance = Chance(seed)

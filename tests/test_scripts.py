@@ -222,3 +222,16 @@ def test_the_demo_can_be_kept_and_ended_as_it_says(tmp_path: Path) -> None:
     assert demo("--stop", TMPDIR=str(tmp_path)) == "no demo is running\n"
     assert pods.stdout.count("Running") == 6, pods.stderr
     eventually(lambda: not listens(address), within=30)
+
+
+def test_a_kept_demo_of_another_checkout_goes_on(tmp_path: Path) -> None:
+    kept = tmp_path / "poller-demo.kept"
+    kept.mkdir()
+    (kept / "kept").write_text("/home/ada/poller\n")
+    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "minicluster"]) as its:
+        (kept / "started").write_text(f"{its.pid}\n")
+        assert demo("--stop", TMPDIR=str(tmp_path)) == "no demo is running\n"
+        assert its.poll() is None
+        (kept / "kept").write_text(f"{ROOT}\n")
+        assert demo("--stop", TMPDIR=str(tmp_path)) == "the demo has ended\n"
+        assert its.wait(timeout=30) < 0

@@ -11,6 +11,7 @@ from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
     Namespace,
+    NodeMetrics,
     PodDisruptionBudget,
     PodGroup,
     ReplicaSet,
@@ -18,7 +19,7 @@ from lib.kube.objects import (
     Service,
     StatefulSet,
 )
-from lib.kube.paths import NAMESPACES, path_of, paths_of, segment
+from lib.kube.paths import NAMESPACES, NODE_METRICS, path_of, paths_of, segment
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ class Listers:
     namespaces, by the same key; if they may not be listed, those that are served. services: by namespace.
     selectors: of controllers; None where there is none. They can't be changed, so they are looked up once.
     group_sizes: how many pods each PodGroup needs (`minMember`), by namespace and name; None if there is no
-    such PodGroup, or its CRD isn't installed.
+    such PodGroup, or its CRD isn't installed. node_metrics: what nodes use; its only key is ALL.
 
     served: the namespaces that are served; empty for all. Rights in these are enough.
     """
@@ -51,7 +52,7 @@ class Listers:
         self._api = api.with_short_timeouts()
         self._served = served
         self._forbidden: set[str] = set()  # paths that may not be read
-        system = api.system
+        self.system = system = api.system
         self.budgets = Lookup("budgets", self._budgets, system=system)
         self.namespaces = Lookup("namespaces", self._namespaces, system=system)
         self.services: Lookup[str, Listing[Service]] = Lookup("services", self._services, system=system)
@@ -63,6 +64,7 @@ class Listers:
             system=system,
         )
         self.group_sizes = Lookup("groups", self._min_member, system=system)
+        self.node_metrics = Lookup("node metrics", self._node_metrics, system=system)
 
     def wait(self, until: float) -> None:
         """Take all answers that have come; see `Lookup.wait`."""
@@ -71,6 +73,7 @@ class Listers:
         self.services.wait(until)
         self.selectors.wait(until)
         self.group_sizes.wait(until)
+        self.node_metrics.wait(until)
 
     # --- in a thread for each kind ----------------------------------------------------------------------
 
@@ -115,6 +118,9 @@ class Listers:
             return self._api.get(path, PodGroup).spec.min_member
         except (NotFoundError, InvalidNameError):
             return None
+
+    def _node_metrics(self, _: str) -> Listing[NodeMetrics]:
+        return self._api.list(NODE_METRICS, NodeMetrics)
 
     def _selector(self, controller: ControllerRef) -> LabelSelector | None:
         if (controller.api_version, controller.kind) not in CONTROLLERS:

@@ -517,6 +517,14 @@ class PodGroup(Object, tag_field="kind", tag=True):
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
+class NodeMetrics(Object, tag_field="kind", tag=True):
+    """metrics.k8s.io/v1beta1 NodeMetrics: what a node uses, on average of some seconds before `timestamp`."""
+
+    metadata: ObjectMeta
+    timestamp: Time | None = None
+    usage: dict[str, Quantity] = {}
+
+
 # --- what poller writes ---------------------------------------------------------------------------------
 
 

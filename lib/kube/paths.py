@@ -37,6 +37,8 @@ RESOURCE_CLAIMS = f"{DEVICES_API}/resourceclaims"
 
 PODS, NODES, NAMESPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
 
+NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
+
 MAX_NAME = 253
 """The most characters of an object's name, which is a DNS subdomain."""
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import msgspec
 from rich import box
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, JustifyMethod
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.progress import Progress
 from rich.table import Table
@@ -26,6 +28,10 @@ PATIENCE = 1.0
 
 WIDTH = 100_000
 """The width of output to a file or a pipe: no line is broken, so that grep finds what it looks for."""
+
+
+BETWEEN = 3
+"""The width between two columns of a table."""
 
 
 class Page:
@@ -72,26 +78,31 @@ class Page:
         rows: Iterable[Sequence[str]],
         *,
         right: Iterable[int] = (),
-        names_whole: bool = False,
     ) -> None:
-        """A table. Long words in the header are broken.
+        """A table, or a list for each row on a terminal that is too narrow: no cell is broken.
 
-        right: the indexes of the columns of numbers. names_whole: the first column is not broken.
+        The header's words stand below each other if need be. right: the indexes of the columns of numbers.
         """
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        numbers = set(right)
-        for i, name in enumerate(header):
-            broken = re.sub("(?<=[a-z])(?=[A-Z])", "\n", escaped(name))
-            justify = "right" if i in numbers else "left"
-            table.add_column(
-                broken,
-                justify=justify,  # type: ignore[arg-type]
-                overflow="fold",
-                vertical="bottom",
-                no_wrap=names_whole and i == 0,
-            )
-        for row in rows:
-            table.add_row(*(Text(escaped(each)) for each in row))
+        titles = [re.sub("(?<=[a-z])(?=[A-Z])", "\n", escaped(each)) for each in header]
+        cells = [[escaped(each) for each in row] for row in rows]
+        columns = zip(titles, *cells, strict=True)
+        widths = [max(cell_len(each) for each in (*title.split(), *column, "")) for title, *column in columns]
+        if sum(widths) + BETWEEN * (len(widths) - 1) + 2 > self._console.width:
+            for first, *others in cells:
+                self.gap()
+                self.line(first)
+                self.pairs(zip(header[1:], others, strict=True), numbers=False)
+            return
+        table, numbers = Table(box=box.SIMPLE_HEAD, pad_edge=False), set(right)
+        for i, title in enumerate(titles):
+            justify: JustifyMethod = "right" if i in numbers else "left"
+            table.add_column(title, justify=justify, vertical="bottom")
+        for row in cells:
+            table.add_row(*map(Text, row))
+        options = self._console.options.update(width=WIDTH)
+        if Measurement.get(self._console, options, table).maximum > self._console.width:
+            for column, width in zip(table.columns, widths, strict=True):
+                column.width = width
         self._console.print(table)
 
 

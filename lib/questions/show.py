@@ -167,7 +167,7 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
         ]
         for name, each in zip(short, results, strict=True)
     ]
-    page.table(header, figures, right=range(1, len(header)), names_whole=True)
+    page.table(header, figures, right=range(1, len(header)))
     for other in others:
         moved = differing(first, other)
         rows = [

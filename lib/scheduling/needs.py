@@ -12,6 +12,7 @@ from lib.scheduling.affinity_counts import existing_pods_terms
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.groups.pod_groups import POD_GROUP, group_of
+from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import controller_of
 
@@ -22,7 +23,7 @@ class Needs:
 
     namespaces: the labels of all namespaces. budgets: whether disruption budgets are needed. services: by
     namespace, its services. controllers: their selectors. pod_groups: their sizes, by namespace and name.
-    storage: claims and volumes. devices: resource claims and devices.
+    storage: claims and volumes. devices: resource claims and devices. load: whether what nodes use is needed.
     """
 
     namespaces: Sequence[Pod]
@@ -32,11 +33,14 @@ class Needs:
     pod_groups: Mapping[tuple[str, str], Sequence[Pod]]
     storage: Sequence[Pod]
     devices: Sequence[Pod]
+    load: bool
 
 
 def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> Needs:
     """What these pods need, and no more. profiles: of all schedulers that they name."""
+    profiles = list(profiles)
     spreading = {each.scheduler_name for each in profiles if _spreads_by_default(each)}
+    by_load = {each.scheduler_name for each in profiles if ActualLoad.name in each.weights}
     services, controllers = defaultdict[str, list[Pod]](list), defaultdict[ControllerRef, list[Pod]](list)
     pod_groups = defaultdict[tuple[str, str], list[Pod]](list)
     for pod in pods:
@@ -55,6 +59,7 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
         pod_groups=pod_groups,
         storage=[pod for pod in pods if needs_storage(pod)],
         devices=[pod for pod in pods if may_need_devices(pod)],
+        load=bool(by_load) and any(pod.spec.scheduler_name in by_load for pod in pods),
     )
 
 

@@ -144,14 +144,15 @@ class Scheduler:
                     scores.note(name, nodes, kept, weight)
                     continue
                 framework.running = plugin
+                equal_stay_equal = kept is not None and getattr(normalizer, "equal_stay_equal", False)
                 if kept is None:
                     framework.evaluations["Score"][name] += len(infos)
                     found = run(state, pod, nodes)
-                elif len(results.seen_scores[name]) == 1:
+                elif equal_stay_equal and len(results.seen_scores[name]) == 1:
                     found = [nodes.value_at(kept, 0)]
                 else:
                     found = nodes.pick(kept)
-                if kept is not None and len({*found}) == 1:
+                if equal_stay_equal and len({*found}) == 1:
                     raw = {"": found[0]}  # all are equal: normalize one of them, for all nodes
                 else:
                     raw = {node.name: score for node, score in zip(infos, found, strict=True)}

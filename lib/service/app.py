@@ -19,6 +19,7 @@ from lib.kube.source import PollingSource
 from lib.kube.system import MACHINE, System
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Handle
+from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import PodLives
@@ -104,6 +105,7 @@ def assembled(
             preemption=options.profiles.preemption,
             volumes=any(isinstance(plugin, VolumeBinding) for each in profiles for plugin in each.plugins),
             devices=any(isinstance(plugin, DynamicResources) for each in profiles for plugin in each.plugins),
+            load=any(ActualLoad.name in each.weights for each in profiles),
             election=options.leader_election,
         )
         writes = Writes(

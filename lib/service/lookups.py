@@ -5,10 +5,12 @@ from dataclasses import replace
 from math import inf
 from typing import TypeVar
 
+from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import ALL, PENDING, PendingError
-from lib.kube.objects import Pod
+from lib.kube.objects import NodeMetrics, Pod
 from lib.kube.source import ClusterSource
+from lib.scheduling.load import Load
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.needs import Needs
 from lib.scheduling.workloads import Workloads
@@ -32,6 +34,10 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
     listers.services.begin(needs.services)
     listers.selectors.begin(needs.controllers)
     listers.group_sizes.begin(needs.pod_groups)
+    load = before.load
+    now = listers.system.monotonic()
+    if needs.load:
+        listers.node_metrics.begin([ALL] if load.is_old(now) else [])
     listers.wait(until)
 
     blocked = _Blocked(report, may_wait=until < inf)
@@ -53,6 +59,8 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
         size = blocked.unless(listers.group_sizes.of(group), pods, f"PodGroup {'/'.join(group)}")
         if size is not None:
             group_sizes[group] = size
+    if needs.load and load.is_old(now):
+        load = _newest(load, listers.node_metrics.of(ALL), now, report)
     if source.storage.is_pending:
         blocked.block(needs.storage, "claims and volumes", PENDING)
     if source.devices.is_pending:
@@ -62,6 +70,7 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
         namespaces=namespaces,
         workloads=Workloads(services, selectors),
         group_sizes=group_sizes,
+        load=load,
         storage_unseen=source.storage.unseen,
         devices_unseen=source.devices.unseen,
         errors=blocked.errors,
@@ -79,6 +88,16 @@ def _with_budgets(before: LookedUp, source: ClusterSource, report: Report) -> Lo
         return replace(before, budgets_error=_why_not("disruption budgets", found))
     unread = {name.partition("/")[0] for name in found.malformed}
     return replace(before, budgets=report.readable(found), budgets_error="", budgets_unread=unread)
+
+
+def _newest(load: Load, found: Listing[NodeMetrics] | ApiError, now: float, report: Report) -> Load:
+    """The load with what was found. No pod waits for it: the plugin knows what to do without."""
+    if isinstance(found, PendingError):
+        return load
+    if isinstance(found, ApiError):
+        report.without("what nodes use (ActualLoad)", found)
+        return load.read_in_vain(now)
+    return load.with_more(report.readable(found), now)
 
 
 class _Blocked:

@@ -53,14 +53,17 @@ def needed_rights(
     preemption: bool,
     volumes: bool,
     devices: bool,
+    load: bool = False,
     election: LeaderElection | None = None,
 ) -> list[Right]:
     """The rights that poller needs, in the served namespaces, or in all.
 
-    writes: false in a dry run. volumes, devices: whether a plugin reads these. election: names the lease.
+    writes: false in a dry run. volumes, devices, load: whether a plugin reads these. election: its lease.
     """
     look = ["list", "watch"] if watch else ["list"]
     everywhere = [Right(verb, "nodes") for verb in look]
+    if load:
+        everywhere.append(Right("list", "nodes", "metrics.k8s.io"))
     if not namespaces:
         everywhere.append(Right("list", "namespaces"))
     inside = [Right(verb, resource) for resource in ("pods", "services") for verb in look]

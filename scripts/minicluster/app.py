@@ -19,9 +19,10 @@ from .api import Api, decoded
 from .errors import ApiError
 from .fields import unknown_fields
 from .lists import page, parse_version
+from .node_metrics import node_metrics
 from .patch import apply_patch, check_patch_type
 from .pods import bind, evict
-from .resources import ACCESS_REVIEWS, BINDINGS, BY_PATH, Resource
+from .resources import ACCESS_REVIEWS, BINDINGS, BY_PATH, NODES, Resource
 from .selectors import Matches, field_selector, label_selector
 from .store import Object, Stored
 from .watches import Watch
@@ -88,6 +89,11 @@ def build(api: Api) -> Starlette:
     async def openapi_v2(_: Request) -> Response:
         return Response(openapi.document_v2(), media_type=openapi.V2_MEDIA_TYPE)
 
+    async def metrics(request: Request) -> Response:
+        user = rbac.user_of(request.headers, request.headers.getlist("impersonate-group"))
+        rbac.check(api.store, user, rbac.Attributes("list", "metrics.k8s.io", "nodes", "", ""), NODES)
+        return _json(node_metrics(api.store))
+
     def openapi_v3(request: Request) -> Object | None:
         return openapi.document(request.path_params["group_version"])
 
@@ -102,6 +108,7 @@ def build(api: Api) -> Starlette:
             Route("/api", groups(core=True)),
             Route("/apis", groups(core=False)),
             Route("/api/v1", document(lambda _: discovery.resource_list("v1"))),
+            Route("/apis/metrics.k8s.io/v1beta1/nodes", metrics),
             Route("/apis/{group}", document(lambda request: discovery.group(request.path_params["group"]))),
             Route(
                 "/apis/{group}/{version}",

@@ -117,7 +117,8 @@ class Evaluation:
         except _CostError:
             raise
         except CelError as error:
-            return error
+            error.__context__ = None
+            return error.with_traceback(None)  # it would keep all that was evaluated
 
     @staticmethod
     def _raised(value: Any) -> Any:

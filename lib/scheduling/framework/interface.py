@@ -332,7 +332,11 @@ class ScoreNodesPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class NormalizeScorePlugin(Plugin, Protocol):
-    """Brings all its scores into the range from 0 to 100."""
+    """Brings all its scores into the range from 0 to 100.
+
+    If it has the attribute `equal_stay_equal`, and that is true, nodes with equal scores always stay equal.
+    When all are, it may then be given only one of them, with "" as the node's name.
+    """
 
     def normalize_score(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """Change the scores, by node name, in place."""

@@ -150,6 +150,7 @@ class NodeAffinity:
 
     added_affinity: objects.NodeAffinity | None = None
     name: str = "NodeAffinity"
+    equal_stay_equal: ClassVar = True
     args: ClassVar = NodeAffinityArgs
     reads: ClassVar = DependsOn.NODES
 

@@ -5,6 +5,7 @@ from typing import Any
 
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Plugin, Profile
+from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
@@ -52,7 +53,7 @@ _DEFAULT: Mapping[type, int] = {
 }
 """kube-scheduler's, in its order, with their weights (pkg/scheduler/apis/config/v1/default_plugins.go)."""
 
-_OWN = (NodeNumber, Random, RandomFilter)
+_OWN = (ActualLoad, NodeNumber, Random, RandomFilter)
 """poller's own, which a configuration or a policy can enable."""
 
 DEFAULT_PLUGINS = {kind.__name__: weight for kind, weight in _DEFAULT.items()}

@@ -43,6 +43,7 @@ class TaintToleration:
     """Filters out nodes with a taint that the pod doesn't tolerate; scores by PreferNoSchedule taints."""
 
     name = "TaintToleration"
+    equal_stay_equal = True
     reads = DependsOn.NODES
 
     def sign_pod(self, pod: Pod) -> Hashable:

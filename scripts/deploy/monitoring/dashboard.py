@@ -43,7 +43,12 @@ ROWS: dict[str, list[Panel]] = {
         Panel(
             "Pods that wait",
             "active and backoff: to be tried; unschedulable: tried in vain; gated: not to be tried yet.",
-            {"max by (queue) (scheduler_pending_pods)": "{{queue}}"},
+            # For a poller that stands by, all pods are active: it counts only if none leads.
+            {
+                "sum by (queue) (scheduler_pending_pods"
+                " unless on (job, instance) (leader_election_master_status == 0))"
+                " or max by (queue) (scheduler_pending_pods)": "{{queue}}"
+            },
         ),
         Panel(
             "Attempts",

@@ -27,6 +27,7 @@ from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.reserved_room import ReservedRoom
 from lib.service.steps import Poller
+from lib.service.telemetry.observer import Observer
 from lib.service.writes.results import Completed, Result
 from poller import finish
 
@@ -42,6 +43,10 @@ class Says:
     @property
     def records(self) -> "Says":
         return self
+
+    @property
+    def observer(self) -> Observer:
+        return Observer()
 
     def __getattr__(self, name: str) -> Any:
         return lambda *_: self._said.append(name)

@@ -111,7 +111,9 @@ def test_a_controller_that_cannot_create_its_pods(cluster: Cluster) -> None:
         "message": 'pods "web-1-x" is forbidden: exceeded quota: q',
         "lastTimestamp": "2026-01-01T00:00:00Z",
     }
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "0"}}}
     try:
+        cluster.post("/api/v1/namespaces/default/resourcequotas", quota)
         cluster.post("/api/v1/namespaces/default/events", event)
         assert answer(cluster, "why")["answer"] == "yes"  # it has all that it wants
         cluster.patch(f"{sets}/web-1", {"spec": {"replicas": 3}})
@@ -126,3 +128,4 @@ def test_a_controller_that_cannot_create_its_pods(cluster: Cluster) -> None:
     finally:
         cluster.api.delete(f"{sets}/web-1")
         cluster.api.delete("/api/v1/namespaces/default/events/refused")
+        cluster.api.delete("/api/v1/namespaces/default/resourcequotas/q")

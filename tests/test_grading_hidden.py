@@ -25,6 +25,13 @@ BEST_PRICE = ROOT / "scripts" / "examples" / "best_price.py"
 
 NAMES = "WEIGHT = 100\n\ndef score(pod, node):\n    return {'small': 100, 'medium': 50}.get(node.name, 0)\n"
 
+TELLS = """
+def score(pod, node):
+    assert node.name in ("small", "medium", "large", "huge"), f"this is {node.name}"
+    return 0
+"""
+"""Works on the open cluster, and tells in an error how a node of a hidden one is called."""
+
 SEES_ALL = """
 from zlib import crc32
 
@@ -160,8 +167,22 @@ def test_each_student_has_hidden_clusters_of_their_own(tmp_path: Path) -> None:
     done = grade(*handed_in, options=("--output=json", "--hidden=3"))
     _, ann, ben = json.loads(done.stdout)["results"]
     assert (ann["student"], ben["student"]) == ("ann", "ben")
-    assert ann["hidden_clusters"] == 3
+    assert ann["hidden_clusters"] == ben["hidden_clusters"] == 3
+    for each in handed_in:
+        each.write_text(TELLS)
+    done = grade(*handed_in, options=("--output=json",))
+    _, ann, ben = json.loads(done.stdout)["results"]
+    assert all("on a hidden cluster" in each["why"] and "this is " in each["why"] for each in (ann, ben))
     assert ann["why"] != ben["why"]
+
+
+def test_names_that_an_error_tells_are_of_no_use_in_the_next_hand_in(tmp_path: Path) -> None:
+    found = []
+    for comment in ("# first\n", "# second\n", "# first\n"):
+        policy = written(tmp_path, {"ann.py": TELLS + comment}) / "ann.py"
+        found.append(rows(grade(policy))[1]["problem"])
+    assert found[0] == found[2]
+    assert found[0] != found[1]
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:

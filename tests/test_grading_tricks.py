@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts.grading.kernel import has_walls
 from scripts.grading.scenario import Scenario
 from scripts.grading.second_look import second_look
 from scripts.grading.trial import Limits, Task
@@ -125,6 +126,49 @@ TRICKS = {
 }
 """By a hand-in's name: its source, and words of what is said of it or of where its pods are."""
 
+AROUND_THE_HOOK = """
+import ctypes, gc, os, resource, signal, socket, threading, types
+
+for each in gc.get_objects():
+    if isinstance(each, types.FunctionType) and each.__qualname__ == "confine.<locals>.hook":
+        each.__globals__.update(REFUSED=(), LISTING=(), WRITING=0)
+        for cell in each.__closure__:
+            if isinstance(cell.cell_contents, tuple):
+                cell.cell_contents = ("/",)
+
+def score(pod, node):
+    return 0
+
+"""
+"""Python that takes the audit hook away. What comes after it meets the kernel."""
+
+DENIED = "Permission denied"
+NOT_PERMITTED = "Operation not permitted"
+
+AT_THE_WALLS = {
+    "runs_the_solution": (f"exec(open({str(SOLUTION)!r}).read())", DENIED),
+    "reads_the_graders_memory": ("open(f'/proc/{os.getppid()}/mem', 'rb')", DENIED),
+    "lists_hand_ins": ("os.listdir('/tmp')", DENIED),
+    "writes_beside_itself": ("open('mine.txt', 'w')", DENIED),
+    "deletes_a_file": (f"os.unlink({str(ROOT / 'README.md')!r})", DENIED),
+    "changes_modes": (f"os.chmod({str(ROOT / 'README.md')!r}, 0)", NOT_PERMITTED),
+    "forks": ("os.fork()", NOT_PERMITTED),
+    "forks_in_c": ("assert ctypes.CDLL(None).fork() >= 0, 'no fork'", "no fork"),
+    "becomes_a_shell": ("os.execv('/bin/sh', ['sh'])", NOT_PERMITTED),
+    "signals_the_grader": ("os.kill(os.getppid(), 0)", NOT_PERMITTED),
+    "limits_the_grader": ("resource.prlimit(os.getppid(), resource.RLIMIT_NOFILE)", NOT_PERMITTED),
+    "raises_its_limits": ("resource.setrlimit(resource.RLIMIT_CPU, (9**6, 9**6))", "not allowed to raise"),
+    "says_it_by_udp": ("socket.socket(socket.AF_INET, socket.SOCK_DGRAM)", NOT_PERMITTED),
+    "threads_are_harmless": (
+        "thread = threading.Thread(target=print)\nthread.start()\nthread.join()\nimport sqlite3, zoneinfo",
+        DEFAULTS,
+    ),
+}
+"""The same for what comes after AROUND_THE_HOOK."""
+
+if has_walls():
+    TRICKS |= {name: (AROUND_THE_HOOK + source, words) for name, (source, words) in AT_THE_WALLS.items()}
+
 
 def grade(*policies: Path, options: tuple[str, ...] = ()) -> "subprocess.CompletedProcess[str]":
     command = [ROOT / "scripts" / "grade", *policies, "--scenario", SAVE_MONEY, "--csv", *options]
@@ -143,7 +187,8 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]
     for name, source in sources.items():
         (folder / f"{name}.py").write_text(source)
     done = grade(*(folder / f"{name}.py" for name in sources))
-    assert (done.returncode, done.stderr.strip()) == (3, "")
+    assert done.returncode == 3
+    assert done.stderr.strip() == "" or not has_walls()
     return rows(done)
 
 
@@ -190,6 +235,11 @@ def test_hand_ins_that_hang_are_waited_for_side_by_side(tmp_path: Path) -> None:
     found = rows(grade(*sorted(tmp_path.iterdir()), options=("--seconds=1",)))
     assert ["by the clock, with score of" in found[f"hangs{i}"]["problem"] for i in range(2)] == [True] * 2
     assert time.monotonic() - began < 2 * Limits(1, 1).most_seconds
+
+
+def test_a_link_to_a_solution_is_no_hand_in(tmp_path: Path) -> None:
+    (tmp_path / "ann.py").symlink_to(SOLUTION)
+    assert rows(grade(tmp_path / "ann.py"))["ann"]["problem"] == "is a link to another file, and not a file"
 
 
 def test_a_placement_that_breaks_the_rules_is_found_at_the_second_look() -> None:

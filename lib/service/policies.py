@@ -169,12 +169,13 @@ def _run(file: Path) -> ModuleType:
     try:
         with watching([spec.origin or str(file)]):
             spec.loader.exec_module(module)
-    except FileNotFoundError:
-        raise PolicyError(f"{file}: file not found") from None
     except SyntaxError as error:
-        raise PolicyError(f"{error.filename}:{error.lineno}: {error.msg}") from error
+        where = f"{error.filename}:{error.lineno}" if error.filename else file
+        raise PolicyError(f"{where}: {error.msg}") from error
     except BaseException as error:
         raise_if_interrupted(error)
+        if not file.exists():
+            raise PolicyError(f"{file}: file not found") from None
         last = traceback.extract_tb(error.__traceback__)[-1]
         raise PolicyError(f"{last.filename}:{last.lineno}: {describe(error)}") from error
     finally:

@@ -10,9 +10,16 @@ from rich.progress import track
 
 from lib.questions.errors import QuestionError
 from scripts.grading.hand_in import Result, grade_all, hand_ins
+from scripts.grading.kernel import has_walls
 from scripts.grading.outputs import FOR_ONE, OUTPUTS, Output, report
 from scripts.grading.scenario import Scenario, ScenarioError
 from scripts.grading.trial import Limits
+
+NO_WALLS = (
+    "scripts/grade: this machine's kernel can't confine policies (Linux 5.13 or newer can, with Landlock)."
+    " Python refuses them files, programs and the network, and a skilled student gets around that. Grade in a"
+    " container on Linux, or only policies that you have read."
+)
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
 
@@ -46,9 +53,11 @@ def grade(
     amounts of cpu and memory, and are others for each student.
 
     Each policy runs in a process of its own, which only answers filter and score; pods are placed, checked
-    and marked here. It can't read files, start programs or use the network by Python's own means. Run
-    policies of people that you don't trust in a container all the same.
+    and marked here. It can't read files, start programs or use the network: on Linux the kernel keeps it from
+    that, elsewhere Python only.
     """
+    if not has_walls():
+        typer.echo(NO_WALLS, err=True)
     output = Output.CSV if as_csv else output
     if output in FOR_ONE and len(policies) != 1:
         raise typer.BadParameter(f"{output} is for one policy", param_hint="--output")

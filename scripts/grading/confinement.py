@@ -1,8 +1,8 @@
-"""What a policy's process may use and do. It is set before the policy's code runs, and can't be taken back.
+"""What a policy's process may use and do: it is set before the policy's code runs.
 
-The limits are the kernel's. The rest is an audit hook of Python, which stops what a policy does by Python's
-own means: it reads no other file than its own and Python's, writes none, starts no program, and has no
-network. It is no wall against people who write machine code.
+It reads no other file than its own and Python's, writes none, starts no program, and reaches no network and
+no other process. An audit hook of Python refuses that, and says so in words. On Linux the kernel refuses it,
+too: code that gets around the hook, which plain Python can, meets the kernel's walls.
 """
 
 import os
@@ -14,9 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from scripts.grading.kernel import build_walls, has_walls
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
-MOST_WRITTEN = 1024 * 1024  # bytes, of a file
+LIBRARIES = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/usr/share/zoneinfo", "/dev/urandom")
+"""What Python's own modules read beside Python's folders."""
 
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
@@ -33,7 +36,7 @@ def limit(seconds: int, most_seconds: int, mebibytes: int) -> None:
     signal.alarm(most_seconds)  # in case that nobody is there any more to end this process
     _limit(resource.RLIMIT_CPU, seconds, seconds + 1)
     _limit(resource.RLIMIT_AS, mebibytes << 20, mebibytes << 20)
-    _limit(resource.RLIMIT_FSIZE, MOST_WRITTEN, MOST_WRITTEN)
+    _limit(resource.RLIMIT_FSIZE, 0, 0)
     _limit(resource.RLIMIT_CORE, 0, 0)
 
 
@@ -48,8 +51,10 @@ def _limit(what: int, soft: int, hard: int) -> None:
 def confine(own: Path) -> None:
     """From now on, refuse what a policy has no need of. own: the folder with its file."""
     paths = sysconfig.get_paths()
-    folders = [own, ROOT / "lib", ROOT / "scripts" / "grading", Path("/usr/share/zoneinfo")]
+    folders = [own, ROOT / "lib", ROOT / "scripts" / "grading", *map(Path, LIBRARIES)]
     folders += [Path(paths[each]) for each in ("stdlib", "platstdlib", "purelib", "platlib")]
+    if has_walls():
+        build_walls(folders, [Path(each) for each in sys.path if each])
     readable = tuple(f"{os.path.realpath(each)}{os.sep}" for each in folders)
     listed = (*readable, *(f"{os.path.realpath(each)}{os.sep}" for each in sys.path if each))
     real, decode = os.path.realpath, os.fsdecode

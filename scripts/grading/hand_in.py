@@ -4,9 +4,12 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 
+from lib.kube.bounded_files import read_at_most
 from scripts.grading.marks import Mark, Marks, mark, most_points
+from scripts.grading.remote_policy import MAX_POLICY
 from scripts.grading.scenario import Scenario
 from scripts.grading.trial import Limits, run
 from scripts.grading.variation import hidden_like
@@ -61,8 +64,11 @@ def hand_ins(policies: Sequence[Path]) -> list[HandIn]:
     names = [policy.name for policy in policies]
     if len({*names}) == len(names):
         return [HandIn(policy, policy.name, policy.stem) for policy in policies]
-    if len({policy.resolve().parent.name for policy in policies}) == len(policies):
-        return [HandIn(policy, str(policy), policy.resolve().parent.name) for policy in policies]
+    folders = [
+        policy.absolute().parent.name for policy in policies
+    ]  # a link isn't followed: it is the student's
+    if len({*folders}) == len(policies):
+        return [HandIn(policy, str(policy), name) for policy, name in zip(policies, folders, strict=True)]
     return [HandIn(policy, str(policy), str(policy.with_suffix(""))) for policy in policies]
 
 
@@ -107,10 +113,16 @@ def grade(scenario: Scenario, hand_in: HandIn, seed: int, limits: Limits, hidden
 
 
 def clusters_for(scenario: Scenario, hand_in: HandIn, seed: int, hidden: int) -> Iterator[Scenario]:
-    """The open cluster, and the student's hidden ones."""
+    """The open cluster, and the hidden ones of a student and of a file.
+
+    So the names of a hidden cluster, which a policy may tell in an error, are of no use once it is changed.
+    """
     yield scenario
-    for i in range(hidden if hand_in.file else 0):
-        yield hidden_like(scenario, f"{scenario.hidden.secret} {seed} {hand_in.student} {i}")
+    if not hand_in.file or not hidden:
+        return
+    content = sha256(read_at_most(hand_in.file, MAX_POLICY)).hexdigest()
+    for i in range(hidden):
+        yield hidden_like(scenario, f"{scenario.hidden.secret} {seed} {hand_in.student} {content} {i}")
 
 
 def worst(marks: Sequence[Mark]) -> Mark:

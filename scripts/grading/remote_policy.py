@@ -47,7 +47,7 @@ OTHERS = {
     if isinstance(point, type) and point.__name__.endswith("Plugin") and point is not interface.SignPlugin
     for method in vars(point)
     if not method.startswith("_")
-} - {*CALLS, "name", "filter_nodes", "score_nodes", "queueing_hint", "explain", "remedies"}
+} - {*CALLS, "name", "filter_nodes", "score_nodes", "queueing_hint", "explain", "remedies", "annotate"}
 """Methods of extension points that decide more than which nodes fit, and how good they are."""
 
 
@@ -165,6 +165,8 @@ def policy_process(policy: Path, seed: str, snapshot: Snapshot, limits: Limits) 
 
 def _copy(policy: Path, to: Path) -> None:
     try:
+        if policy.is_symlink():  # perhaps to a solution, or to what another has handed in
+            raise PolicyProblemError("is a link to another file, and not a file")
         if policy.exists() and not policy.is_file():
             raise PolicyProblemError("is not a file")
         to.write_bytes(read_at_most(policy, MAX_POLICY))

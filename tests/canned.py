@@ -141,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
             node = body["target"]["name"]
             self.canned.bound[match["name"]] = pod["spec"]["nodeName"] = node
             return self._answer(201, _status(201, ""))
-        body["metadata"].setdefault("name", f"made-{id(body)}")
+        body.setdefault("metadata", {}).setdefault("name", f"made-{id(body)}")
         return self._answer(201, body)
 
     def do_PUT(self) -> None:

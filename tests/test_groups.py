@@ -17,12 +17,12 @@ from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
-from lib.scheduling.groups.pod_group_cycle import batches, schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import Group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import ROOM
-from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
 
 SCHEDULERS = {"my-scheduler": Scheduler(default_profile("my-scheduler", preemption=False), Random(1))}

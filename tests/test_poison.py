@@ -4,7 +4,6 @@ Driven through the loop itself, in this process, against a server that takes any
 """
 
 import threading
-from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -17,8 +16,10 @@ from lib.kube import objects
 from lib.kube.api import Api
 from lib.kube.errors import ApiError
 from lib.kube.lease import Candidate, LeaderElection
-from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import Decision
 from lib.scheduling.resources import pod_requests
+from lib.scheduling.scheduling_cycle import Scheduler
 
 
 def odd_pods(part: tuple[str, str], **spec: Any) -> list[Json]:
@@ -119,12 +120,14 @@ def test_what_goes_wrong_in_an_unforeseen_way_costs_one_object(
 def test_a_decision_that_fails_in_an_unforeseen_way_costs_its_own_pods_only(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, by_watch: bool
 ) -> None:
-    def decide(pods: Sequence[objects.Pod], *rest: Any) -> Any:
-        if pods[0].metadata.name == "odd":
-            raise ZeroDivisionError("who would have thought")
-        return schedule_pod_group(pods, *rest)
+    real = Scheduler.schedule_one
 
-    monkeypatch.setattr("lib.service.steps.schedule_pod_group", decide)
+    def decide(scheduler: Scheduler, pod: objects.Pod, cache: Cache) -> Decision:
+        if pod.metadata.name == "odd":
+            raise ZeroDivisionError("who would have thought")
+        return real(scheduler, pod, cache)
+
+    monkeypatch.setattr(Scheduler, "schedule_one", decide)
     cluster = around()
     cluster["pods"].insert(0, pod("odd", priority=1000))
     place(cluster, caplog, by_watch=by_watch, dry_run=True)

@@ -3,47 +3,13 @@
 Source: client-go/tools/events/event_recorder.go, makeEvent
 """
 
-import socket
 from datetime import datetime
 from hashlib import blake2b
 
-from lib.kube.objects import Event, EventSource, ObjectMeta, ObjectReference, Pod
-
-ACTIONS = {
-    "Scheduled": "Binding",
-    "FailedScheduling": "Scheduling",
-    "Preempted": "Preempting",
-    "BindingConditionsPending": "Scheduling",
-}
-"""What was done about the pod, by the event's reason: as kube-scheduler's events have it."""
+from lib.kube.objects import Event, EventSource, ObjectMeta, ObjectReference
 
 MAX_NAME = 253
 """The longest name of an event; and of a pod."""
-
-HOST = socket.gethostname()
-
-
-def pod_event(
-    pod: Pod, kind: str, reason: str, message: str, now: datetime, preemptor: Pod | None = None
-) -> Event:
-    """An event about a pod, in the name of its scheduler, or of the preemptor's. kind: Normal or Warning.
-
-    A pod has one FailedScheduling event, and one event of another reason for each message.
-    """
-    component = (preemptor or pod).spec.scheduler_name
-    event = event_about(
-        _reference(pod),
-        kind,
-        reason,
-        message,
-        now,
-        component,
-        "" if reason == "FailedScheduling" else message,
-    )
-    event.action = ACTIONS[reason]
-    event.related = _reference(preemptor) if preemptor else None
-    event.reporting_instance = f"{component}-{HOST}"
-    return event
 
 
 def event_about(
@@ -73,15 +39,4 @@ def event_about(
         first_timestamp=now,
         last_timestamp=now,
         reporting_component=component,
-    )
-
-
-def _reference(pod: Pod) -> ObjectReference:
-    return ObjectReference(
-        kind="Pod",
-        name=pod.metadata.name,
-        namespace=pod.metadata.namespace,
-        uid=pod.metadata.uid,
-        api_version="v1",
-        resource_version=pod.metadata.resource_version,
     )

@@ -5,12 +5,13 @@ seconds.
 """
 
 import logging
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
-from lib.kube.events import pod_event
+from lib.kube.events import event_about
 from lib.kube.objects import Binding, Event, ObjectMeta, ObjectReference, Pod, Status
 from lib.kube.paths import path_of
 from lib.kube.write import Pause, Request, Write
@@ -20,6 +21,16 @@ log = logging.getLogger(__name__)
 REPEAT, LONGEST_REST = 30, 10
 """In seconds: an event with the same message isn't written more often than this; one whose message changes
 with each attempt neither, but after less time, as long as there were fewer attempts."""
+
+ACTIONS = {
+    "Scheduled": "Binding",
+    "FailedScheduling": "Scheduling",
+    "Preempted": "Preempting",
+    "BindingConditionsPending": "Scheduling",
+}
+"""What was done about the pod, by the event's reason: as kube-scheduler's events have it."""
+
+HOST = socket.gethostname()
 
 BOUND_BY_ANOTHER = "was bound by someone else"
 
@@ -197,6 +208,29 @@ class FailedSchedulingEvent:
         self.message, self.at = message, now
 
 
+def pod_event(
+    pod: Pod, kind: str, reason: str, message: str, now: datetime, preemptor: Pod | None = None
+) -> Event:
+    """An event about a pod, in the name of its scheduler, or of the preemptor's. kind: Normal or Warning.
+
+    A pod has one FailedScheduling event, and one event of another reason for each message.
+    """
+    component = (preemptor or pod).spec.scheduler_name
+    event = event_about(
+        _reference(pod),
+        kind,
+        reason,
+        message,
+        now,
+        component,
+        "" if reason == "FailedScheduling" else message,
+    )
+    event.action = ACTIONS[reason]
+    event.related = _reference(preemptor) if preemptor else None
+    event.reporting_instance = f"{component}-{HOST}"
+    return event
+
+
 def _create(event: Event) -> Write[bool]:
     """Create an event; returns whether it is new. If not, an earlier run wrote it."""
     try:
@@ -214,3 +248,14 @@ def patch_status(pod: Pod, status: Mapping[str, object], version: str = "") -> R
 
 def _path(pod: Pod) -> str:
     return path_of("pods", pod.metadata.namespace, pod.metadata.name)
+
+
+def _reference(pod: Pod) -> ObjectReference:
+    return ObjectReference(
+        kind="Pod",
+        name=pod.metadata.name,
+        namespace=pod.metadata.namespace,
+        uid=pod.metadata.uid,
+        api_version="v1",
+        resource_version=pod.metadata.resource_version,
+    )

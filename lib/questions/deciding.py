@@ -23,7 +23,7 @@ from lib.scheduling.attempt import Attempt
 from lib.scheduling.decision import ASSIGNED, PLACED, Decision, Outcome, counted
 from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Rejection, Status
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
-from lib.scheduling.groups.pod_group_cycle import batches, schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
@@ -31,6 +31,7 @@ from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.pod_life import ROOM, pod_key
 from lib.scheduling.preemption.budgets import covers
 from lib.scheduling.preemption.victims import Victims, less_important, victims_on
+from lib.scheduling.queue import batches
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.volumes.claims import has_claims
 

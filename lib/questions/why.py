@@ -16,7 +16,7 @@ from lib.questions.verdict import Verdict, verdict
 from lib.questions.volumes import ToProvision, to_provision
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.pod_group_cycle import UNKNOWN_SIZE
-from lib.scheduling.groups.pod_groups import REJECTING, group_of, present_in
+from lib.scheduling.groups.pod_groups import REJECTING, group_of
 from lib.scheduling.groups.pod_groups import Group as PodGroupName
 from lib.scheduling.workloads import controller_of
 
@@ -157,7 +157,8 @@ def _waiting_members(group: PodGroupName, snapshot: Snapshot, decider: Decider) 
     waiting = [
         pod
         for pod in snapshot.of(Pod)
-        if present_in(pod) == group and not pod.spec.node_name and not decider.gated(pod)
+        if group_of(pod) == group
+        and not (pod.metadata.deletion_timestamp or pod.spec.node_name or decider.gated(pod))
     ]
     return sorted(waiting, key=queue_order)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod
 from lib.kube.storage import StorageObject
-from lib.scheduling.groups.pod_groups import Group, present_in
+from lib.scheduling.groups.pod_groups import Group, group_of
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo, described
@@ -180,8 +180,7 @@ class Cache:
             self._take_away(pod)
         self._assigned[key] = pod, node_name
         self._priorities[pod.spec.priority] += 1
-        if group := present_in(pod):
-            self._members[group] += 1
+        self._count_member(pod, 1)
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
 
@@ -193,12 +192,16 @@ class Cache:
         self._priorities[old.spec.priority] -= 1
         if not self._priorities[old.spec.priority]:
             del self._priorities[old.spec.priority]
-        if group := present_in(old):
-            self._members[group] -= 1
-            if not self._members[group]:
-                del self._members[group]
+        self._count_member(old, -1)
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
+
+    def _count_member(self, pod: Pod, sign: int) -> None:
+        """A pod comes (sign 1) or goes (-1). One that is being deleted doesn't count in its group."""
+        if (group := group_of(pod)) and not pod.metadata.deletion_timestamp:
+            self._members[group] += sign
+            if not self._members[group]:
+                del self._members[group]
 
     @property
     def looked_up(self) -> LookedUp:
@@ -269,7 +272,8 @@ class Cache:
     def count_members(self, group: Group) -> int:
         """How many pods of a group are assigned; those that are being deleted or preempted don't count."""
         preempted = (self._assigned[uid][0] for uid in self.lives.leaving if uid in self._assigned)
-        return self._members[group] - sum(present_in(pod) == group for pod in preempted)
+        leaving = [pod for pod in preempted if not pod.metadata.deletion_timestamp]
+        return self._members[group] - sum(group_of(pod) == group for pod in leaving)
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod is being preempted: it has been evicted, or will be."""

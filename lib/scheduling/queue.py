@@ -6,7 +6,7 @@ Counterpart in kube-scheduler: pkg/scheduler/backend/queue/scheduling_queue.go
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from math import inf
 
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
@@ -352,3 +352,11 @@ def why_ended(pod: Pod) -> str | None:
     if pod.metadata.deletion_timestamp:
         return "is being deleted"
     return "has finished" if has_finished(pod) else None
+
+
+def batches(pods: Iterable[Pod]) -> Iterator[list[Pod]]:
+    """The pods in order, one by one; the pods of a group together, at the position of its first pod."""
+    together: dict[object, list[Pod]] = {}
+    for pod in pods:
+        together.setdefault(group_of(pod) or pod.metadata.uid, []).append(pod)
+    yield from together.values()

@@ -25,11 +25,12 @@ from lib.kube.system import MACHINE, System
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.groups.pod_group_cycle import batches, schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
+from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.needs import needs_of
 from lib.scheduling.permit import recheck_permit
 from lib.scheduling.pod_life import Phase, PodLife, PodLives
-from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.lookups import look_up
 from lib.service.options import Options
@@ -237,7 +238,7 @@ class Poller:
         with self.shutdown.interruptible():
             try:
                 unbound = self.room.still_unbound(pods)
-                decisions = schedule_pod_group(unbound, self.cache, self.schedulers) if unbound else []
+                decisions = self._decide(unbound)
                 while in_doubt := self.room.victims_in_doubt(decisions):
                     decisions = self._schedule_again(unbound, decisions, in_doubt)
             except ApiError as error:  # their assumed bindings stay, and they back off
@@ -252,6 +253,12 @@ class Poller:
                 self.report.decided(decision)
             return decisions
 
+    def _decide(self, pods: list[Pod]) -> list[Decision]:
+        """The decisions for a pod, or for all pods of a group together."""
+        if pods and group_of(pods[0]):
+            return schedule_pod_group(pods, self.cache, self.schedulers)
+        return [self.schedulers[pod.spec.scheduler_name].schedule_one(pod, self.cache) for pod in pods]
+
     def _schedule_again(
         self, pods: list[Pod], decisions: list[Decision], in_doubt: list[PodLife]
     ) -> list[Decision]:
@@ -265,7 +272,7 @@ class Poller:
             return []
         for life in in_doubt:
             self.room.look_up(life)
-        return schedule_pod_group(pods, self.cache, self.schedulers)
+        return self._decide(pods)
 
     def _failed(self, pods: list[Pod], why: str) -> list[Decision]:
         """The decisions for those of the pods that are still in the queue: nothing could be decided."""

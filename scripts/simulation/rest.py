@@ -9,9 +9,10 @@ import msgspec
 from lib.kube.objects import Node, Object, Pod, decode_hook
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Outcome
-from lib.scheduling.groups.pod_group_cycle import batches, schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
+from lib.scheduling.queue import batches
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.steps import Poller
 from scripts.minicluster.resources import NODES, PODS, Resource

@@ -8,7 +8,6 @@ from objects import read
 from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, broken, busy, play, web
 
 from lib.kube.errors import ApiError, ConflictError, ForbiddenError
-from lib.kube.events import pod_event
 from lib.kube.objects import Event, Pod
 from lib.kube.pod_writes import (
     BOUND_BY_ANOTHER,
@@ -17,6 +16,7 @@ from lib.kube.pod_writes import (
     evict,
     mark_unscheduled,
     nominate,
+    pod_event,
     record_scheduled,
 )
 from lib.kube.storage import PersistentVolumeClaim

@@ -16,11 +16,11 @@ from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.groups.pod_group_cycle import batches, schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.permit import recheck_permit
 from lib.scheduling.pod_life import Phase, pod_key
-from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
 
 TICK = 1.0

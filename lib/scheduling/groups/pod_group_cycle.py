@@ -3,7 +3,7 @@
 Counterpart in kube-scheduler: pkg/scheduler/schedule_one_podgroup.go
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from reprlib import repr as short
 
 from msgspec.structs import replace
@@ -21,14 +21,6 @@ UNKNOWN_SIZE = "PodGroupSize"
 
 MAX_DIGITS = 9
 """A size with more digits is invalid: no cluster has that many pods."""
-
-
-def batches(pods: Iterable[Pod]) -> Iterator[list[Pod]]:
-    """The pods in order, one by one; the pods of a group together, at the position of its first pod."""
-    together: dict[object, list[Pod]] = {}
-    for pod in pods:
-        together.setdefault(group_of(pod) or pod.metadata.uid, []).append(pod)
-    yield from together.values()
 
 
 def schedule_pod_group(

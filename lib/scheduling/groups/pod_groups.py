@@ -31,8 +31,3 @@ def group_of(pod: Pod) -> Group | None:
         if name := pod.metadata.labels.get(label):
             return Group(pod.metadata.namespace, name, label)
     return None
-
-
-def present_in(pod: Pod) -> Group | None:
-    """The group in which a pod is counted; None if it has none, or is being deleted."""
-    return None if pod.metadata.deletion_timestamp else group_of(pod)

@@ -242,7 +242,7 @@ def test_how_extension_points_end(name: str, points: dict[str, str]) -> None:
 
 def test_a_binding_that_fails_is_an_error() -> None:
     told = Told()
-    told.metrics.settled(decision(Outcome.SCHEDULED, began=1, ended=4, binding=2), bound=False)
+    told.metrics.finished(decision(Outcome.SCHEDULED, began=1, ended=4, binding=2), bound=False)
     found = told.end_tick()
     labels = {"result": "error", "profile": "my-scheduler"}
     assert found("scheduler_schedule_attempts_total", **labels) == 1
@@ -254,7 +254,7 @@ def test_a_binding_that_fails_is_an_error() -> None:
 def test_the_sli_goes_from_the_queue_to_the_binding_over_all_attempts() -> None:
     told = Told()
     for attempt in (14, 15, 99):
-        told.metrics.settled(decision(Outcome.SCHEDULED, queued=1, ended=6, attempt=attempt), bound=True)
+        told.metrics.finished(decision(Outcome.SCHEDULED, queued=1, ended=6, attempt=attempt), bound=True)
     found = told.end_tick()
     assert found("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="14") == 5
     assert found("scheduler_pod_scheduling_sli_duration_seconds_sum", attempts="15+") == 10

@@ -39,7 +39,7 @@ def _device_kinds() -> tuple[type[Any], Mapping[str, type[Any]]]:
     return ResourceClaim, others
 
 
-STORAGE = ClaimKinds("volumes", needs_storage, CLAIMS, lambda: (PersistentVolumeClaim, STORAGE_PATHS), True)
+VOLUMES = ClaimKinds("volumes", needs_storage, CLAIMS, lambda: (PersistentVolumeClaim, STORAGE_PATHS), True)
 
 DEVICES = ClaimKinds("devices", may_need_devices, RESOURCE_CLAIMS, _device_kinds, False)
 """A device that another namespace's claim has must not be given away: so all claims are needed."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from lib.kube.api import Api, Watch
 from lib.kube.changes import AnyChange, unassigned_pod
-from lib.kube.claim_kinds import DEVICES, STORAGE
+from lib.kube.claim_kinds import DEVICES, VOLUMES
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import Node, Pod
@@ -40,7 +40,7 @@ class Informer(ClusterSource):
         self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
         self._pods = [self._pod_reflector(PODS)]
         self._claims = [
-            WatchedClaims(api, namespaces, kinds, self._lines, self._tell) for kinds in (STORAGE, DEVICES)
+            WatchedClaims(api, namespaces, kinds, self._lines, self._tell) for kinds in (VOLUMES, DEVICES)
         ]
         self.storage, self.devices = self._claims
 
@@ -85,7 +85,7 @@ class Informer(ClusterSource):
         due = self._claims
         while due:
             for claims in due:
-                claims.go_on(patience)
+                claims.open_due_watches(patience)
             self._take_lines()  # what was listed
             due = [
                 each for each in self._claims if each.is_due

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
-from lib.kube.claim_kinds import DEVICES, STORAGE
+from lib.kube.claim_kinds import DEVICES, VOLUMES
 from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
@@ -128,7 +128,7 @@ class PollingSource(ClusterSource):
         self.listers = Listers(api, namespaces)
         self._unassigned, self._nodes = Store[Pod](oldest_first=True), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
-        self.storage = self._storage = PolledClaims(api, namespaces, STORAGE)
+        self.storage = self._storage = PolledClaims(api, namespaces, VOLUMES)
         self.devices = self._devices = PolledClaims(api, namespaces, DEVICES)
         self._complete_at: str | None = None  # the resource version at which all lists were read
         self._listed_once = False
@@ -160,7 +160,7 @@ class PollingSource(ClusterSource):
         assigned = self._together(lists.assigned_pods)
         claims: list[tuple[PolledClaims, Mapping[str, Listing[Any]]]] = [
             (each, each.list(patience))
-            for each, kinds in ((self._storage, STORAGE), (self._devices, DEVICES))
+            for each, kinds in ((self._storage, VOLUMES), (self._devices, DEVICES))
             if any(map(kinds.needed_by, unassigned.items))
         ]
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.

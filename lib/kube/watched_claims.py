@@ -61,7 +61,7 @@ class WatchedClaims:
 
     @property
     def to_open(self) -> Sequence[Reflector[Any]]:
-        """The reflectors whose watches `go_on` opens when they are due."""
+        """The reflectors whose watches `open_due_watches` opens when they are due."""
         return () if self.is_opening else self.reflectors
 
     @property
@@ -77,7 +77,7 @@ class WatchedClaims:
 
     @property
     def is_due(self) -> bool:
-        """Whether `go_on` finds out more at once."""
+        """Whether `open_due_watches` finds out more at once."""
         return self._is_unknown(each for each in self.to_open if each.pause == 0)
 
     def _is_unknown(self, reflectors: Iterable[Reflector[Any]]) -> bool:
@@ -96,10 +96,10 @@ class WatchedClaims:
 
     @property
     def is_opening(self) -> bool:
-        """Whether a thread opens watches. Call `go_on` again when it has ended."""
+        """Whether a thread opens watches. Call `open_due_watches` again when it has ended."""
         return self._opening.is_under_way
 
-    def go_on(self, patience: float) -> None:
+    def open_due_watches(self, patience: float) -> None:
         """Open the watches that are due. If no pod needs them any more, close all.
 
         A thread opens them; patience: the seconds to wait for it.

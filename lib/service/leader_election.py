@@ -31,7 +31,7 @@ def elected(
             yield candidate.leads
         except Stopped:
             candidate.stop()
-            if not shutdown.hurried:
+            if not shutdown.told_twice:
                 candidate.release()
             raise
         finally:

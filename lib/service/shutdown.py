@@ -17,14 +17,14 @@ class Stopped(Interruption):
 class Shutdown:
     """Handles SIGINT and SIGTERM while its block runs; then the former handlers are restored.
 
-    stopping: set by the first signal; waits end then. signal: the first one; None before. hurried: whether a
-    second one came. aborted: whether poller itself, not a signal, ended the run.
+    stopping: set by the first signal; waits end then. signal: the first one; None before. told_twice: whether
+    a second one came. aborted: whether poller itself, not a signal, ended the run.
     """
 
     def __init__(self, system: System = MACHINE) -> None:
         self.stopping = system.event()
         self.signal: signal.Signals | None = None
-        self.hurried = False
+        self.told_twice = False
         self.aborted = False
         self._held = False
 
@@ -39,11 +39,11 @@ class Shutdown:
     @property
     def impatient(self) -> bool:
         """Whether poller ends without waiting for writes."""
-        return self.hurried or self.aborted
+        return self.told_twice or self.aborted
 
     def _stop(self, number: int, _: FrameType | None) -> None:
         if not self.aborted:
-            self.hurried, self.signal = self.signal is not None, signal.Signals(number)
+            self.told_twice, self.signal = self.signal is not None, signal.Signals(number)
         self.stopping.set()
         # The second signal during a write: don't wait for it.
         if self.impatient or not self._held:

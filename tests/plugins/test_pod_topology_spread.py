@@ -1,7 +1,7 @@
 """PodTopologySpread: matching pods are spread evenly over domains, the values of a node label.
 
-With DoNotSchedule a node is out if its domain would have over maxSkew more matching pods than the emptiest
-domain has. With ScheduleAnyway it scores: the fewest matching pods get 100. A pod without constraints of its
+With DoNotSchedule a node is out if its domain would have over maxSkew more matching pods than the domain with
+the fewest. With ScheduleAnyway it scores: the fewest matching pods get 100. A pod without constraints of its
 own has the default ones, if a service or its controller tells which pods are like it.
 
 Figures as in podtopologyspread/filtering_test.go and scoring_test.go.
@@ -74,7 +74,7 @@ HOSTS = zones(east="a b", west="x y")
         (over(HOSTNAME, skew=4), "a a b y y y", "a b x y"),
     ],
 )
-def test_no_domain_gets_too_far_ahead_of_the_emptiest(
+def test_no_domain_gets_too_far_ahead_of_the_one_with_the_fewest_pods(
     constraint: dict[str, Any], others: str, expected: str
 ) -> None:
     assert fits(spreading(constraint), HOSTS, running(others)) == expected
@@ -142,7 +142,7 @@ def test_a_node_without_the_label_is_out_and_its_pods_do_not_count() -> None:
         (zones(one="a b", two="x y"), "zone", 2, "a b x", "a b x y"),
     ],
 )
-def test_a_domain_that_is_missing_is_the_emptiest(
+def test_a_domain_that_is_missing_has_the_fewest_pods(
     nodes: list[Node], key: str, min_domains: int | None, others: str, expected: str
 ) -> None:
     more = {} if min_domains is None else {"minDomains": min_domains}

@@ -147,7 +147,7 @@ CASES = [
     Case(
         "node(s) didn't match pod topology spread constraints",
         a_pod("p", labels=WEB, **spread(ZONE)),
-        [f"{ZONE}=a has 2, the emptiest (b) 1, maxSkew 1"],
+        [f"{ZONE}=a has 2, b has the fewest: 1, maxSkew 1"],
         [
             a_node("full", "b", cpu="0", unschedulable=True),
             *(a_pod(f"w{on}{i}", on=on, labels=WEB) for i, on in enumerate(["n1", "n1", "full"])),

@@ -126,7 +126,7 @@ def test_nothing_is_tried_again_while_poller_ends() -> None:
 
 def test_a_second_signal_ends_the_waiting() -> None:
     server = Scripted({PATCH: [busy(), None]})
-    server.on_send = lambda _: setattr(server.shutdown, "hurried", True)
+    server.on_send = lambda _: setattr(server.shutdown, "told_twice", True)
     assert server.run(nominate(web(), "n1"), nominate(web(), "n1"), until=0.05) == []
     assert (server.sent, server.now) == ([PATCH], 0.0)
 

@@ -287,8 +287,8 @@ class PodTopologySpread:
             here = each.pods.get(domain, 0)
             if here + each.selects_itself - each.fewest_pods <= skew:
                 continue
-            emptiest = next((name for name, many in each.pods.items() if many == each.fewest_pods), "")
-            least = f"the emptiest{f' ({emptiest})' if emptiest else ''} {each.fewest_pods}"
+            fewest = (name for name, many in each.pods.items() if many == each.fewest_pods)
+            least = f"{next(fewest, 'another domain')} has the fewest: {each.fewest_pods}"
             if len(each.pods) < (each.spec.min_domains or 1):
                 least = f"only {len(each.pods)} of minDomains {each.spec.min_domains} are there"
             yield f"{key}={domain} has {here}, {least}, maxSkew {skew}"

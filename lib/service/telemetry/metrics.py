@@ -280,7 +280,7 @@ class Metrics(Observer):
         if decision.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
             self._count_attempt(decision, decision.outcome.value)
 
-    def settled(self, decision: Decision, *, bound: bool) -> None:
+    def finished(self, decision: Decision, *, bound: bool) -> None:
         """Count a pod that was bound, or an attempt whose binding failed."""
         self._health.moves()
         if decision.binding:

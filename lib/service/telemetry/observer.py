@@ -95,7 +95,7 @@ class Observer(RequestObserver):
     def rejected(self, decision: Decision) -> None:
         """A plugin rejected a decision before the binding was written."""
 
-    def settled(self, decision: Decision, *, bound: bool) -> None:
+    def finished(self, decision: Decision, *, bound: bool) -> None:
         """A pod was bound, or its binding failed, or something else happened to the pod before."""
 
     def write_failed(self, write: str) -> None:

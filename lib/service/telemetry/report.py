@@ -203,7 +203,7 @@ class Report:
             )
 
     def _settled(self, decision: Decision, *, bound: bool) -> None:
-        self.observer.settled(decision, bound=bound)
+        self.observer.finished(decision, bound=bound)
         self._unplaced.discard(decision.pod.metadata.uid)
         self._skipped.discard(decision.pod.metadata.uid)  # it was gated before
 
@@ -212,7 +212,7 @@ class Report:
         if error is None:
             self.rejected(decision)
         else:
-            self.observer.settled(decision, bound=False)
+            self.observer.finished(decision, bound=False)
             self.failed(decision.pod, "binding", error, of_attempt(decision))
 
     def failed(self, pod: Pod, what: str, error: ApiError, fields: Fields | None = None) -> None:

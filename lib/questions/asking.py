@@ -298,9 +298,10 @@ def context_namespace(kubectl_options: Sequence[str] = ()) -> str:
     return said.strip() or "default"
 
 
-def complain(command: str, text: str) -> None:
+def complain(command: str, *lines: str) -> None:
     """Print on standard error what is wrong, and in which command."""
-    typer.echo(f"{command}: {escaped(text)}", err=True)
+    for each in lines:
+        typer.echo(f"{command}: {escaped(each)}", err=True)
 
 
 def now() -> datetime:

@@ -19,7 +19,7 @@ from lib.questions.errors import QuestionError
 from lib.questions.events import read_events
 from lib.questions.files import save
 from lib.questions.manifest_files import expanded
-from lib.questions.manifests import Workload, custom_resources, read_manifests, workloads_in
+from lib.questions.manifests import Workload, custom_resources, named, read_manifests, workloads_in
 from lib.questions.page import run_through
 from lib.questions.pending import Asking, read_uncreated
 from lib.questions.replay.command import ask_replay
@@ -141,6 +141,10 @@ class _Asked:
 def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None) -> _Asked:
     """Read manifests and the cluster, and ask the API server about the manifests."""
     objects = read_manifests(files, common.namespace)
+    if unversioned := [
+        f"{named(each)}: it has no apiVersion" for each in objects if not each.get("apiVersion")
+    ]:
+        raise QuestionError(*unversioned)
     with common.api() as api:
         snapshot = common.read(api, manifests=True)
         if api:
@@ -151,7 +155,8 @@ def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None)
             said = ask_server(api, objects, workloads, snapshot)
         else:
             said = not_asked(workloads, snapshot, "the cluster is read from a file")
-    said.unknown += custom_resources(objects)
+    heard_of = " ".join(said.unknown)
+    said.unknown += [each for name, each in custom_resources(objects) if name not in heard_of]
     return _Asked(workloads, snapshot, said)
 
 

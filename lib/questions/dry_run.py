@@ -1,7 +1,7 @@
 """Asks the API server what it would make of manifests. It stores nothing: each request is a dry run."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -30,29 +30,38 @@ class _DryRun:
         self._api, self._snapshot, self._said = api, snapshot, ServerSaid()
         self._resources: dict[str, dict[str, Json]] = {}
         self._new = {(each["kind"], each["metadata"].get("name")) for each in objects}
+        self._kinds_to_come = {*_defined(objects)}
         self._missing_rights = ""
 
     def of(self, objects: Sequence[Json], workloads: Iterable[Workload]) -> ServerSaid:
         said = self._said
         workloads = list(workloads)
+        with_pods = {str(each) for each in workloads}
         for each in objects:
-            self._object(each)
+            self._object(each, has_pods=named(each) in with_pods)
         for workload in workloads:
             name = str(workload)
             if name not in said.refused and not self._is_to_come(workload.namespace):
                 self._pod_of(workload)
         if self._missing_rights:
-            more = not_asked(workloads, self._snapshot, self._missing_rights)
-            said.unknown += more.unknown
-            said.unsure = more.unsure
+            self._add(not_asked(workloads, self._snapshot, self._missing_rights))
+        else:
+            to_come = [each for each in workloads if self._is_to_come(each.namespace)]
+            secured = not_asked(to_come, self._snapshot, "it is still to come")
+            if secured.unsure:
+                self._add(secured)
         return said
 
-    def _object(self, each: Json) -> None:
+    def _add(self, more: ServerSaid) -> None:
+        self._said.unknown += more.unknown
+        self._said.unsure = more.unsure
+
+    def _object(self, each: Json, *, has_pods: bool) -> None:
         version, kind = str(each.get("apiVersion") or "v1"), each["kind"]
         resource = self._resources_of(version).get(kind)
         name = named(each)
         if resource is None:
-            self._said.unknown.append(f"{name} is left out: the API server has no kind {kind} of {version}")
+            self._no_such_kind(name, kind, version, has_pods=has_pods)
             return
         metadata = each["metadata"]
         if self._is_to_come(str(metadata["namespace"])) and resource["namespaced"]:
@@ -66,6 +75,15 @@ class _DryRun:
         stored = self._send(name, path, {"apiVersion": version, **each}, metadata.get("name"))
         if stored and kind == "Pod":
             self._said.specs[name] = stored["spec"]
+
+    def _no_such_kind(self, name: str, kind: str, version: str, *, has_pods: bool) -> None:
+        said = f"the API server has no kind {kind} of {version}"
+        if (version.partition("/")[0], kind) in self._kinds_to_come:
+            self._said.unknown.append(f"what the API server says of {name}: its kind is still to come")
+        elif has_pods:
+            self._said.refused[name] = said
+        else:
+            self._said.unknown.append(f"{name} is left out: {said}")
 
     def _pod_of(self, workload: Workload) -> None:
         """Send a pod as the workload's controller would."""
@@ -124,6 +142,15 @@ class _DryRun:
         """Whether the manifests create a namespace that isn't there yet."""
         there = {each.metadata.name for each in self._snapshot.of(Namespace) if each.metadata.uid}
         return ("Namespace", namespace) in self._new and namespace not in there
+
+
+def _defined(objects: Iterable[Json]) -> Iterator[tuple[str, str]]:
+    """The groups and kinds of the CustomResourceDefinitions among some objects."""
+    for each in objects:
+        spec = each.get("spec")
+        if each["kind"] == "CustomResourceDefinition" and isinstance(spec, dict):
+            kinds = spec.get("names")
+            yield str(spec.get("group")), str(kinds.get("kind")) if isinstance(kinds, dict) else ""
 
 
 def _api(version: str) -> str:

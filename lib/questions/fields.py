@@ -26,9 +26,15 @@ def types() -> dict[str, dict[str, str]]:
 
 
 def misspelt(manifest: Json) -> list[str]:
-    """A line for each field that the manifest's kind doesn't have; none for kinds that aren't listed."""
+    """A line for each field that the manifest's kind doesn't have; none for kinds that aren't listed.
+
+    A kind in letters of the wrong size is misspelt, too.
+    """
     kind = str(manifest.get("kind"))
-    return [*_misspelt(manifest, kind, "")] if kind in types() else []
+    if kind not in types():
+        meant = [each for each in types() if each.lower() == kind.lower() and "metadata" in types()[each]]
+        return [f"there is no kind {kind} (did you mean {meant[0]}?)"] if meant else []
+    return [*_misspelt(manifest, kind, "")]
 
 
 def _misspelt(value: object, kind: str, path: str) -> Iterator[str]:

@@ -30,7 +30,7 @@ from lib.questions.files import KINDS
 from lib.questions.manifest_files import content_of
 from lib.questions.quota import ResourceQuota, with_status
 from lib.questions.snapshot import Snapshot
-from lib.scheduling.text import listed
+from lib.scheduling.text import listed, names
 
 Json = dict[str, Any]
 
@@ -91,15 +91,17 @@ def read_manifests(files: Sequence[str | Path], namespace: str) -> list[Json]:
         try:
             documents = list(load_yaml(content_of(file)))
         except (OSError, TooMuchError, yaml.YAMLError) as error:
-            reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+            said = " ".join(str(error).split()).replace(' "<byte string>",', "")
+            reason = getattr(error, "strerror", None) or said
             raise QuestionError(f"{file}: {reason}") from error
-        for document in documents:
-            for each in _flat(document, file):
+        for i, document in enumerate(documents, 1):
+            where = f"{file}, document {i}" if len(documents) > 1 else str(file)
+            for each in _flat(document, where):
                 each["metadata"] = {"namespace": namespace, **as_dict(each.get("metadata"), file)}
                 objects.append(each)
                 unknown += [f"{file}: {named(each)}: {line}" for line in misspelt(each)]
     if unknown:
-        raise QuestionError("\n".join(unknown))
+        raise QuestionError(*unknown)
     return objects
 
 
@@ -110,16 +112,26 @@ def named(each: Json) -> str:
     return f"{each['kind']} {metadata['namespace']}/{name}"
 
 
-def _flat(document: Any, file: str | Path) -> Iterator[Json]:
+def _flat(document: Any, where: str) -> Iterator[Json]:
+    """The objects in a document. where: its place, for errors."""
     if document is None:
         return
-    if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-        raise QuestionError(f"{file}: something in it is not a Kubernetes object: it has no kind")
+    if not isinstance(document, dict):
+        raise QuestionError(
+            f"{where}: this is not a Kubernetes object, but {_kind_of(document)}: {short(document)}"
+        )
+    if not isinstance(document.get("kind"), str):
+        fields = f"the fields {names([*map(str, document)], 5)}" if document else "no fields"
+        raise QuestionError(f"{where}: this is not a Kubernetes object: it has {fields}, but no kind")
     if document["kind"].endswith("List") and isinstance(document.get("items"), list):
-        for each in document["items"]:
-            yield from _flat(each, file)
+        for i, each in enumerate(document["items"]):
+            yield from _flat(each, f"{where}, items[{i}]")
     else:
         yield document
+
+
+def _kind_of(value: object) -> str:
+    return "a list" if isinstance(value, list) else "a text" if isinstance(value, str) else "a value"
 
 
 def as_dict(value: Any, where: object) -> Json:
@@ -158,12 +170,12 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
     return found
 
 
-def custom_resources(objects: Sequence[Json]) -> Iterator[str]:
-    """A line for each custom resource: another program may create pods for it."""
+def custom_resources(objects: Sequence[Json]) -> Iterator[tuple[str, str]]:
+    """The name of each custom resource, and a line about it: another program may create pods for it."""
     for each in objects:
         group, slash, _ = str(each.get("apiVersion") or "").partition("/")
         if slash and "." in group and not group.endswith(".k8s.io") and not _workload(each, None):
-            yield f"which pods {named(each)} leads to: it is a custom resource"
+            yield named(each), f"which pods {named(each)} leads to: it is a custom resource"
 
 
 def _workload(each: Json, replicas: int | None) -> Workload | None:

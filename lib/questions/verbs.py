@@ -136,7 +136,9 @@ def _status(command: str, ask: Callable[[], int]) -> int:
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     try:
         return ask()
-    except (QuestionError, ApiError) as error:
+    except QuestionError as error:
+        complain(command, *error.lines)
+    except ApiError as error:
         complain(command, str(error))
     except Exception:  # a defect, or a policy's: a traceback of Python would print texts as they are
         log.exception("%s: there is no answer, because of an unexpected error:", command)

@@ -78,6 +78,10 @@ def test_no_yes_to_what_the_api_server_refuses(strict: Cluster, tmp_path: Path) 
     assert to_come["unknown"] == [
         "what the API server says of Deployment nowhere/shop: its namespace is still to come"
     ]
+    secured = namespace("nowhere", **{"pod-security.kubernetes.io/enforce": "restricted"})
+    done = ask(strict, "try", "-f", a_file(tmp_path, secured, deployment("nowhere")))
+    assert done.returncode == 4
+    assert "it enforces the Pod Security level restricted, and it is still to come" in done.stdout
 
     wrong = deployment()
     wrong["spec"]["template"]["spec"]["containers"][0]["image"] = ""
@@ -101,6 +105,42 @@ def test_a_misspelt_field_is_an_error(strict: Cluster, tmp_path: Path) -> None:
     done = ask(strict, "room", "-f", a_file(tmp_path, indented))
     assert done.returncode == 1
     assert 'unknown field "metadata.spec" (is it indented too far?)' in done.stderr
+    assert [line.partition(": ")[0] for line in done.stderr.splitlines()] == ["poller.py room"]
+    for body, said in (
+        ({**deployment(), "kind": "deployment"}, "there is no kind deployment (did you mean Deployment?)"),
+        ({**deployment(), "apiVersion": None}, "Deployment default/shop: it has no apiVersion"),
+    ):
+        done = ask(strict, "try", "-f", a_file(tmp_path, body))
+        assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+
+
+def test_several_errors_are_lines(strict: Cluster, tmp_path: Path) -> None:
+    """Before, they were one line, with `\\n` in it."""
+    pod = a_pod("web", "1", nodeselector={}, tolerations=[{"kei": "a"}])
+    done = ask(strict, "try", "-f", a_file(tmp_path, pod))
+    assert [line.rpartition(": ")[2] for line in done.stderr.splitlines()] == [
+        'unknown field "spec.nodeselector" (did you mean nodeSelector?)',
+        'unknown field "spec.tolerations[0].kei" (did you mean key?)',
+    ]
+
+
+def test_a_kind_that_the_server_does_not_have_is_no_yes(strict: Cluster, tmp_path: Path) -> None:
+    old = {**deployment(), "apiVersion": "apps/v1beta1"}
+    found = answer(strict, "try", "-f", a_file(tmp_path, old))
+    assert found["answer"] == "no"
+    said = {"Deployment default/shop": "the API server has no kind Deployment of apps/v1beta1"}
+    assert found["refused"] == said
+
+    widget = {**deployment(), "apiVersion": "example.com/v1", "kind": "Widget"}
+    names = {"kind": "Widget", "plural": "widgets"}
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "names": names, "scope": "Namespaced", "versions": []},
+    }
+    done = ask(strict, "try", "-f", a_file(tmp_path, widget, definition))
+    assert "what the API server says of Widget default/shop: its kind is still to come" in done.stdout
 
 
 @pytest.mark.parametrize("servers", ["real"], indirect=True)

@@ -74,7 +74,9 @@ def test_a_class_may_be_named_by_an_annotation(poller: Run, tmp_path: Path, mode
     template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main"}]}}
     spec = {"replicas": 2, "template": template, "volumeClaimTemplates": [claim]}
     manifest = tmp_path / "db.json"
-    manifest.write_text(json.dumps({"kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec}))
+    manifest.write_text(
+        json.dumps({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec})
+    )
     of_ebs = {**WAITING_CLASS, "volumeBindingMode": mode}
     unrelated = {**a_claim(), "metadata": {"name": "other", "namespace": "default"}}
     file = write(tmp_path / "cluster.json", a_node("n1"), of_ebs, unrelated)

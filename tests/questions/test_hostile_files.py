@@ -21,7 +21,7 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
     for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
-POD = "kind: Pod\nmetadata: {name: web, annotations: {a: *i}}\nspec: {containers: [{name: a, args: *i}]}\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {a: *i}}\nspec: {containers: [{name: a, args: *i}]}\n"
 SCALAR = f"a: &a {'x' * 1000}\nb: &b [{', '.join(['*a'] * 1000)}]\nc: [{', '.join(['*b'] * 1000)}]\n"
 HOST = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "1"}}}
 
@@ -83,7 +83,7 @@ def test_a_configuration_takes_no_more_memory_than_it_may(tmp_path: Path, cluste
 def test_a_manifest_cannot_ask_for_any_number_of_pods(tmp_path: Path, cluster: str) -> None:
     file = tmp_path / "web.yaml"
     file.write_text(
-        "kind: Deployment\nmetadata: {name: a}\n"
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\n"
         "spec: {replicas: 1000000000, template: {spec: {containers: []}}}"
     )
     done = run("try", "-f", str(file), "--from", cluster)
@@ -206,7 +206,12 @@ def evil_manifest(file: Path) -> str:
         "metadata": {"labels": {"app": "web"}},
         "spec": {"containers": [{"name": "a", "resources": {"requests": {f"example.com/{EVIL}": "1"}}}]},
     }
-    body = {"kind": "Deployment", "metadata": {"name": f"shop{EVIL}"}, "spec": {"replicas": 3}}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": f"shop{EVIL}"},
+        "spec": {"replicas": 3},
+    }
     body["spec"]["template"] = template  # type: ignore[index]
     file.write_text(json.dumps(body))
     return str(file)

@@ -246,7 +246,13 @@ def test_the_claim_of_an_ephemeral_volume_is_made(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("kind: [", "web.yaml: while parsing"),
-        ("hello", "it has no kind"),
+        ("hello", "web.yaml: this is not a Kubernetes object, but a text: 'hello'"),
+        ("- kind: Pod", "web.yaml: this is not a Kubernetes object, but a list: [{'kind': 'Pod'}]"),
+        (
+            "kind: A\n---\nname: x",
+            "web.yaml, document 2: this is not a Kubernetes object: it has the fields name",
+        ),
+        ("{kind: List, items: [{spec: 1}]}", "web.yaml, items[0]: this is not a Kubernetes object"),
         ("kind: ConfigMap", "there are no pods in what was given: only ConfigMap"),
         ("", "there are no pods in what was given"),
         ("kind: Pod\nspec: {containers: [{name: a}]}", "has no metadata.name"),

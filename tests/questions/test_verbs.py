@@ -73,7 +73,11 @@ def manifest(tmp_path: Path) -> str:
     }
     spec = {"replicas": 3, "selector": {"matchLabels": {"app": "shop"}}, "template": template}
     file = tmp_path / "deploy.yaml"
-    file.write_text(json.dumps({"kind": "Deployment", "metadata": {"name": "shop"}, "spec": spec}))
+    file.write_text(
+        json.dumps(
+            {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "shop"}, "spec": spec}
+        )
+    )
     return str(file)
 
 
@@ -186,7 +190,9 @@ def stateful_set(file: Path, replicas: int) -> str:
     claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "ebs"}}
     template = {"metadata": {"labels": {"app": "db"}}, "spec": {"containers": [{"name": "main"}]}}
     spec = {"replicas": replicas, "template": template, "volumeClaimTemplates": [claim]}
-    file.write_text(json.dumps({"kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec}))
+    file.write_text(
+        json.dumps({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"}, "spec": spec})
+    )
     return str(file)
 
 

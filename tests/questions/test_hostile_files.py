@@ -21,7 +21,10 @@ LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 10)}]\n"
     for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
-POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {a: *i}}\nspec: {containers: [{name: a, args: *i}]}\n"
+POD = (
+    "apiVersion: v1\nkind: Pod\nmetadata: {name: web, annotations: {a: *i}}\n"
+    "spec: {containers: [{name: a, args: *i}]}\n"
+)
 SCALAR = f"a: &a {'x' * 1000}\nb: &b [{', '.join(['*a'] * 1000)}]\nc: [{', '.join(['*b'] * 1000)}]\n"
 HOST = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "1"}}}
 

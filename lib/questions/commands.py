@@ -22,6 +22,7 @@ from lib.questions.manifest_files import expanded
 from lib.questions.manifests import Workload, custom_resources, named, read_manifests, workloads_in
 from lib.questions.page import run_through
 from lib.questions.pending import Asking, read_uncreated
+from lib.questions.recording.command import ask_record
 from lib.questions.replay.command import ask_replay
 from lib.questions.room import Filling
 from lib.questions.show import show_compare, show_room, show_trial
@@ -299,6 +300,7 @@ ALL: Mapping[str, Callable[..., Verdict]] = {
     "drain": ask_drain,
     "save": ask_save,
     "compare": ask_compare,
+    "record": ask_record,
     "replay": ask_replay,
 }
 """The functions by the verb's name."""

@@ -141,7 +141,7 @@ def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
     for kind in snapshot.objects:
         for each in snapshot.of(kind):
             out.write(b"" if first else b",\n")
-            out.write(json_escaped(msgspec.json.encode(_slim(each)).decode()).encode())
+            out.write(json_escaped(msgspec.json.encode(slim(each)).decode()).encode())
             first = False
         if many := len(snapshot.of(kind)):
             counts.append(f"{many:,} {kind.__name__}")
@@ -149,7 +149,8 @@ def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
     return ", ".join(counts)
 
 
-def _slim(each: Object) -> dict[str, Any]:
+def slim(each: Object) -> dict[str, Any]:
+    """An object as JSON, with what decisions need."""
     body: dict[str, Any] = msgspec.to_builtins(each, enc_hook=_quantity)
     annotations = body.get("metadata", {}).pop("annotations", {})
     if kept := {key: value for key, value in annotations.items() if key.startswith(KEPT_ANNOTATIONS)}:

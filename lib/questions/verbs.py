@@ -26,6 +26,7 @@ VERBS: Mapping[str, str] = {
     "drain": "Where the pods of nodes would go.",
     "save": "Write the cluster into a file, to ask it later.",
     "compare": "Compare how configurations place the same pods.",
+    "record": "Record nodes and pods as they come and go, for replay.",
     "replay": "What would have become of a trace's pods.",
 }
 """Each verb's purpose, in a few words."""

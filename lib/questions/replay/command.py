@@ -1,7 +1,8 @@
 """The verb `replay`: what would have become of a trace's pods, with each of several configurations?"""
 
-from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Annotated
@@ -12,16 +13,17 @@ from lib.kube.objects import Node
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.asking import complain
+from lib.questions.durations import seconds_in
 from lib.questions.errors import QuestionError
 from lib.questions.page import Page, print_json, run_through
-from lib.questions.replay.figures import Figures, kinds_of
+from lib.questions.replay.figures import Figures
 from lib.questions.replay.generated import SIZES, generated
+from lib.questions.replay.placements import placements_into
 from lib.questions.replay.plot import check, draw
-from lib.questions.replay.reading import read_snapshot, read_trace, seconds_in
+from lib.questions.replay.reading import NO_NODES, read_snapshot, read_trace
+from lib.questions.replay.replaying import Replaying
 from lib.questions.replay.show import as_json, print_csv, show_replays
-from lib.questions.replay.trace import Arrival, capacity, inflated, main_resource, requested
-from lib.questions.replay.world import World
-from lib.questions.snapshot import Snapshot
+from lib.questions.replay.trace import Kinds, Trace, inflated
 from lib.questions.verdict import Verdict
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
@@ -46,18 +48,21 @@ class Output(StrEnum):
 
 def ask_replay(
     context: typer.Context,
-    nodes: Annotated[
-        Path,
-        option(
-            TRACE, "The nodes: a CSV in the form of openb, manifests, or what `save` wrote.", metavar="FILE"
-        ),
-    ],
     trace: Annotated[
         Path | None,
         typer.Argument(
             metavar="TRACE",
             show_default=False,
-            help="The pods: a CSV in the form of Alibaba's openb, or manifests (YAML); or else --arrivals.",
+            help="The pods: a CSV in the form of Alibaba's openb, manifests (YAML), or what `record` wrote; "
+            "or else --arrivals.",
+        ),
+    ] = None,
+    nodes: Annotated[
+        Path | None,
+        option(
+            TRACE,
+            "The nodes: a CSV as in openb, manifests, or what `save` wrote. A recording has its own.",
+            metavar="FILE",
         ),
     ] = None,
     arrivals: Annotated[
@@ -106,6 +111,10 @@ def ask_replay(
             metavar="FILE.svg|png|html",
         ),
     ] = None,
+    placements: Annotated[
+        Path | None,
+        option(OUTPUT, "Write into this CSV which node each pod got, and when.", metavar="FILE.csv"),
+    ] = None,
     output: Annotated[
         Output, option(OUTPUT, "json and csv are for programs.", "--output", "-o")
     ] = Output.TABLE,
@@ -113,33 +122,45 @@ def ask_replay(
     """What would have become of these pods, in virtual time: who gets a node, how long they wait.
 
     The cache, the queue, the plugins and preemption are those of the loop. Without --config and --policy, the
-    default plugins decide. Exit 0: all pods got a node. 3: some didn't.
+    default plugins decide.
+
+    Exit 0: all pods got a node. 3: some didn't.
     """
     if plot:
         check(plot)
-    snapshot = read_snapshot(nodes)
-    random = MACHINE.random(seed)
     if (trace is None) == (arrivals == ""):
         raise QuestionError("replay needs a trace, or --arrivals: one of the two")
+    snapshot = read_snapshot(nodes) if nodes else None
     if trace:
-        coming = read_trace(trace, snapshot)
-    else:
+        snapshot, replayed = read_trace(trace, snapshot)
+        if replayed.note:
+            complain(context.command_path, replayed.note)
+    elif snapshot:
         length, mean_run = seconds_in(during, "--for"), seconds_in(runs_for, "--runs-for")
-        coming = list(generated(arrivals, mix, length, mean_run, random))
-        if not coming:
+        replayed = Trace(generated(arrivals, mix, length, mean_run, seed))
+        if not len(replayed.arrivals):
             raise QuestionError(
                 f"--arrivals {arrivals}: no pod arrives within {during}; give --for more time"
             )
+    else:
+        raise QuestionError(NO_NODES)
     if inflate is not None:
-        coming = inflated(coming, snapshot.of(Node), inflate, random)
+        random = MACHINE.random(seed)
+        replayed = Trace(inflated(replayed.arrivals, snapshot.of(Node), inflate, random))
     files: list[Path | None] = [*(config or []), *(policy or [])]
+    kinds = Kinds.of(replayed.arrivals)
     replays: list[Figures] = []
-    for file in files or [None]:
-        figures = _replayed(file, file in (policy or []), snapshot, coming, seed)
-        replays.append(figures)
-        if not figures.complete:
-            complain(context.command_path, "stopped; what there is so far:")
-            break
+    with placements_into(placements) as note_placed:
+        for file in files or [None]:
+            profiles = _profiles(file, file in (policy or []), MACHINE.random(seed))
+            name = file.name if file else "default"
+            replaying = Replaying(name, profiles, snapshot, replayed, kinds, partial(note_placed, name))
+            with suppress(KeyboardInterrupt):
+                run_through(replaying.steps(seed), len(replayed.arrivals), f"replaying with {name}")
+            replays.append(replaying.figures)
+            if not replaying.figures.complete:
+                complain(context.command_path, "stopped; what there is so far:")
+                break
     if plot:
         draw(replays, plot)
     if output == Output.JSON:
@@ -149,42 +170,6 @@ def ask_replay(
     else:
         show_replays(replays, Page())
     return Verdict.YES if all(each.complete and not each.pending for each in replays) else Verdict.NO
-
-
-def _replayed(
-    file: Path | None, is_policy: bool, snapshot: Snapshot, arrivals: Sequence[Arrival], seed: int
-) -> Figures:
-    """Replay with one configuration. At Ctrl-C, the figures so far."""
-    random = MACHINE.random(seed)
-    all_nodes = snapshot.of(Node)
-    name = file.name if file else "default"
-    main = main_resource(arrivals, all_nodes)
-    shown = {main, *requested(each.like for each in arrivals)}
-    there = {each: amount for each, amount in capacity(all_nodes).items() if each in shown}
-    figures = Figures(name, there, main, kinds_of(arrivals))
-    profiles = _profiles(file, is_policy, random)
-    for plugin in {id(each): each for profile in profiles for each in profile.plugins}.values():
-        if prepare := getattr(plugin, "prepare", None):
-            prepare(each.like for each in arrivals)
-    world = World(snapshot, profiles, random, figures.placed_pod, figures.left_pod)
-    began, complete = MACHINE.monotonic(), False
-    arrived = 0
-
-    def steps() -> Iterator[None]:
-        nonlocal arrived
-        for now_arrived in world.run(arrivals):
-            figures.tick(arrivals, now_arrived, len(world.queue), world.now)
-            for _ in range(now_arrived - arrived):
-                yield
-            arrived = now_arrived
-
-    try:
-        run_through(steps(), len(arrivals), f"replaying with {name}")
-        complete = True
-    except KeyboardInterrupt:
-        pass
-    figures.end(world.cache, world.decisions, MACHINE.monotonic() - began, complete=complete)
-    return figures
 
 
 def _profiles(file: Path | None, is_policy: bool, random: Random) -> list[Profile]:

@@ -1,15 +1,14 @@
 """The figures of a replay: what was placed, how long pods waited, how full the cluster was."""
 
-from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from lib.kube.objects import Pod
-from lib.questions.replay.trace import Arrival
+from lib.kube.objects import Node, Pod
+from lib.questions.replay.trace import Arrival, Kinds, capacity
 from lib.scheduling.cache import Cache
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import Resources, pod_requests
@@ -60,13 +59,14 @@ class Figures:
     """The figures of one configuration. Times are in seconds; allocated is in percent of the nodes'.
 
     main: the resource that `arrived` is measured in. typical: kinds of pods, as their requests, and which
-    share of the pods each is.
+    share of the pods each is. note_placed: is told of each pod that got a node.
     """
 
     name: str
     capacity: Resources
     main: str
     typical: Sequence[tuple[Mapping[str, int], float]]
+    note_placed: Callable[[Arrival, Pod, float], object] = lambda *_: None
     arrived: int = 0
     placed: int = 0
     pending: int = 0
@@ -75,7 +75,8 @@ class Figures:
     seconds: float = 0.0
     ended_at: float = 0.0
     fragmentation: float = 0.0
-    waits: "array[float]" = field(default_factory=lambda: array("d"))
+    waits: Counter[float] = field(default_factory=Counter)
+    """How many pods waited how long, in three digits: it doesn't grow with the number of pods."""
     rows: list[Row] = field(default_factory=list)
     points: list[tuple[float, float, int, int]] = field(default_factory=list)
     """For plots: the time, the main resource's allocated percent, pending pods, used nodes."""
@@ -83,6 +84,7 @@ class Figures:
 
     def __post_init__(self) -> None:
         self._requested: Resources = {}
+        self._main_at_first = self.capacity[self.main]
         self._asked = 0
         self._on_node: Counter[str] = Counter()
         self._means = {name: Mean() for name in self.capacity}
@@ -95,11 +97,16 @@ class Figures:
     def placed_pod(self, arrival: Arrival, pod: Pod, now: float) -> None:
         """A pod got a node."""
         self.placed += 1
-        self.waits.append(now - arrival.at)
+        self.waits[float(f"{now - arrival.at:.3g}")] += 1
+        self.note_placed(arrival, pod, now)
+        self.running_pod(pod, now)
+
+    def running_pod(self, pod: Pod, now: float = 0.0) -> None:
+        """A pod runs, whether it was placed or ran before the trace began."""
         self._on_node[pod.spec.node_name] += 1
         self._count(pod, 1, now)
 
-    def left_pod(self, _: Arrival, pod: Pod, now: float, evicted: bool) -> None:
+    def left_pod(self, pod: Pod, now: float, *, evicted: bool) -> None:
         """A pod has left its node."""
         self.evictions += evicted
         self._on_node[pod.spec.node_name] -= 1
@@ -107,19 +114,36 @@ class Figures:
             del self._on_node[pod.spec.node_name]
         self._count(pod, -1, now)
 
+    def changed_nodes(self, nodes: Iterable[Node], now: float) -> None:
+        """These are the nodes from now on."""
+        there = capacity(nodes)
+        self.capacity = {name: there.get(name, 0) for name in self.capacity}
+        for name in self.capacity:
+            self._set(name, now)
+
     def _count(self, pod: Pod, sign: int, now: float) -> None:
         for name, amount in pod_requests(pod).items():
-            if most := self.capacity.get(name):
-                self._requested[name] = after = self._requested.get(name, 0) + sign * amount
-                self._means[name].set(100 * after / most, now)
+            if name in self.capacity:
+                self._requested[name] = self._requested.get(name, 0) + sign * amount
+                self._set(name, now)
         self._nodes.set(len(self._on_node), now)
 
-    def tick(self, arrivals: Sequence[Arrival], arrived: int, pending: int, now: float) -> None:
-        """A tick has ended. arrived: how many of the arrivals have come."""
-        for each in arrivals[self.arrived : arrived]:
+    def _set(self, name: str, now: float) -> None:
+        self._means[name].set(self._percent(self._requested.get(name, 0), name), now)
+
+    @property
+    def _arrived_percent(self) -> float:
+        return 100 * self._asked / self._main_at_first
+
+    def _percent(self, amount: int, name: str) -> float:
+        return 100 * amount / most if (most := self.capacity[name]) else 0.0
+
+    def tick(self, arrived: Sequence[Arrival], pending: int, now: float) -> None:
+        """A tick has ended, in which these pods have arrived."""
+        for each in arrived:
             self._asked += pod_requests(each.like).get(self.main, 0)
-        self.arrived, self.pending, self.ended_at = arrived, pending, now
-        percent = 100 * self._asked / self.capacity[self.main]
+        self.arrived, self.pending, self.ended_at = self.arrived + len(arrived), pending, now
+        percent = self._arrived_percent
         while percent >= len(self.rows) * STEP:
             self.rows.append(self._row(len(self.rows) * STEP))
         self._ticks += 1
@@ -128,11 +152,11 @@ class Figures:
             if len(self.points) >= POINTS:
                 self.points, self._every = self.points[::2], self._every * 2
 
-    def end(self, cache: Cache, decisions: int, seconds: float, *, complete: bool) -> None:
+    def end(self, cache: Cache, decisions: int, seconds: float) -> None:
         """The replay has ended, or was stopped. seconds: that it took."""
-        self.decisions, self.seconds, self.complete = decisions, seconds, complete
+        self.decisions, self.seconds = decisions, seconds
         self.fragmentation = fragmentation(cache.nodes.values(), self.typical, self.main)
-        percent = 100 * self._asked / self.capacity[self.main]
+        percent = self._arrived_percent
         if not self.rows or percent > self.rows[-1].arrived_percent:
             self.rows.append(self._row(round(percent, 2)))
 
@@ -147,7 +171,8 @@ class Figures:
         if not self.waits:
             return float("nan")
         ordered = sorted(self.waits)
-        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+        up_to = [*accumulate(self.waits[each] for each in ordered)]
+        return ordered[bisect_right(up_to, min(self.placed - 1, int(share * self.placed)))]
 
     def mean(self, name: str) -> float:
         """The mean of a resource's allocated percent over time."""
@@ -191,20 +216,20 @@ class Figures:
         }
 
 
-def kinds_of(arrivals: Sequence[Arrival]) -> list[tuple[Mapping[str, int], float]]:
+def typical_of(kinds: Kinds) -> list[tuple[Mapping[str, int], float]]:
     """The typical kinds of pods of a workload, the most frequent first, and which share each is.
 
     Source: "Beware of Fragmentation" (USENIX ATC'23), section 3
     """
     counted: Counter[Hashable] = Counter()
     requests: dict[Hashable, Mapping[str, int]] = {}
-    for each in arrivals:
-        asked = pod_requests(each.like)
+    for pod, number in kinds:
+        asked = pod_requests(pod)
         key = tuple(sorted(asked.items()))
         requests[key] = asked
-        counted[key] += 1
+        counted[key] += number
     sums = [*accumulate(number for _, number in counted.most_common())]
-    typical = counted.most_common(bisect_left(sums, TYPICAL * len(arrivals)) + 1)
+    typical = counted.most_common(bisect_left(sums, TYPICAL * counted.total()) + 1)
     total = sum(number for _, number in typical)
     return [(requests[key], number / total) for key, number in typical]
 

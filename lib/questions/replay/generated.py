@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from random import Random
 
 from lib.kube.objects import Pod
+from lib.kube.system import MACHINE
 from lib.questions.errors import QuestionError
 from lib.questions.manifests import convert
-from lib.questions.replay.trace import Arrival
+from lib.questions.replay.trace import Arrival, Made
 
 SIZES: Mapping[str, tuple[str, str]] = {
     "small": ("250m", "512Mi"),
@@ -20,11 +20,12 @@ SIZES: Mapping[str, tuple[str, str]] = {
 PER = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
 
-def generated(arrivals: str, mix: str, length: float, mean_run: float, random: Random) -> Iterator[Arrival]:
+def generated(arrivals: str, mix: str, length: float, mean_run: float, seed: int) -> Made:
     """Pods that arrive for `length` seconds, and run for `mean_run` seconds in the mean.
 
     arrivals: such as poisson:20/min; the times between two pods are exponential, and so is how long each
-    runs. mix: sizes with weights, such as small=70,large=30. QuestionError when one of them is wrong.
+    runs. mix: sizes with weights, such as small=70,large=30. QuestionError when one of them is wrong. The
+    same seed makes the same pods.
     """
     form = re.fullmatch(r"poisson:(\d{1,9}(?:\.\d{1,9})?)/(s|min|h)", arrivals)
     if not form or not float(form[1]):
@@ -34,12 +35,17 @@ def generated(arrivals: str, mix: str, length: float, mean_run: float, random: R
     rate = float(form[1]) / PER[form[2]]
     weights = _weights(mix)
     pods = {size: _pod(*SIZES[size]) for size in weights}
-    at, number = random.expovariate(rate), 0
-    while at <= length:
-        number += 1
-        (size,) = random.choices([*weights], [*weights.values()])
-        yield Arrival(at, f"{size}-{number}", pods[size], random.expovariate(1 / mean_run))
-        at += random.expovariate(rate)
+
+    def make() -> Iterator[Arrival]:
+        random = MACHINE.random(seed)
+        at, number = random.expovariate(rate), 0
+        while at <= length:
+            number += 1
+            (size,) = random.choices([*weights], [*weights.values()])
+            yield Arrival(at, f"{size}-{number}", pods[size], random.expovariate(1 / mean_run))
+            at += random.expovariate(rate)
+
+    return Made(make, sum(1 for _ in make()))
 
 
 def _weights(mix: str) -> dict[str, float]:

@@ -5,18 +5,19 @@ resources are those of github.com/hkust-adsl/kubernetes-scheduler-simulator
 """
 
 import csv
-import io
+import gzip
+import zlib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from math import inf
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
-from lib.kube.bounded_files import MAX_JSON, TooMuchError, read_at_most, unpacked
 from lib.kube.objects import Node, Pod, is_object_name
 from lib.questions.errors import QuestionError
 from lib.questions.manifests import convert
-from lib.questions.replay.trace import Arrival
+from lib.questions.replay.trace import Arrival, Arrivals, Made
 
 GPU_MILLI, GPU_COUNT = "alibabacloud.com/gpu-milli", "alibabacloud.com/gpu-count"
 """A resource, and an annotation: thousandths of a GPU, of all GPUs of a node or pod; how many GPUs. As an
@@ -24,6 +25,13 @@ annotation, GPU_MILLI is how much of each GPU a pod wants."""
 
 GPU_MODEL = "alibabacloud.com/gpu-card-model"
 """The label of a node that names the model of its GPUs."""
+
+NODE_COLUMNS = ("sn", "cpu_milli", "memory_mib", "gpu", "model")
+POD_COLUMNS = ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli")
+"""Columns that must be there; the first has the names."""
+
+MAX_LINE = 10_000
+"""A line of a trace has fewer characters."""
 
 MAX_PODS = 1001
 """How many pods run on a node: the trace doesn't limit them."""
@@ -34,38 +42,74 @@ T = TypeVar("T")
 
 def read_nodes(file: Path) -> list[Node]:
     """The nodes of a CSV: sn, cpu_milli, memory_mib, gpu, model. QuestionError names the line."""
-    return list(_read(file, ("sn", "cpu_milli", "memory_mib", "gpu", "model"), _node))
+    return list(_read(file, NODE_COLUMNS, _node, unique=True))
 
 
-def read_pods(file: Path) -> list[Arrival]:
-    """The pods of a CSV: name, cpu_milli, memory_mib, num_gpu, gpu_milli; QuestionError names the line.
+def read_pods(file: Path) -> Arrivals:
+    """The pods of a CSV, by time: name, cpu_milli, memory_mib, num_gpu, gpu_milli.
 
-    Also, if they are there: gpu_spec, creation_time, scheduled_time and deletion_time, in seconds. A pod runs
-    from scheduled_time to deletion_time.
+    QuestionError names the line. Also, if they are there: gpu_spec, creation_time, scheduled_time and
+    deletion_time, in seconds. A pod runs from scheduled_time to deletion_time.
     """
-    return list(_read(file, ("name", "cpu_milli", "memory_mib", "num_gpu", "gpu_milli"), _arrival))
+    length, last, in_order = 0, 0.0, True
+    for each in _read(file, POD_COLUMNS, _arrival, unique=True):
+        length, in_order, last = length + 1, in_order and last <= each.at, each.at
+    if in_order:  # a trace of millions of pods needn't be in memory
+        return Made(lambda: _read(file, POD_COLUMNS, _arrival), length)
+    return sorted(_read(file, POD_COLUMNS, _arrival), key=lambda each: each.at)
 
 
-def _read(file: Path, columns: tuple[str, ...], made: Callable[[Row], T]) -> Iterator[T]:
+def _read(
+    file: Path, columns: tuple[str, ...], made: Callable[[Row], T], *, unique: bool = False
+) -> Iterator[T]:
+    """What is made of each row. unique: check that no name comes twice."""
+    with _opened(file) as lines:
+        rows = csv.DictReader(_short(lines, file))
+        if missing := [each for each in columns if each not in (rows.fieldnames or ())]:
+            what = f"the column {missing[0]} is missing" if rows.fieldnames else "is empty"
+            raise QuestionError(f"{file}:1: {what}; a first line must name the columns {', '.join(columns)}")
+        names = set[int]()
+        for row in rows:
+            try:
+                name = row[columns[0]]
+                if not is_object_name(name):
+                    raise ValueError(f"{columns[0]}: {name!r} is not a valid object name")
+                if unique:
+                    if hash(name) in names and (line := _line_of(name, file, columns[0])) != rows.line_num:
+                        raise ValueError(f"{columns[0]}: {name} is the name of line {line}, too")
+                    names.add(hash(name))  # smaller than the name: there may be millions
+                yield made(row)
+            except ValueError as error:
+                raise QuestionError(f"{file}:{rows.line_num}: {error}") from error
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[IO[str]]:
+    """A text file, unpacked if it is gzipped. QuestionError when it can't be read."""
     try:
-        text = unpacked(read_at_most(file, MAX_JSON)).decode()
-    except (OSError, UnicodeDecodeError, TooMuchError) as error:
+        with file.open("rb") as raw:
+            packed = raw.peek(2)[:2] == b"\x1f\x8b"
+        with gzip.open(file, "rt", newline="") if packed else file.open(newline="") as opened:
+            yield opened
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise QuestionError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
-    rows = csv.DictReader(io.StringIO(text))
-    if missing := [each for each in columns if each not in (rows.fieldnames or ())]:
-        raise QuestionError(f"{file}:1: the column {missing[0]} is missing")
-    names: dict[str, int] = {}
-    for row in rows:
-        try:
-            name = row[columns[0]]
-            if not is_object_name(name):
-                raise ValueError(f"{columns[0]}: {name!r} is not a valid object name")
-            if name in names:
-                raise ValueError(f"{columns[0]}: {name} is the name of line {names[name]}, too")
-            names[name] = rows.line_num
-            yield made(row)
-        except ValueError as error:
-            raise QuestionError(f"{file}:{rows.line_num}: {error}") from error
+
+
+def _short(lines: IO[str], file: Path) -> Iterator[str]:
+    """The lines. QuestionError at one that is longer than any of such a trace."""
+    number = 0
+    while line := lines.readline(MAX_LINE):
+        number += 1
+        if len(line) == MAX_LINE:
+            raise QuestionError(f"{file}:{number}: is longer than {MAX_LINE:,} characters")
+        yield line
+
+
+def _line_of(name: str, file: Path, column: str) -> int:
+    """The first line with this name."""
+    with _opened(file) as lines:
+        rows = csv.DictReader(_short(lines, file))
+        return next(rows.line_num for row in rows if row[column] == name)
 
 
 def _number(row: Row, column: str, otherwise: int | None = None) -> int:

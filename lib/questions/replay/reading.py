@@ -4,16 +4,16 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
 
-import durationpy
-
 from lib.kube.objects import Node
 from lib.questions.deciding import without_node
+from lib.questions.durations import seconds_in
 from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
 from lib.questions.manifests import Json, as_dict, put_object, read_manifests, workloads_in
 from lib.questions.new_pods import PodMaker
 from lib.questions.replay import openb
-from lib.questions.replay.trace import Arrival
+from lib.questions.replay.recorded import is_recording, read_recording
+from lib.questions.replay.trace import Arrival, Arrivals, Trace
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.volumes.assume_cache import Storage
 
@@ -21,6 +21,8 @@ ARRIVES, RUNS_FOR = "poller/arrives", "poller/runs-for"
 """Annotations of a manifest: when its pods arrive, and for how long each runs, such as 90s, 15m or 1h30m."""
 
 CSV = (".csv", ".csv.gz")
+
+NO_NODES = "--nodes FILE is missing: on which nodes are these pods to run?"
 
 
 def read_snapshot(file: Path) -> Snapshot:
@@ -39,18 +41,24 @@ def read_snapshot(file: Path) -> Snapshot:
     return snapshot
 
 
-def read_trace(file: Path, snapshot: Snapshot) -> list[Arrival]:
-    """The arrivals of a trace, by time: a CSV, or manifests. QuestionError if there are none.
+def read_trace(file: Path, snapshot: Snapshot | None) -> tuple[Snapshot, Trace]:
+    """A trace: a CSV, manifests, or a recording. Returns the cluster that it begins with, too.
 
-    snapshot: gets what the manifests hold besides workloads, such as PriorityClasses.
+    snapshot: the cluster; a recording has its own, and other nodes take the place of those. It gets what
+    manifests hold besides workloads, such as PriorityClasses. QuestionError if there are no pods.
     """
+    if is_recording(file):
+        return read_recording(file, snapshot)
+    if snapshot is None:
+        raise QuestionError(NO_NODES)
     if file.name.endswith(CSV):
-        arrivals = openb.read_pods(file)
+        arrivals: Arrivals = openb.read_pods(file)
     else:
-        arrivals = list(_of_manifests(read_manifests([file], "default"), snapshot))
-    if not arrivals:
+        found = _of_manifests(read_manifests([file], "default"), snapshot)
+        arrivals = sorted(found, key=lambda each: each.at)
+    if not len(arrivals):
         raise QuestionError(f"{file}: holds no pods")
-    return sorted(arrivals, key=lambda each: each.at)
+    return snapshot, Trace(arrivals)
 
 
 def _of_manifests(objects: Sequence[Json], snapshot: Snapshot) -> Iterator[Arrival]:
@@ -71,14 +79,3 @@ def _of_manifests(objects: Sequence[Json], snapshot: Snapshot) -> Iterator[Arriv
                 raise QuestionError(f"{workload}: there are two pods {pod}")
             names.add(str(pod))
             yield Arrival(at, pod.metadata.name, pod, runs_for)
-
-
-def seconds_in(text: object, where: str) -> float:
-    """A duration, such as 1h30m, in seconds; QuestionError when it is none, or negative."""
-    try:
-        found = durationpy.from_str(str(text)).total_seconds()
-    except (durationpy.DurationError, ValueError, OverflowError):
-        found = -1.0
-    if found < 0:
-        raise QuestionError(f"{where}: {text!r} is not a duration, such as 90s, 15m or 1h30m")
-    return float(found)

@@ -1,13 +1,16 @@
 """Traces: which pods arrive when, and for how long they run."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from math import inf
 from random import Random
+from typing import Protocol
 
 from msgspec.structs import replace
 
+from lib.kube.changes import Change
 from lib.kube.objects import Node, Pod
 from lib.questions.errors import QuestionError
 from lib.scheduling.resources import Resources, amounts, pod_requests
@@ -21,27 +24,85 @@ class Arrival:
     """A pod that arrives. Times are in seconds.
 
     at: since the trace began. like: a pod of another name, which many arrivals share: a trace may have
-    millions. runs_for: how long it runs once it has a node; infinity if it never ends.
+    millions. runs_for: how long it runs once it has a node; infinity if it never ends. leaves_at: when it is
+    deleted, whether it has a node or not. uid: the pod's; by default its namespace and name.
     """
 
     at: float
     name: str
     like: Pod
     runs_for: float = inf
+    leaves_at: float = inf
+    uid: str = ""
 
     def pod(self) -> Pod:
-        """The pod itself; its uid is its namespace and name."""
-        uid = f"{self.like.metadata.namespace}/{self.name}"
+        """The pod itself."""
+        uid = self.uid or f"{self.like.metadata.namespace}/{self.name}"
         metadata = replace(self.like.metadata, name=self.name, uid=uid)
         return replace(self.like, metadata=metadata)
 
 
-def requested(pods: Iterable[Pod]) -> Resources:
-    """What pods request together, by resource."""
+class Arrivals(Protocol):
+    """Arrivals by time. Each iteration begins anew: they needn't be in memory, all at once."""
+
+    def __iter__(self) -> Iterator[Arrival]: ...
+
+    def __len__(self) -> int: ...
+
+
+@dataclass(frozen=True)
+class Made:
+    """Arrivals that are made anew for each iteration."""
+
+    make: Callable[[], Iterator[Arrival]]
+    length: int
+
+    def __iter__(self) -> Iterator[Arrival]:
+        return self.make()
+
+    def __len__(self) -> int:
+        return self.length
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What happens to a cluster.
+
+    events: by time, changes of nodes, and of pods that ran before the trace began. note: what its reader must
+    know, in a line.
+    """
+
+    arrivals: Arrivals
+    events: Sequence[tuple[float, Change[Node] | Change[Pod]]] = ()
+    note: str = ""
+
+
+@dataclass
+class Kinds:
+    """Which kinds of pods there are, and how many of each; pods of a kind share one object."""
+
+    counts: Counter[int] = field(default_factory=Counter)
+    pods: dict[int, Pod] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, arrivals: Iterable[Arrival]) -> "Kinds":
+        """The kinds of some arrivals."""
+        found = cls()
+        for each in arrivals:
+            found.counts[id(each.like)] += 1
+            found.pods.setdefault(id(each.like), each.like)
+        return found
+
+    def __iter__(self) -> Iterator[tuple[Pod, int]]:
+        return ((self.pods[kind], number) for kind, number in self.counts.items())
+
+
+def requested(pods: Iterable[tuple[Pod, int]]) -> Resources:
+    """What pods request together, by resource. pods: each with its number."""
     total: Resources = {}
-    for pod in pods:
+    for pod, number in pods:
         for name, amount in pod_requests(pod).items():
-            total[name] = total.get(name, 0) + amount
+            total[name] = total.get(name, 0) + amount * number
     return total
 
 
@@ -54,12 +115,12 @@ def capacity(nodes: Iterable[Node]) -> Resources:
     return total
 
 
-def main_resource(arrivals: Sequence[Arrival], nodes: Sequence[Node]) -> str:
+def main_resource(asked: Mapping[str, int], there: Mapping[str, int]) -> str:
     """The resource that is scarcest: of which the pods request most, compared with what there is.
 
-    Extended resources, such as GPUs, come first: a cluster is bought for them.
+    Extended resources, such as GPUs, come first: a cluster is bought for them. QuestionError when the nodes
+    have nothing.
     """
-    asked, there = requested(each.like for each in arrivals), capacity(nodes)
     extended = [name for name, amount in there.items() if "/" in name and amount and asked.get(name)]
     names = extended or [name for name in ("cpu", "memory") if there.get(name)]
     if not names:
@@ -68,7 +129,7 @@ def main_resource(arrivals: Sequence[Arrival], nodes: Sequence[Node]) -> str:
 
 
 def inflated(
-    arrivals: Sequence[Arrival], nodes: Sequence[Node], factor: float, random: Random
+    arrivals: Iterable[Arrival], nodes: Iterable[Node], factor: float, random: Random
 ) -> list[Arrival]:
     """A workload that asks for `factor` times what the cluster has of its main resource.
 
@@ -79,12 +140,13 @@ def inflated(
     """
     if not factor <= MAX_FACTOR:  # not a number, too
         raise QuestionError(f"--inflate {factor:g}: must be {MAX_FACTOR} at most")
-    name = main_resource(arrivals, nodes)
-    if not requested(each.like for each in arrivals).get(name):
+    arrivals = [*arrivals]
+    total, there = requested(Kinds.of(arrivals)), capacity(nodes)
+    name = main_resource(total, there)
+    if not (asked := total.get(name, 0)):
         raise QuestionError(f"--inflate: the pods request no {name}, so they never fill the nodes")
-    most = factor * capacity(nodes)[name]
+    most = factor * there[name]
     pods = [(each.name, each.like) for each in arrivals]
-    asked = requested(like for _, like in pods).get(name, 0)
     for number in count(1):
         drawn = random.choice(arrivals)
         asked += pod_requests(drawn.like).get(name, 0)

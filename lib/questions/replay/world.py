@@ -1,16 +1,18 @@
 """A cluster in virtual time: pods arrive, are placed, run and end. A second of waiting takes no time."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from random import Random
+from typing import Protocol
 
 from msgspec.structs import replace
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Pod
-from lib.questions.replay.trace import Arrival
+from lib.kube.objects import Node, Pod
+from lib.questions.errors import QuestionError
+from lib.questions.replay.trace import Arrival, Trace
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.backoff import BackoffSettings
@@ -30,12 +32,24 @@ IDLE_TICKS = 60
 """When nothing more arrives or ends, the replay ends after so many ticks in which no pod got a node."""
 
 
+class Watcher(Protocol):
+    """Is told what happens. now: the time, in seconds since the trace began."""
+
+    def placed_pod(self, arrival: Arrival, pod: Pod, now: float) -> None:
+        """A pod got a node."""
+
+    def left_pod(self, pod: Pod, now: float, *, evicted: bool) -> None:
+        """A pod has left its node. One that was evicted arrives again, if it came with the trace."""
+
+    def changed_nodes(self, nodes: Iterable[Node], now: float) -> None:
+        """These are the nodes from now on."""
+
+
 class World:
     """A cluster and its scheduler, as in the loop: the same cache, queue, plugins and preemption.
 
-    snapshot: the nodes, and pods that run already and never end. profiles: pods that name none of their
-    schedulers are scheduled by the first. placed, left: called with a pod's arrival, its pod and the time: it
-    got a node, or it ended (evicted: whether it was evicted; then it arrives again, and runs anew).
+    snapshot: the nodes, and pods that run already; they end only by an event. profiles: pods that name none
+    of their schedulers are scheduled by the first.
     """
 
     def __init__(
@@ -43,8 +57,7 @@ class World:
         snapshot: Snapshot,
         profiles: Sequence[Profile],
         random: Random,
-        placed: Callable[[Arrival, Pod, float], None],
-        left: Callable[[Arrival, Pod, float, bool], None],
+        watcher: Watcher,
     ) -> None:
         self.now, self.decisions = 0.0, 0
         self.cache = cache_of(snapshot)
@@ -53,34 +66,46 @@ class World:
         times = BackoffSettings(unschedulable=inf)  # without a change, another try has the same result
         by_name = dict(zip(self._names, profiles, strict=True))
         self.queue = SchedulingQueue(by_name, times, lives=self.cache.lives)
-        self._placed, self._left = placed, left
-        self._waiting: dict[str, Arrival] = {}  # by the pod's key: those that have no node
+        self._watcher = watcher
+        self._waiting: dict[str, tuple[Arrival, Pod]] = {}  # by the pod's key: those that have no node
         self._running: dict[str, tuple[Arrival, Pod]] = {}  # likewise, those that have one
-        self._ends: list[tuple[float, int, str, Pod]] = []  # a heap
+        self._ends: list[tuple[float, int, str, Pod]] = []  # a heap; a pod that isn't the same by then stays
         self._numbers = count()
         # By kind: which plugins reject such a pod, and why, as long as no pod gets or leaves a node.
         self._nowhere: dict[int, tuple[set[str], str]] = {}
 
-    def run(self, arrivals: Sequence[Arrival]) -> Iterator[int]:
-        """Replay a trace. Yields after each tick how many pods have arrived.
+    def run(self, trace: Trace) -> Iterator[list[Arrival]]:
+        """Replay a trace. Yields after each tick which pods have arrived in it.
 
-        arrivals: by time. In a tick, pods that end come first, then those that arrive.
+        In a tick, pods that end come first, then events of the cluster, then pods that arrive.
         """
-        arrived, idle, tick_at = 0, 0, inf
+        idle, tick_at = 0, inf
+        coming, events = iter(trace.arrivals), iter(trace.events)
+        arrival, event = next(coming, None), next(events, None)
         while True:
-            coming = arrivals[arrived].at if arrived < len(arrivals) else inf
-            ending = self._ends[0][0] if self._ends else inf
-            idle = idle + 1 if coming == ending == inf else 0
-            self.now = min(coming, ending, tick_at)
+            next_at = min(
+                arrival.at if arrival else inf,
+                event[0] if event else inf,
+                self._ends[0][0] if self._ends else inf,
+            )
+            idle = idle + 1 if next_at == inf else 0
+            self.now = min(next_at, tick_at)
             if self.now == inf or idle > IDLE_TICKS:
                 return
             while self._ends and self._ends[0][0] <= self.now:
                 _, _, key, pod = heappop(self._ends)
                 if self._running.get(key, (None, None))[1] is pod:
                     self._end(key, evicted=False)
-            while arrived < len(arrivals) and arrivals[arrived].at <= self.now:
-                self._arrive(arrivals[arrived])
-                arrived += 1
+                elif self._waiting.get(key, (None, None))[1] is pod:
+                    self._withdraw(key)
+            while event and event[0] <= self.now:
+                self._happen(event[1])
+                event = next(events, None)
+            arrived = []
+            while arrival and arrival.at <= self.now:
+                self._arrive(arrival)
+                arrived.append(arrival)
+                arrival = next(coming, None)
             if self._place():
                 idle = 0
             is_to_be_tried = self.cache.lives.count([Phase.ACTIVE, Phase.BACKOFF, Phase.HELD])
@@ -91,8 +116,44 @@ class World:
         pod = arrival.pod()
         if pod.spec.scheduler_name not in self._schedulers:
             pod = replace(pod, spec=replace(pod.spec, scheduler_name=self._names[0]))
-        self._waiting[pod_key(pod)] = arrival
+        key = pod_key(pod)
+        if key in self._waiting or key in self._running:
+            raise QuestionError(f"pod {pod} arrives at {arrival.at:g} s, while another of that name is there")
+        self._waiting[key] = arrival, pod
+        self._end_at(arrival.leaves_at, key, pod)
         self._apply(Change(Kind.ADDED, pod))
+
+    def _end_at(self, at: float, key: str, pod: Pod) -> None:
+        if at < inf:
+            # Rounded, as a recording's times are: what ended when another pod came ends before it comes.
+            heappush(self._ends, (round(at, 6), next(self._numbers), key, pod))
+
+    def _withdraw(self, key: str) -> None:
+        """A pod that waits is deleted."""
+        _, pod = self._waiting.pop(key)
+        self._apply(Change(Kind.DELETED, pod))
+
+    def _happen(self, change: Change[Node] | Change[Pod]) -> None:
+        """A node has changed, or a pod that ran before the trace began. Pods of a node that is gone move."""
+        changed = change.object
+        if isinstance(changed, Pod):
+            if change.kind == Kind.ADDED:
+                self._apply(Change(Kind.ADDED, changed))
+            elif self.cache.node_of(changed):  # else it was evicted
+                self._leave(changed, evicted=False)
+            return
+        self._nowhere.clear()
+        name = changed.metadata.name
+        node = self.cache.nodes.get(name)
+        if change.kind == Kind.DELETED and node:
+            for pod in [*node.pods]:
+                if pod_key(pod) in self._running:
+                    self._end(pod_key(pod), evicted=True)
+                else:
+                    self._leave(pod, evicted=True)
+        self.cache.apply(change)
+        self.queue.apply(change, self.now)
+        self._watcher.changed_nodes((each.node for each in self.cache.nodes.values()), self.now)
 
     def _try_later(self, pod: Pod, rejected_by: set[str], message: str) -> None:
         self.queue.requeue(pod_key(pod), rejected_by, message, self.now)
@@ -119,7 +180,7 @@ class World:
 
     def _kind_of(self, pod: Pod) -> int:
         """Equal for pods that only their names tell apart."""
-        return id(self._waiting[pod_key(pod)].like)
+        return id(self._waiting[pod_key(pod)][0].like)
 
     def _finish(self, decision: Decision) -> bool:
         """Handle a decision, as `finish` in poller.py does; returns whether the pod got a node."""
@@ -129,11 +190,10 @@ class World:
             assert decision.node_name
             bound = replace(pod, spec=replace(pod.spec, node_name=decision.node_name))
             self._apply(Change(Kind.MODIFIED, bound, pod))
-            arrival = self._waiting.pop(uid)
+            arrival, _ = self._waiting.pop(uid)
             self._running[uid] = arrival, bound
-            if arrival.runs_for < inf:
-                heappush(self._ends, (self.now + arrival.runs_for, next(self._numbers), uid, bound))
-            self._placed(arrival, bound, self.now)
+            self._end_at(min(self.now + arrival.runs_for, arrival.leaves_at), uid, bound)
+            self._watcher.placed_pod(arrival, bound, self.now)
             return True
         if decision.outcome == Outcome.WAITING:
             self.cache.lives.hold(uid, decision.message)
@@ -147,13 +207,16 @@ class World:
             if pod_key(victim) in self._running:
                 self._end(pod_key(victim), evicted=True)
             else:  # it ran before the trace began
-                self._apply(Change(Kind.DELETED, victim))
+                self._leave(victim, evicted=True)
         return False
 
     def _end(self, key: str, *, evicted: bool) -> None:
         """A pod has left its node. One that was evicted arrives again, as its controller would see to."""
         arrival, pod = self._running.pop(key)
-        self._apply(Change(Kind.DELETED, pod))
-        self._left(arrival, pod, self.now, evicted)
+        self._leave(pod, evicted=evicted)
         if evicted:
             self._arrive(arrival)
+
+    def _leave(self, pod: Pod, *, evicted: bool) -> None:
+        self._apply(Change(Kind.DELETED, pod))
+        self._watcher.left_pod(pod, self.now, evicted=evicted)

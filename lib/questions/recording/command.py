@@ -1,0 +1,104 @@
+"""The verb `record`: nodes and pods of a cluster as they come and go, into a file for `replay`."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from lib.kube.escaping import escaped
+from lib.kube.objects import Node, Pod
+from lib.questions.asking import Common, complain
+from lib.questions.durations import in_words, seconds_in
+from lib.questions.errors import QuestionError
+from lib.questions.recording.lines import ADDED, DELETED
+from lib.questions.recording.watching import Watching
+from lib.questions.recording.writer import Recording
+from lib.questions.snapshot import look_up_pod_groups, read_cluster
+from lib.questions.verdict import Verdict
+from lib.scheduling.text import count
+
+
+def ask_record(
+    common: Common,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            show_envvar=False,
+            help="The file to write, such as day.jsonl.gz; it must not be there yet.",
+        ),
+    ],
+    during: Annotated[
+        str,
+        typer.Option(
+            "--for", metavar="DURATION", show_envvar=False, help="For how long. Ctrl-C ends it earlier."
+        ),
+    ] = "1h",
+    anonymous: Annotated[
+        bool,
+        typer.Option(
+            "--anonymous",
+            show_envvar=False,
+            help="Replace names, also of images and labels, by hashes: the same name by the same hash.",
+        ),
+    ] = False,
+) -> Verdict:
+    """Record a cluster's nodes and pods as they come and go, for `replay`. Any scheduler may place them.
+
+    Of an object, only that is kept which decisions depend on: no environment, no commands, no secrets, and of
+    pods and nodes no annotations.
+
+    Exit 0: it was recorded, perhaps with gaps. 1: it was broken off; what is in the file can be replayed.
+    """
+    length = seconds_in(during, "--for")
+    if not length:
+        raise QuestionError("--for: must be longer than 0s")
+    if common.from_files:
+        raise QuestionError("record watches a cluster: --from has no place here")
+    with common.api() as api:
+        assert api  # as there are no files
+        snapshot = read_cluster(api, whole=True)
+        look_up_pod_groups(api, snapshot, (pod.metadata.labels for pod in snapshot.of(Pod)))
+        common.tell_notes(snapshot)
+        with Recording(output, anonymous=anonymous) as recording:
+            for kind in snapshot.objects:
+                for each in snapshot.of(kind) if kind not in (Node, Pod) else ():
+                    recording.add(each)
+            watching = Watching(api, recording, lambda text: complain(common.command, text))
+            watching.begin()
+            console = Console(stderr=True, markup=False)
+            with console.status("recording") as status, suppress(KeyboardInterrupt), _interruptible():
+                for seconds in watching.seconds(length):
+                    status.update(f"{in_words(seconds)} of {in_words(length)}: {_summary(recording)}")
+            recording.end()
+    typer.echo(escaped(f"{output}: {in_words(recording.seconds)}; {_summary(recording)}"))
+    return Verdict.YES
+
+
+def _summary(recording: Recording) -> str:
+    counts = recording.counts
+    came, ended = counts[f"Pod {ADDED}"], counts[f"Pod {DELETED}"]
+    said = f"{count(came, 'pod')} came, {ended:,} ended"
+    if recording.gaps:
+        said += f"; {count(len(recording.gaps), 'gap')}, of {in_words(sum(recording.gaps))} together"
+    return said
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A block that SIGTERM ends, too, as Ctrl-C does."""
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

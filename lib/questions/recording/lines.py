@@ -1,0 +1,68 @@
+"""The lines of a recording: JSON, one object a line.
+
+The first is a Head. Then come the objects that there are when it begins, each as ADDED, up to BEGIN; then
+what happens. A recording that wasn't killed ends with END.
+"""
+
+from typing import Any
+
+import msgspec
+
+from lib.kube.objects import Object, Pod
+from lib.questions.files import slim
+
+ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
+"""What happened to an object, in the words of a watch."""
+
+BEGIN, GAP, END = "BEGIN", "GAP", "END"
+
+VERSION = 1
+
+KEPT_METADATA = ("name", "namespace", "uid", "creationTimestamp", "labels", "ownerReferences")
+"""The metadata of a pod or a node that is kept. Annotations may hold anything."""
+
+Json = dict[str, Any]
+
+
+class Head(msgspec.Struct):
+    """The first line. began: the time, as in Kubernetes' objects."""
+
+    recording: int
+    began: str
+    anonymous: bool = False
+
+
+class Line(msgspec.Struct, omit_defaults=True):
+    """Another line.
+
+    at: seconds since the recording began. seconds: how long nothing was seen before a GAP ended; why: what
+    was the matter.
+    """
+
+    at: float
+    event: str
+    object: Json | None = None
+    seconds: float = 0.0
+    why: str = ""
+
+
+def body_of(each: Object) -> Json:
+    """What is kept of an object: what decisions depend on. No environment, commands or secrets' names; and of
+    pods, no status and no annotations.
+    """
+    body = slim(each)
+    metadata = body["metadata"]
+    if body["kind"] in ("Pod", "Node"):
+        body["metadata"] = {name: metadata[name] for name in KEPT_METADATA if name in metadata}
+    if isinstance(each, Pod):
+        body.pop("status", None)
+    for name in ("resourceVersion", "generation", "generateName"):
+        body["metadata"].pop(name, None)
+    return body
+
+
+def names_of(each: Object) -> Json:
+    """What is kept of an object that is gone: what tells it from others."""
+    body = body_of(each)
+    kept = {name: value for name, value in body["metadata"].items() if name in ("name", "namespace", "uid")}
+    return {"kind": body["kind"], "apiVersion": body["apiVersion"], "metadata": kept}

@@ -1,0 +1,137 @@
+"""Watches nodes and pods, and lets a recording have what happens to them."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from functools import partial
+from queue import Empty, Queue
+from typing import Any
+
+from lib.kube.api import Api
+from lib.kube.changes import AnyChange
+from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.objects import Node, Pod
+from lib.kube.paths import NODES, PODS
+from lib.kube.reflector import Reflector, WatchLine
+from lib.kube.store import Store
+from lib.kube.system import MACHINE
+from lib.questions.files import FINISHED
+from lib.questions.recording.writer import Recording
+
+FLUSHED_EACH = 1.0
+"""After so many seconds the file has what was seen."""
+
+RETRY = 2.0
+"""Seconds until a watch that couldn't be opened is tried again."""
+
+LATE = 2.0
+"""A watch that was away for longer tells the times of what happened so wrong that it counts as a gap."""
+
+
+class Watching:
+    """Records what happens. complain: is told of each outage, in a line."""
+
+    def __init__(self, api: Api, recording: Recording, complain: Callable[[str], object]) -> None:
+        lines: Queue[WatchLine] = api.system.queue()
+        self._lines, self._recording, self._complain = lines, recording, complain
+        of_nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], lines)
+        # A pod that has finished uses nothing: for a recording, it is gone.
+        of_pods = Reflector(api, PODS, Pod, [(Store[Pod](), _unfinished)], lines)
+        self._watched = [_Watched(of_nodes, "nodes"), _Watched(of_pods, "pods")]
+
+    def begin(self) -> None:
+        """Record what there is. ApiError when it can't be listed or watched."""
+        for each in self._watched:
+            each.reflector.resume(partial(self._list, each))
+            each.seen()
+        self._recording.begin()
+
+    def seconds(self, length: float) -> Iterator[float]:
+        """Record for so many seconds. Yields about once a second how many have passed."""
+        flushed = MACHINE.monotonic()
+        while self._recording.seconds < length:
+            for each in self._watched:
+                self._open(each)
+            left = min(FLUSHED_EACH, max(0.0, length - self._recording.seconds))
+            with suppress(Empty):
+                self._take(*self._lines.get(timeout=left))
+            if MACHINE.monotonic() - flushed >= FLUSHED_EACH:
+                self._recording.flush()
+                flushed = MACHINE.monotonic()
+                yield self._recording.seconds
+
+    def _take(self, reflector: Reflector[Any], watch: Any, line: Any) -> None:
+        self._record(reflector.handle_event(watch, line))
+        for each in self._watched:
+            if each.reflector is reflector:
+                if reflector.pause is None:
+                    each.seen()
+                else:
+                    each.lose(line if isinstance(line, ApiError) else reflector.trouble)
+
+    def _open(self, each: "_Watched") -> None:
+        """Open a watch that is due. If that fails, it is tried again later."""
+        each.reflector.trouble = None
+        if each.reflector.pause != 0:
+            return
+        try:
+            each.reflector.resume(partial(self._list, each))
+        except ApiError as error:
+            if not each.is_told:
+                self._complain(
+                    f"{each.what} can't be watched, and are watched again as soon as they can be: {error}"
+                )
+                each.is_told = True
+            each.lose(error)
+            each.reflector.retry_in(RETRY)
+            if isinstance(error, ForbiddenError):
+                raise
+            return
+        away, why = each.found_again()
+        if away > LATE or each.was_listed:
+            self._recording.gap(away, f"{each.what}: {why}")
+            self._complain(f"there is a gap of {away:.0f} s: meanwhile, {each.what} were not watched")
+        each.seen()
+
+    def _list(self, each: "_Watched") -> None:
+        each.was_listed = True
+        self._record(each.reflector.list())
+
+    def _record(self, changes: Iterable[AnyChange]) -> None:
+        for change in changes:
+            self._recording.change(change)
+
+
+class _Watched:
+    """What is watched, and since when it can't be."""
+
+    def __init__(self, reflector: Reflector[Any], what: str) -> None:
+        self.reflector, self.what = reflector, what
+        self.was_listed = self.is_told = False
+        self._seen_at = MACHINE.steady()
+        self._lost_at: float | None = None
+        self._why = ""
+
+    def seen(self) -> None:
+        """All up to now is known."""
+        self._seen_at = MACHINE.steady()
+        self._lost_at, self._why = None, ""
+        self.was_listed = self.is_told = False
+
+    def lose(self, error: ApiError | None) -> None:
+        """The watch has ended: as its time was up, or by an error."""
+        if self._lost_at is None:
+            self._lost_at = MACHINE.steady()
+        self._why = str(error or self._why)
+
+    def found_again(self) -> tuple[float, str]:
+        """How many seconds it was away, and why. A list says nothing of what came since the last event."""
+        since = self._seen_at if self.was_listed or self._lost_at is None else self._lost_at
+        return MACHINE.steady() - since, self._why
+
+
+def _any(_: object) -> bool:
+    return True
+
+
+def _unfinished(pod: Pod) -> bool:
+    return pod.status.phase not in FINISHED

@@ -1,0 +1,141 @@
+"""Writes a recording, so that what a killed one leaves can be read."""
+
+import zlib
+from collections import Counter
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+
+import msgspec
+
+from lib.kube.changes import AnyChange, Kind
+from lib.kube.objects import Object
+from lib.kube.store import key_of
+from lib.kube.system import MACHINE
+from lib.questions.errors import QuestionError
+from lib.questions.recording.anonymous import Hashing
+from lib.questions.recording.lines import (
+    ADDED,
+    BEGIN,
+    DELETED,
+    END,
+    GAP,
+    MODIFIED,
+    VERSION,
+    Head,
+    Json,
+    Line,
+    body_of,
+    names_of,
+)
+
+GZIP = 16 + zlib.MAX_WBITS
+"""zlib's number for gzip."""
+
+
+class Recording:
+    """A recording that is being written; a context manager. QuestionError when it can't be written.
+
+    It is gzipped if its name ends in .gz. A file that is there already is never overwritten.
+    """
+
+    def __init__(self, file: Path, *, anonymous: bool) -> None:
+        self.counts: Counter[str] = Counter()
+        self.gaps: list[float] = []
+        self._file = file
+        self._hashing = Hashing() if anonymous else None
+        self._packer = zlib.compressobj(wbits=GZIP) if file.suffix == ".gz" else None
+        self._known: dict[str, bytes] = {}  # by key: a digest of what was written last of each object
+        self._began = MACHINE.steady()
+        try:
+            self._out = file.open("xb")
+        except FileExistsError:
+            raise QuestionError(f"{file} is there already: name another file, or delete it first") from None
+        except OSError as error:
+            raise QuestionError(f"{file}: {error.strerror or error}") from error
+        began = MACHINE.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._write(Head(VERSION, began, anonymous))
+
+    def __enter__(self) -> "Recording":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # flush has reported it
+            if self._packer:
+                self._out.write(self._packer.flush())
+            self._out.close()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has been recording."""
+        return round(MACHINE.steady() - self._began, 3)
+
+    def add(self, each: Object) -> None:
+        """An object that there is."""
+        self._add(ADDED, each, 0.0)
+
+    def begin(self) -> None:
+        """All that there is has been added."""
+        self._began = MACHINE.steady()
+        self._write(Line(0.0, BEGIN))
+        self.counts.clear()
+
+    def change(self, change: AnyChange) -> None:
+        """What has happened to an object. A change of something that isn't kept is left out."""
+        if change.kind == Kind.DELETED:
+            self._known.pop(key_of(change.object.metadata), None)
+            self._count(DELETED, change.object)
+            self._write(Line(self.seconds, DELETED, self._hidden(names_of(change.object))))
+        else:
+            self._add(ADDED if change.kind == Kind.ADDED else MODIFIED, change.object, self.seconds)
+
+    def gap(self, seconds: float, why: str) -> None:
+        """Nothing was seen for so long."""
+        self.gaps.append(seconds)
+        self._write(Line(self.seconds, GAP, seconds=round(seconds, 3), why="" if self._hashing else why))
+
+    def end(self) -> None:
+        """The recording is complete."""
+        self._write(Line(self.seconds, END))
+        self.flush()
+
+    def flush(self) -> None:
+        """Let the file have all that was written. QuestionError when the disk is full."""
+        try:
+            if self._packer:
+                self._out.write(self._packer.flush(zlib.Z_SYNC_FLUSH))
+            self._out.flush()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _add(self, event: str, each: Object, at: float) -> None:
+        body = body_of(each)
+        digest = blake2b(msgspec.json.encode(body), digest_size=8).digest()
+        key = key_of(each.metadata) or str(body["metadata"])  # type: ignore[attr-defined]  # each kind has it
+        if event != ADDED and self._known.get(key) == digest:
+            return
+        if event == ADDED or body["kind"] in ("Pod", "Node"):
+            self._known[key] = digest
+        self._count(event, each)
+        self._write(Line(at, event, self._hidden(body)))
+
+    def _count(self, event: str, each: Object) -> None:
+        self.counts[f"{type(each).__name__} {event}"] += 1
+
+    def _hidden(self, body: Json) -> Json:
+        if self._hashing is None:
+            return body
+        hashed: Json = self._hashing.body(body)
+        return hashed
+
+    def _write(self, line: Head | Line) -> None:
+        body = msgspec.json.encode(line) + b"\n"
+        try:
+            self._out.write(self._packer.compress(body) if self._packer else body)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: OSError) -> QuestionError:
+        return QuestionError(
+            f"{self._file}: {error.strerror or error}; what was recorded before can be replayed"
+        )

@@ -1,0 +1,302 @@
+"""`record` watches a cluster, and `replay` takes what it wrote."""
+
+import csv
+import gzip
+import json
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cluster import Cluster, Json, eventually
+from poller_process import run_poller, started
+from questions_harness import Run
+
+from scripts.servers.kubectl import kubectl_proxy
+
+HIDDEN = ["hunter2", "PASSWORD", "a-note", "do-this"]
+"""Texts of the pods below that no recording may have: environment, annotations, commands."""
+
+
+@contextmanager
+def recording(cluster: Cluster, file: Path, *options: str, proxy: str = "") -> Iterator[Any]:
+    """Record until the block ends. Yields the process, once it watches."""
+    out, err = file.with_name(f"{file.name}.out"), file.with_name(f"{file.name}.err")
+    command = ["record", f"--proxy={proxy or cluster.proxy}", "-o", str(file), "--for=1h", *options]
+    with started(command, out, err) as process:
+        eventually(lambda: '"BEGIN"' in text_of(file) or process.poll() is not None)
+        assert process.poll() is None, err.read_text()
+        yield process
+        process.send_signal(signal.SIGTERM)
+        process.wait(30)
+
+
+def text_of(file: Path) -> str:
+    """What a recording holds, though it isn't complete yet."""
+    if not file.exists():
+        return ""
+    if file.suffix != ".gz":
+        return file.read_text()
+    with gzip.open(file, "rt") as lines:
+        found: list[str] = []
+        with suppress(EOFError):
+            while each := lines.readline():
+                found.append(each)
+    return "".join(found)
+
+
+def a_day(cluster: Cluster) -> dict[str, str | None]:
+    """Pods come, one after the other, and some leave. Returns where each was put."""
+    where: dict[str, str | None] = {}
+    for number in range(12):
+        name = f"pod-{number}"
+        container = {
+            "name": "main",
+            "image": "nginx",
+            "command": ["do-this"],
+            "env": [{"name": "PASSWORD", "value": "hunter2"}],
+            "resources": {"requests": {"cpu": f"{300 + 100 * (number % 3)}m"}},
+        }
+        cluster.add_pod(
+            name,
+            metadata={"labels": {"app": "web"}, "annotations": {"note": "a-note"}},
+            containers=[container],
+        )
+        where[name] = eventually(lambda name=name: cluster.placement()[name])
+        if number % 3 == 2:
+            gone = f"pod-{number - 1}"
+            path = f"/api/v1/namespaces/default/pods/{gone}"
+            cluster.api.request("DELETE", path, params={"gracePeriodSeconds": "0"})
+            eventually(lambda gone=gone: gone not in cluster.pods())
+            time.sleep(0.2)  # poller, too, sees that it is gone before the next pod comes
+    return where
+
+
+def replayed(file: Path, *options: str) -> tuple[Json, dict[str, str]]:
+    """The figures of a replay, and the node of each pod."""
+    placements = file.with_name(f"{file.name}.csv")
+    done = run_poller("replay", str(file), "--placements", str(placements), "-o", "json", *options)
+    assert done.stderr == "", done.stderr
+    with placements.open() as rows:
+        nodes = {row["pod"]: row["node"] for row in csv.DictReader(rows)}
+    (figures,) = json.loads(done.stdout)["configs"]
+    return figures, nodes
+
+
+def test_a_replay_puts_pods_where_they_were_put(cluster: Cluster, tmp_path: Path) -> None:
+    for number in range(4):
+        cluster.add_node(f"n{number}")
+    cluster.add_pod("before", nodeName="n3")
+    file, hashed = tmp_path / "day.jsonl.gz", tmp_path / "hashed.jsonl"
+    with recording(cluster, file), recording(cluster, hashed, "--anonymous"):
+        with cluster.running_poller("--watch", "--seed", "7") as poller:
+            poller.says("scheduling the pods")
+            where = a_day(cluster)
+        for each in (file, hashed):  # each has seen the last pod on its node
+            eventually(lambda each=each: text_of(each).count("nodeName") > 12)
+    said = (tmp_path / "day.jsonl.gz.out").read_text()
+    assert "12 pods came, 4 ended" in said
+    assert "gap" not in said
+
+    figures, nodes = replayed(file, "--seed", "7")
+    assert nodes == {f"default/{name}": node for name, node in where.items()}, text_of(file)
+    assert (figures["arrived"], figures["placed"], figures["pending"]) == (12, 12, 0)
+    assert replayed(file, "--seed", "7")[1] == nodes
+
+    text, secret = text_of(file), text_of(hashed)
+    assert [each for each in HIDDEN if each in text + secret] == []
+    assert [each for each in ("pod-", "n0", "default", "nginx", "web", "app") if f'"{each}' in secret] == []
+    assert "kubernetes.io/hostname" in secret
+    others = replayed(hashed, "--seed", "7")[0]
+    same = ("arrived", "placed", "pending", "evictions")
+    assert [figures[each] for each in same] == [others[each] for each in same]
+    assert figures["allocated_percent"]["cpu"]["end"] == others["allocated_percent"]["cpu"]["end"] == 20.625
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_a_recording_that_was_killed_is_read_up_to_there(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add_node("n1")
+    file = tmp_path / "day.jsonl.gz"
+    with recording(cluster, file) as process:
+        cluster.add_pod("seen", nodeName="n1")
+        eventually(lambda: '"seen"' in text_of(file))
+        process.send_signal(signal.SIGKILL)
+    body = file.read_bytes()
+    for shorter in (body, body[:-3]):  # also in the middle of a line
+        file.write_bytes(shorter)
+        done = run_poller("replay", str(file), "-o", "json")
+        assert json.loads(done.stdout)["configs"][0]["arrived"] >= (shorter is body)
+        assert "this recording was broken off after" in done.stderr
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_a_gap_is_recorded_and_told(cluster: Cluster, tmp_path: Path) -> None:
+    cluster.add_node("n1")
+    socket, file = tmp_path / "proxy.sock", tmp_path / "day.jsonl"
+    with kubectl_proxy(cluster.server, cluster.kubeconfig, socket) as proxy:
+        stack = recording(cluster, file, proxy=proxy)
+        stack.__enter__()
+    try:
+        says = file.with_name("day.jsonl.err")
+        eventually(lambda: "are watched again as soon as they can be" in says.read_text())
+        cluster.add_pod("meanwhile", nodeName="n1")
+        socket.unlink(missing_ok=True)
+        with kubectl_proxy(cluster.server, cluster.kubeconfig, socket):
+            eventually(lambda: '"meanwhile"' in text_of(file))
+            eventually(lambda: '"GAP"' in text_of(file))
+    finally:
+        stack.__exit__(None, None, None)
+    assert "there is a gap of" in says.read_text()
+    assert "gap" in file.with_name("day.jsonl.out").read_text()
+    done = run_poller("replay", str(file), "-o", "json")
+    assert "together: what happened then is missing" in done.stderr
+
+
+def lines(file: Path, *lines: Json | str) -> str:
+    """A recording with these lines, after the first."""
+    texts = ['{"recording": 1, "began": "2026-01-01T00:00:00Z"}', *lines]
+    file.write_text("".join(f"{each if isinstance(each, str) else json.dumps(each)}\n" for each in texts))
+    return str(file)
+
+
+def line(at: float, event: str, kind: str = "", name: str = "", **more: Any) -> Json:
+    if not kind:
+        return {"at": at, "event": event, **more}
+    metadata = {"name": name, "uid": f"uid-{name}", **({"namespace": "default"} if kind == "Pod" else {})}
+    return {"at": at, "event": event, "object": {"kind": kind, "metadata": metadata, **more}}
+
+
+def a_node(at: float, event: str, name: str, cpu: str = "4") -> Json:
+    allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "110"}
+    return line(at, event, "Node", name, status={"allocatable": allocatable})
+
+
+def a_pod(at: float, event: str, name: str, cpu: str = "1", **spec: Any) -> Json:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    return line(at, event, "Pod", name, spec={"containers": [container], **spec})
+
+
+def figures(poller: Run, trace: str, *options: str) -> Json:
+    done = poller("replay", trace, "-o", "json", *options)
+    assert done.err == "", done.err
+    (found,) = json.loads(done.out)["configs"]
+    answer: Json = found
+    return answer
+
+
+def test_pods_run_as_long_as_they_ran(poller: Run, tmp_path: Path) -> None:
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1"),
+        a_pod(0, "ADDED", "before", "3", nodeName="n1"),
+        line(0, "BEGIN"),
+        a_pod(5, "ADDED", "waits", "2"),
+        a_pod(20, "DELETED", "before"),
+        a_pod(30, "MODIFIED", "waits", "2", nodeName="n1"),  # late; a replay does it at 20 s
+        a_pod(50, "DELETED", "waits"),
+        line(60, "END"),
+    )
+    found = figures(poller, trace)
+    assert (found["arrived"], found["placed"], found["pending"]) == (1, 1, 0)
+    assert found["wait_seconds"]["p50"] == 15.0
+    assert found["ended_at_seconds"] == 40.0
+    assert found["allocated_percent"]["cpu"] == {"mean": 62.5, "peak": 75.0, "end": 0.0}
+
+
+def test_nodes_come_and_go(poller: Run, tmp_path: Path) -> None:
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1", "1"),
+        line(0, "BEGIN"),
+        a_pod(1, "ADDED", "web", "2"),
+        a_node(10, "ADDED", "n2", "2"),
+        a_node(20, "ADDED", "n3", "2"),
+        a_node(30, "DELETED", "n2"),  # the pod moves to n3
+        line(40, "END"),
+    )
+    placements = tmp_path / "where.csv"
+    found = figures(poller, trace, "--placements", str(placements))
+    assert (found["placed"], found["pending"], found["evictions"]) == (2, 0, 1)
+    assert [row.split(",")[2:] for row in placements.read_text().splitlines()[1:]] == [
+        ["n2", "1", "10"],
+        ["n3", "1", "30"],
+    ]
+
+
+def test_a_pod_that_never_had_a_node_is_deleted_when_it_was(poller: Run, tmp_path: Path) -> None:
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1"),
+        line(0, "BEGIN"),
+        a_pod(1, "ADDED", "huge", "64"),
+        a_pod(2, "ADDED", "gated", "1", schedulingGates=[{"name": "wait"}]),
+        a_pod(3, "ADDED", "static", "1", nodeName="n1"),
+        a_pod(9, "DELETED", "huge"),
+        line(20, "END"),
+    )
+    found = figures(poller, trace)
+    assert (found["arrived"], found["placed"], found["pending"]) == (2, 1, 0)
+
+
+def test_other_nodes_can_take_the_place_of_the_recorded(poller: Run, tmp_path: Path) -> None:
+    trace = lines(
+        tmp_path / "day.jsonl",
+        a_node(0, "ADDED", "n1"),
+        line(0, "BEGIN"),
+        a_pod(1, "ADDED", "huge", "64"),
+        line(20, "END"),
+    )
+    (tmp_path / "nodes.csv").write_text("sn,cpu_milli,memory_mib,gpu,model\nbig,64000,8192,0,\n")
+    assert figures(poller, trace)["pending"] == 1
+    assert figures(poller, trace, "--nodes", str(tmp_path / "nodes.csv"))["placed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        ("{", "day.jsonl:3: is not a line of a recording"),
+        ('{"at": 1}', "day.jsonl:3: is not a line of a recording"),
+        (line(1, "ADDED"), "day.jsonl:3: is not a line of a recording: ADDED without an object"),
+        (line(1, "ADDED", "Secret", "s"), "objects of kind Secret aren't in recordings"),
+        (a_node(1, "ADDED", "n2", "much"), "day.jsonl:3: is not a line of a recording: "),
+        (line(-1, "ADDED", "Pod", "p"), "before the line before"),
+        (line(1, "END"), "holds no nodes"),
+    ],
+)
+def test_a_wrong_line_of_a_recording_is_named(poller: Run, tmp_path: Path, bad: Json | str, why: str) -> None:
+    done = poller("replay", lines(tmp_path / "day.jsonl", line(0, "BEGIN"), bad))
+    assert (done.status, done.out) == (1, "")
+    assert why in done.err
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is empty"),
+        ("{}\n", "day.jsonl:1: is not the first line of a recording"),
+        ('{"recording": 2, "began": ""}\n', "its version is 2; this poller reads 1"),
+        ('{"recording": 1, "began": ""}\n', "was broken off before all nodes and pods were listed"),
+    ],
+)
+def test_what_is_no_recording_is_refused(poller: Run, tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "day.jsonl").write_text(text)
+    done = poller("replay", str(tmp_path / "day.jsonl"))
+    assert (done.status, done.out) == (1, "")
+    assert why in done.err
+
+
+@pytest.mark.parametrize("servers", ["embedded"], indirect=True)
+def test_where_nothing_can_be_written_nothing_is_recorded(
+    cluster: Cluster, poller: Run, tmp_path: Path
+) -> None:
+    there = tmp_path / "there.jsonl"
+    there.write_text("precious")
+    asked = ["record", "--proxy", cluster.proxy, "--for", "1s", "-o"]
+    done = poller(*asked, str(there))
+    assert (done.status, done.out, there.read_text()) == (1, "", "precious")
+    assert "is there already: name another file, or delete it first" in done.err
+    assert "No such file" in poller(*asked, str(tmp_path / "no" / "day.jsonl")).err
+    assert "--for: must be longer than 0s" in poller(*asked[:3], "--for", "0s", "-o", "x").err

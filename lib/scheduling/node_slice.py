@@ -31,7 +31,7 @@ class NodeSlice:
         return len(self._indexes)
 
     def __iter__(self) -> Iterator[NodeInfo]:
-        return iter(self.pick(self._cache.node_list))
+        return iter((self._only,) if self._only is not None else self.pick(self._cache.node_list))
 
     @property
     def indexes(self) -> Sequence[int]:
@@ -57,6 +57,8 @@ class NodeSlice:
 
     def pick(self, values: list[T]) -> list[T]:
         """The values of these nodes. values: of all nodes, in the order of `Cache.node_list`."""
+        if self._only is not None:
+            return [values[self._indexes[0]]]
         if not isinstance(self._indexes, range):
             return [values[i] for i in self._indexes]
         start, end = self._indexes.start, self._indexes.stop

@@ -94,7 +94,7 @@ def test_what_is_installed_is_locked_with_hashes() -> None:
     """A lock beside each requirements file; all name the same versions."""
     assert "--require-hashes" in (DEPLOY / "Dockerfile").read_text()
     versions: dict[str, str] = {}
-    for folder in (ROOT, ROOT / "scripts", ROOT / "tests"):
+    for folder in (ROOT, DEPLOY, ROOT / "scripts", ROOT / "tests"):
         lock = (folder / "requirements.lock").read_text()
         blocks = re.split(r"\n(?=\S)", re.sub(r"^#.*\n", "", lock, flags=re.MULTILINE).strip())
         assert all("--hash=sha256:" in block for block in blocks)

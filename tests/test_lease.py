@@ -13,6 +13,7 @@ from faults import ALWAYS, Answer, Exchange, Fault, FaultyProxy, faulty, lose_an
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lib import __version__
 from lib.kube.api import Api
 from lib.kube.errors import ApiError, ConflictError
 from lib.kube.lease import Candidate, LeaderElection
@@ -191,12 +192,14 @@ def test_what_others_write_on_a_lease_stays(
 ) -> None:
     leader = election.candidate()
     leader.try_once()
+    assert lease()["metadata"]["annotations"] == {"poller/version": __version__}
     noted = {"labels": {"team": "a"}, "annotations": {"b": "c"}, "finalizers": ["example.com/d"]}
     cluster.patch(f"{LEASES}/{election.lease}", {"metadata": noted})
     before = lease()["spec"]["renewTime"]
     leader.try_once()
     assert leader.leads()
     assert lease()["spec"]["renewTime"] > before
+    noted["annotations"] = {"b": "c", "poller/version": __version__}
     assert noted.items() <= lease()["metadata"].items()
     cluster.patch(f"{LEASES}/{election.lease}", {"metadata": {"finalizers": None}})
 

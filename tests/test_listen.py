@@ -63,7 +63,7 @@ def listening(
     """A poller, and a client of the address that its log says it listens at."""
     with cluster.running_poller("--listen", "0", *arguments, proxy=proxy) as poller:
         poller.says("/metrics at http://127.0.0.1:")
-        (url,) = re.findall(r"http://127\.0\.0\.1:\d+$", poller.said.splitlines()[0])
+        (url,) = re.findall(r"/metrics at (http://127\.0\.0\.1:\d+)$", poller.said, re.MULTILINE)
         with http_client(url) as client:
             yield poller, client
 

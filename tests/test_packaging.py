@@ -1,4 +1,4 @@
-"""The package, the chart, the alerts and the dashboard."""
+"""The package, a release, the alerts and the dashboard."""
 
 import hashlib
 import json
@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Sequence
 from email import message_from_bytes
@@ -18,7 +19,7 @@ import yaml
 from cluster import PATIENCE, Cluster
 from packaging.requirements import Requirement
 from prometheus_client import generate_latest
-from test_deploy import DEPLOY, manifests, on_the_real_one
+from test_deploy import DEPLOY, of_kind
 
 from lib import __version__
 from lib.service.telemetry.health import Health
@@ -28,7 +29,6 @@ from scripts.servers.process import ROOT
 
 Json = dict[str, Any]
 
-CHART = DEPLOY / "chart"
 MONITORING = DEPLOY / "monitoring"
 
 
@@ -75,6 +75,7 @@ def test_the_wheel_has_one_name_at_its_top_and_the_packages_that_poller_needs(wh
     assert {name.partition("/")[0] for name in names} == {"poller", f"poller-{__version__}.dist-info"}
     assert metadata["Version"] == __version__
     needed = [line for line in (ROOT / "requirements.txt").read_text().splitlines() if line[0] != "#"]
+    needed.append('cel-expr-python>=0.1.3,<1; extra == "dra"')
     assert {*map(Requirement, metadata.get_all("Requires-Dist", []))} == {*map(Requirement, needed)}
     assert not [
         name for name in names if "__pycache__" in name or ".venv" in name or name.startswith("tests")
@@ -134,7 +135,8 @@ def clone(tmp_path: Path) -> Path:
 
 
 def released(clone: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return run([clone / "scripts/release", *arguments], env={**os.environ, "SOURCE_DATE_EPOCH": "0"})
+    command = [clone / "scripts/release", "--image=none", *arguments]
+    return run(command, env={**os.environ, "SOURCE_DATE_EPOCH": "0"})
 
 
 def test_a_release_changes_the_version_everywhere_and_builds_the_same_bytes_twice(
@@ -152,10 +154,18 @@ def test_a_release_changes_the_version_everywhere_and_builds_the_same_bytes_twic
     refused = released(clone, f"--out={tmp_path / 'two'}")
     assert "there are changes that aren't committed" in refused.stderr
     run(["git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "77"], check=True)
-    for folder in ("two", "three"):
-        assert released(clone, f"--out={tmp_path / folder}").returncode == 0
-    sums = [(tmp_path / folder / "SHA256SUMS").read_text() for folder in ("two", "three")]
+    assert released(clone, f"--out={tmp_path / 'two'}").returncode == 0
+    sums = [(tmp_path / folder / "SHA256SUMS").read_text() for folder in ("one", "two")]
     assert sums[0] == sums[1]
+    with tarfile.open(tmp_path / "two/poller-chart-77.0.1.tgz") as chart:
+        values = chart.extractfile("poller/values.yaml")
+        assert values
+        assert yaml.safe_load(values)["image"]["tag"] == "77.0.1"
+    deployment = of_kind(
+        "Deployment", [*yaml.safe_load_all((tmp_path / "two/poller-77.0.1.yaml").read_text())]
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "poller:77.0.1"
     assert run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=tmp_path / "two").returncode == 0
 
 
@@ -174,144 +184,16 @@ def test_a_version_that_cant_be_released_changes_nothing(clone: Path, version: s
     assert not (clone.parent / "out").exists()
 
 
-# --- the chart ------------------------------------------------------------------------------------------
-
-HELM = shutil.which("helm")
-with_helm = pytest.mark.skipif(HELM is None, reason="helm isn't installed")
-
-
-def rendered(*options: str, values: Json | None = None) -> list[Json]:
-    """The objects that helm would create."""
-    command = [HELM or "", "template", "poller", str(CHART), "--namespace=poller", "--kube-version=1.36.0"]
-    if values is not None:
-        command += ["--values=-"]
-    done = run([*command, *options], input=json.dumps(values or {}))
-    assert done.returncode == 0, done.stderr
-    return [each for each in yaml.safe_load_all(done.stdout) if each]
-
-
-def by_name(objects: list[Json]) -> dict[tuple[str, str, str], Json]:
-    return {
-        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
-        for each in objects
-    }
-
-
-@with_helm
-def test_the_chart_has_the_objects_of_the_kustomization() -> None:
-    """The namespace alone is left to `helm install --create-namespace`."""
-    wanted = by_name(manifests())
-    del wanted["Namespace", "", "poller"]
-    assert by_name(rendered()) == wanted
-
-
-@with_helm
-def test_without_preemption_the_chart_gives_no_right_to_delete_pods() -> None:
-    found = by_name(rendered("--set=preemption=false"))
-    rules = found["ClusterRole", "", "poller"]["rules"]
-    assert not any("pods" in rule["resources"] and "delete" in rule["verbs"] for rule in rules)
-    (container,) = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]["containers"]
-    assert container["args"][-1] == "--no-preemption"
-
-
-@with_helm
-def test_with_namespaces_there_are_no_rights_in_others() -> None:
-    found = by_name(rendered("--set=namespaces={team-a,team-b}"))
-    everywhere = {name for rule in found["ClusterRole", "", "poller"]["rules"] for name in rule["resources"]}
-    assert everywhere & {"pods", "pods/binding", "events", "persistentvolumeclaims", "services"} == set()
-    assert {"nodes", "persistentvolumes", "csinodes", "resourceslices"} <= everywhere
-    assert {"resourceclaims", "resourceclaims/binding"} <= everywhere
-    for team in ("team-a", "team-b"):
-        role = found["Role", team, "poller-pods"]["rules"]
-        assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]} in role
-        inside = {name for rule in role for name in rule["resources"]}
-        assert {"pods", "pods/binding", "events", "persistentvolumeclaims", "services"} <= inside
-        assert {"resourceclaims", "resourceclaims/status"} <= inside
-        assert found["RoleBinding", team, "poller-pods"]["subjects"][0]["namespace"] == "poller"
-
-
-SHARDS: Json = {
-    "schedulerNames": ["common"],
-    "shards": [
-        {"name": "gpu", "schedulerNames": ["gpu"], "preemption": False},
-        {
-            "name": "web",
-            "namespaces": ["default"],
-            "policies": {"mine.py": "def score(pod, node): return 1\n"},
-        },
-    ],
-}
-
-
-@with_helm
-def test_each_shard_has_its_own_lease_names_and_rights() -> None:
-    found = by_name(rendered(values=SHARDS))
-    args = {
-        name: found["Deployment", "poller", name]["spec"]["template"]["spec"]["containers"][0]["args"]
-        for name in ("poller-gpu", "poller-web")
-    }
-    assert "--leader-elect-resource-name=poller-gpu" in args["poller-gpu"]
-    assert args["poller-gpu"][-2:] == ["--scheduler-name=gpu", "--no-preemption"]
-    assert args["poller-web"][-3:] == [
-        "--scheduler-name=common",
-        "--namespace=default",
-        "--plugin=/etc/poller/mine.py",
-    ]
-    for name in ("poller-gpu", "poller-web"):
-        leases = [rule for rule in found["Role", "poller", name]["rules"] if "resourceNames" in rule]
-        assert [rule["resourceNames"] for rule in leases] == [[name]]
-    assert found["ConfigMap", "poller", "poller-web"]["data"].keys() == {"mine.py"}
-
-
-@with_helm
-@pytest.mark.parametrize(
-    ("values", "said"),
-    [
-        ({"replica": 3}, "Additional property replica is not allowed"),
-        ({"image": {"repository": "poller", "digest": "latest"}}, "image.digest: Does not match pattern"),
-        ({"shards": [{"replicas": 1}]}, "name is required"),
-        ({"namespaces": "team-a"}, "namespaces: Invalid type"),
-    ],
-)
-def test_values_that_are_wrong_are_named(values: Json, said: str) -> None:
-    done = run(
-        [HELM or "", "template", CHART, "--values=-", "--kube-version=1.36.0"], input=json.dumps(values)
-    )
-    assert done.returncode != 0
-    assert said in done.stderr
-
-
-def test_each_value_has_a_sentence_in_the_schema() -> None:
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    assert values.keys() <= schema["properties"].keys()
-    for name, about in schema["properties"].items():
-        about = schema["definitions"][name] if "$ref" in about else about
-        assert about["description"].endswith("."), name
-
-
-@with_helm
-@on_the_real_one
-def test_the_chart_is_installed_and_upgraded(cluster: Cluster) -> None:
-    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
-
-    def helm(*arguments: str, values: Json | None = None) -> str:
-        options = ["--namespace=poller-c", *(["--values=-"] if values else [])]
-        done = run([HELM or "", *arguments, *options], env=environment, input=json.dumps(values or {}))
-        assert done.returncode == 0, done.stderr
-        return done.stdout
-
-    notes = helm("install", "poller", str(CHART), "--create-namespace")
-    try:
-        assert "kubectl rollout status --namespace poller-c deployment/poller" in notes
-        assert "deployment.apps/poller" in cluster.kubectl(
-            "get", "deployment", "-n", "poller-c", "-o", "name"
-        )
-        helm("upgrade", "poller", str(CHART), values=SHARDS)
-        names = cluster.kubectl("get", "deployment", "-n", "poller-c", "-o", "name").split()
-        assert names == ["deployment.apps/poller-gpu", "deployment.apps/poller-web"]
-    finally:
-        helm("uninstall", "poller")
+def test_without_what_builds_images_a_release_says_what_to_do(clone: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("sh", "cat", "dirname", "tr", "git"):
+        (programs / name).symlink_to(shutil.which(name) or "")
+    command = [clone / "scripts/release", "77.0.1", f"--out={tmp_path / 'out'}"]
+    done = run(command, env={**os.environ, "PATH": str(programs)})
+    assert done.returncode == 1
+    assert "apt-get install buildah mmdebstrap" in done.stderr
+    assert run(["git", "-C", clone, "status", "--porcelain"]).stdout == ""
 
 
 # --- alerts and dashboard -------------------------------------------------------------------------------

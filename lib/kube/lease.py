@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from threading import Lock, Thread
+from typing import Any
 from uuid import UUID
 
+from lib import __version__
 from lib.kube.api import Api
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.events import event_about
@@ -36,6 +38,9 @@ CLOCK_CHECK = 1.0
 
 AT_ONCE = 0.001
 """In seconds, the shortest time for `end_in`: 0 would mean never."""
+
+VERSION_ANNOTATION = "poller/version"
+"""On the Lease: the version of the poller that holds it."""
 
 LAST_REQUEST = 1.0
 """When poller is stopped, a request in flight may take so many more seconds."""
@@ -234,9 +239,9 @@ class Candidate:
         seconds = ceil(self._election.lease_duration)
         ours = LeaseSpec(self.identity, seconds, acquired, renew_time=now, lease_transitions=changes)
         if lease:
-            held = self._api.replace(self._path, Lease(lease.metadata, ours), Lease)
+            held = self._api.replace(self._path, Lease(_with_version(lease.metadata), ours), Lease)
         else:
-            new = Lease({"name": self._election.resource_name}, ours)
+            new = Lease(_with_version({"name": self._election.resource_name}), ours)
             held = self._api.create(self._all, new, Lease)
         self._taken(held, until=began + self._election.renew_deadline)
 
@@ -297,3 +302,9 @@ class Candidate:
 
     def _micro_time(self) -> str:
         return self._system.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _with_version(metadata: dict[str, Any]) -> dict[str, Any]:
+    """The Lease's metadata, with our version among its annotations."""
+    annotations = {**(metadata.get("annotations") or {}), VERSION_ANNOTATION: __version__}
+    return {**metadata, "annotations": annotations}

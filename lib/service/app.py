@@ -63,9 +63,12 @@ def assembled(
     """
     random, namespaces = system.random(options.seed), options.namespaces
     with ExitStack() as stack:
-        report.observer = observer = _observer(options, system)
         proxy = stack.enter_context(OwnProxy()) if options.start_proxy else None
         address = proxy.address if proxy else options.proxy
+        report.connecting(address)
+        for each in options.config.ignored():
+            report.warning(f"{options.config_file}: ignored: {each}")
+        report.observer = observer = _observer(options, system)
         leads = stack.enter_context(elected(options.leader_election, address, shutdown, system))
         if options.leader_election:
             observer.elects(options.leader_election.resource_name, leads)
@@ -174,8 +177,6 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
     # Standard output is for decisions. What a policy prints goes to the log.
     with Shutdown() as shutdown, redirect_stdout(printed):
         try:
-            for each in options.config.ignored():
-                report.warning(f"{options.config_file}: ignored: {each}")
             files = [policy.file for policy in options.profiles.policies]
             with watching(files), assembled(options, report, shutdown) as poller:
                 try:

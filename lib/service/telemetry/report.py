@@ -80,12 +80,15 @@ class Report:
             log.log(level, "%s", text, extra=fields)
         return is_changed
 
+    def connecting(self, address: str) -> None:
+        """poller starts: the log's first line."""
+        log.info("poller %s, connecting to %s", __version__, address)
+
     def started(self, scheduler_names: Sequence[str], namespaces: Sequence[str], address: str) -> None:
-        """poller starts."""
+        """All parts of poller are connected."""
         where = f" in {' and '.join(namespaces)}" if namespaces else ""
         self._names = " or ".join(scheduler_names)
         self._serving = f"scheduling the pods of {' and '.join(scheduler_names)}{where}"
-        log.info("poller %s, connecting to %s", __version__, address)
         if not _stays_here(address):
             how = "unencrypted and without" if address.startswith("http:") else "without"
             self.warning(

@@ -1,0 +1,251 @@
+"""The Helm chart."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from cluster import Cluster
+from helm import helm
+from test_deploy import DEPLOY, manifests, on_the_real_one
+from test_packaging import run
+
+from scripts.servers.process import ROOT
+
+Json = dict[str, Any]
+
+CHART = DEPLOY / "chart"
+
+
+def template(
+    values: Json | None = None, release: str = "poller", namespace: str = "poller"
+) -> "subprocess.CompletedProcess[str]":
+    """What `helm template` says."""
+    options = [f"--namespace={namespace}", "--kube-version=1.36.0", "--values=-"]
+    return run([helm(), "template", release, CHART, *options], input=json.dumps(values or {}))
+
+
+def rendered(values: Json | None = None, release: str = "poller", namespace: str = "poller") -> list[Json]:
+    """The objects that helm would create."""
+    done = template(values, release, namespace)
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def by_name(objects: list[Json]) -> dict[tuple[str, str, str], Json]:
+    return {
+        (each["kind"], each["metadata"].get("namespace", ""), each["metadata"]["name"]): each
+        for each in objects
+    }
+
+
+def test_the_chart_has_the_objects_of_the_kustomization() -> None:
+    """The namespace alone is left to `helm install --create-namespace`."""
+    wanted = by_name(manifests())
+    del wanted["Namespace", "", "poller"]
+    assert by_name(rendered()) == wanted
+
+
+def test_without_preemption_the_chart_gives_no_right_to_delete_pods() -> None:
+    found = by_name(rendered({"preemption": False}))
+    rules = found["ClusterRole", "", "poller"]["rules"]
+    assert not any("pods" in rule["resources"] and "delete" in rule["verbs"] for rule in rules)
+    (container,) = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]["containers"]
+    assert container["args"][-1] == "--no-preemption"
+
+
+def test_with_namespaces_there_are_no_rights_in_others() -> None:
+    found = by_name(rendered({"namespaces": ["team-a", "team-b"]}))
+    everywhere = {name for rule in found["ClusterRole", "", "poller"]["rules"] for name in rule["resources"]}
+    assert everywhere & {"pods", "pods/binding", "events", "persistentvolumeclaims", "services"} == set()
+    assert {"nodes", "persistentvolumes", "csinodes", "resourceslices"} <= everywhere
+    assert {"resourceclaims", "resourceclaims/binding"} <= everywhere
+    for team in ("team-a", "team-b"):
+        role = found["Role", team, "poller-pods"]["rules"]
+        assert {"apiGroups": [""], "resources": ["namespaces"], "verbs": ["get"]} in role
+        inside = {name for rule in role for name in rule["resources"]}
+        assert {"pods", "pods/binding", "events", "persistentvolumeclaims", "services"} <= inside
+        assert {"resourceclaims", "resourceclaims/status"} <= inside
+        assert found["RoleBinding", team, "poller-pods"]["subjects"][0]["namespace"] == "poller"
+
+
+SHARDS: Json = {
+    "schedulerNames": ["common"],
+    "shards": [
+        {"name": "gpu", "schedulerNames": ["gpu"], "preemption": False},
+        {
+            "name": "web",
+            "namespaces": ["default"],
+            "policies": {"mine.py": "def score(pod, node): return 1\n"},
+        },
+    ],
+}
+
+
+def test_each_shard_has_its_own_lease_names_and_rights() -> None:
+    found = by_name(rendered(SHARDS))
+    args = {
+        name: found["Deployment", "poller", name]["spec"]["template"]["spec"]["containers"][0]["args"]
+        for name in ("poller-gpu", "poller-web")
+    }
+    assert "--leader-elect-resource-name=poller-gpu" in args["poller-gpu"]
+    assert args["poller-gpu"][-2:] == ["--scheduler-name=gpu", "--no-preemption"]
+    assert args["poller-web"][-3:] == [
+        "--scheduler-name=common",
+        "--namespace=default",
+        "--plugin=/etc/poller/mine.py",
+    ]
+    for name in ("poller-gpu", "poller-web"):
+        leases = [rule for rule in found["Role", "poller", name]["rules"] if "resourceNames" in rule]
+        assert [rule["resourceNames"] for rule in leases] == [[name]]
+    assert found["ConfigMap", "poller", "poller-web"]["data"].keys() == {"mine.py"}
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"replica": 3}, "Additional property replica is not allowed"),
+        ({"image": {"repository": "poller", "digest": "latest"}}, "image.digest: Does not match pattern"),
+        ({"shards": [{"replicas": 1}]}, "name is required"),
+        ({"namespaces": "team-a"}, "namespaces: Invalid type"),
+        ({"resources": None}, "resources is required"),
+        ({"metrics": {"serviceMonitor": True}}, "set metrics.service to true, too"),
+        ({"shards": [{"name": "a"}, {"name": "a"}]}, 'two shards have the name "poller-a"'),
+        (
+            {"schedulerNames": ["a"], "configuration": {"profiles": [{"schedulerName": "b"}]}},
+            "both schedulerNames and configuration.profiles are set",
+        ),
+        (
+            {"shards": [{"name": "a"}, {"name": "b", "namespaces": ["n"]}]},
+            'poller-a and poller-b would both place the pods of "my-scheduler"',
+        ),
+        ({"shards": [{"name": "a" * 32}]}, None),
+    ],
+)
+def test_values_that_are_wrong_are_named(values: Json, said: str | None) -> None:
+    release = "poller" if said else "r" * 53
+    done = template(values, release)
+    assert done.returncode != 0
+    assert (said or "which has 86 characters: at most 63 will do") in done.stderr
+
+
+MORE = "x\n      hostNetwork: true"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"image": {"repository": MORE}}, "image.repository"),
+        ({"image": {"repository": "poller", "tag": MORE}}, "image.tag"),
+        ({"schedulerNames": [MORE]}, "schedulerNames.0"),
+        ({"namespaces": [MORE]}, "namespaces.0"),
+        ({"priorityClassName": MORE}, "priorityClassName"),
+        ({"shards": [{"name": MORE}]}, "shards.0.name"),
+        ({"policies": {f"{MORE}.py": ""}}, "policies"),
+    ],
+)
+def test_a_value_is_no_way_to_write_another_field(values: Json, said: str) -> None:
+    done = template(values)
+    assert done.returncode != 0
+    assert f"{said}: Does not match pattern" in done.stderr
+
+
+def test_text_stays_the_text_that_it_is() -> None:
+    text = "a: {{ .Values }}\n- 'b' \"c\" # d\n\ttrue"
+    values: Json = {
+        "policies": {"mine.py": text},
+        "arguments": [text],
+        "nodeSelector": {"disk": text},
+        "configuration": {"profiles": [{"schedulerName": "{{ .Release.Name }}"}]},
+    }
+    found = by_name(rendered(values))
+    files = found["ConfigMap", "poller", "poller"]["data"]
+    assert files["mine.py"] == text
+    assert yaml.safe_load(files["configuration.yaml"]).items() >= values["configuration"].items()
+    pod = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"][-1] == pod["nodeSelector"]["disk"] == text
+
+
+def test_with_everything_off_what_poller_needs_is_left() -> None:
+    off: Json = dict.fromkeys(("preemption", "quota", "networkPolicy", "podDisruptionBudget"), False)
+    nothing: Json = dict.fromkeys(("schedulerNames", "namespaces", "policies", "user", "arguments"))
+    found = by_name(rendered({**off, **nothing, "priorityClassName": "", "replicas": 0}))
+    assert {kind for kind, _, _ in found} == {
+        *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Deployment")
+    }
+    pod = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]
+    assert "priorityClassName" not in pod
+    assert "runAsUser" not in pod["securityContext"]
+
+
+def test_several_scheduler_names_are_profiles_of_one_poller(tmp_path: Path) -> None:
+    found = by_name(rendered({"schedulerNames": ["a", "b"]}))
+    (container,) = found["Deployment", "poller", "poller"]["spec"]["template"]["spec"]["containers"]
+    assert not [each for each in container["args"] if each.startswith("--scheduler-name")]
+    file = tmp_path / "configuration.yaml"
+    file.write_text(found["ConfigMap", "poller", "poller"]["data"][file.name])
+    checked = run([sys.executable, ROOT / "poller.py", "--config", file, "--check-config"])
+    served = re.findall("^(.+): for pods with this spec.schedulerName", checked.stdout, re.MULTILINE)
+    assert served == ["a", "b"]
+
+
+def test_releases_share_no_object() -> None:
+    """Neither two in a namespace, nor two of a name."""
+    found = [
+        by_name(rendered({"metrics": {"service": True, "rules": True}}, release, namespace)).keys()
+        for release, namespace in [("poller", "poller"), ("second", "poller"), ("poller", "team"), ("a", "b")]
+    ]
+    assert len(set().union(*found)) == sum(map(len, found))
+
+
+def test_the_quota_lets_all_pods_be_replaced() -> None:
+    shards = [{"name": name, "schedulerNames": [name]} for name in "abcdefgh"]
+    quota = by_name(rendered({"shards": shards}))["ResourceQuota", "poller", "critical-pods"]
+    assert quota["spec"]["hard"]["pods"] == "32"
+
+
+def test_helm_finds_nothing_wrong_with_the_chart() -> None:
+    done = run([helm(), "lint", "--strict", CHART])
+    assert done.returncode == 0, done.stdout
+
+
+def test_each_value_has_a_sentence_in_the_schema() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    assert values.keys() <= schema["properties"].keys()
+    for name, about in schema["properties"].items():
+        about = schema["definitions"][name] if "$ref" in about else about
+        assert about["description"].endswith("."), name
+
+
+@on_the_real_one
+def test_the_chart_is_installed_and_upgraded(cluster: Cluster) -> None:
+    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+
+    def managed(*arguments: str, values: Json | None = None) -> str:
+        options = ["--namespace=poller-c", *(["--values=-"] if values else [])]
+        done = run([helm(), *arguments, *options], env=environment, input=json.dumps(values or {}))
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    notes = managed("install", "poller", str(CHART), "--create-namespace")
+    try:
+        assert "kubectl rollout status --namespace poller-c deployment/poller" in notes
+        assert "deployment.apps/poller" in cluster.kubectl(
+            "get", "deployment", "-n", "poller-c", "-o", "name"
+        )
+        managed("install", "second", str(CHART), values={"schedulerNames": ["another"]})
+        managed("upgrade", "poller", str(CHART), values=SHARDS)
+        names = cluster.kubectl("get", "deployment", "-n", "poller-c", "-o", "name").split()
+        assert names == [f"deployment.apps/{name}" for name in ("poller-gpu", "poller-web", "second")]
+        managed("uninstall", "second")
+    finally:
+        managed("uninstall", "poller")
+    left = cluster.kubectl("get", "deployment,role,rolebinding,quota,pdb", "-n", "poller-c", "-o", "name")
+    roles = cluster.kubectl("get", "clusterrole,clusterrolebinding", "-o", "name")
+    assert "poller" not in left + roles

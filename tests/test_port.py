@@ -24,6 +24,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.telemetry.bounded_server import Request
+from lib.service.telemetry.features import KUBERNETES, features
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.listen import Answers, Pages
 from lib.service.telemetry.metrics import Metrics
@@ -104,6 +105,28 @@ def test_what_the_page_says_is_here_is_here_and_nothing_else(cluster: Cluster) -
     assert scraped["/metrics/resources"]("kube_pod_resource_request", **web, **cpu) == 64
 
 
+def test_features_are_as_in_kube_scheduler() -> None:
+    """Of each gate that there is here, the stage and the value."""
+    ours = {each.name: [each.stage, each.enabled] for each in features()}
+    assert len(ours) > 30
+    assert ours == {name: RECORDED["features"][name] for name in ours}
+
+
+def test_without_the_package_for_selectors_there_are_no_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lib.service.telemetry.features.CEL", "no_such_package")
+    off = {each.name for each in features() if not each.enabled and RECORDED["features"][each.name][1]}
+    assert "DynamicResourceAllocation" in off
+    assert all(name.startswith(("DRA", "Dynamic")) for name in off)
+
+
+def test_the_build_names_the_version_of_kubernetes_and_of_poller() -> None:
+    (build,) = samples_of(generate_latest(Metrics(Health()).registry).decode(), "kubernetes_build_info")
+    assert build.value == 1
+    assert set(build.labels) == set(RECORDED["metrics"]["/metrics"]["kubernetes_build_info"]["labels"])
+    assert build.labels["git_version"] == f"v{KUBERNETES}+poller-{__version__}"
+    assert (build.labels["major"], build.labels["minor"]) == ("1", "36")
+
+
 def test_health_is_asked_as_of_kube_scheduler(cluster: Cluster) -> None:
     """The same forms, with poller's checks in place of kube-scheduler's."""
     with listening(cluster) as (_, client):
@@ -168,8 +191,9 @@ def test_pods_request_what_kube_scheduler_says_they_do() -> None:
     assert ours == pytest.approx(theirs)
 
 
-def samples_of(text: str) -> list[Any]:
-    return [sample for family in Scraped(text).families.values() for sample in family.samples]
+def samples_of(text: str, name: str = "") -> list[Any]:
+    samples = [sample for family in Scraped(text).families.values() for sample in family.samples]
+    return [each for each in samples if name in ("", each.name)]
 
 
 @pytest.mark.parametrize(

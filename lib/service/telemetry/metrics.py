@@ -30,6 +30,7 @@ from lib.scheduling.hints import event_of
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.queueing_hints import Hinted
+from lib.service.telemetry import features
 from lib.service.telemetry.collectors import Durations, Evaluations
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.observer import Observer
@@ -185,6 +186,7 @@ class Metrics(Observer):
     def _make_our_own(self) -> None:
         build = Gauge("poller_build_info", "1, with poller's version.", ["version"], registry=self.registry)
         build.labels(__version__).set(1)
+        features.add_to(self.registry)
         self._ticks = Counter("poller_ticks_total", "Ticks of the loop.", ["result"], registry=self.registry)
         self._tick_seconds = Histogram(
             "poller_tick_duration_seconds",

@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from lib import __version__
+from lib.service.telemetry.features import KUBERNETES
 from lib.service.telemetry.observer import Address
-
-KUBERNETES = "1.36"
-"""The version whose kube-scheduler decides as poller does."""
 
 WARNING = (
     "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility guarantees"
@@ -47,7 +45,7 @@ def statusz(began: datetime, now: datetime, paths: Iterable[str]) -> Page:
         f"Up: {up // 3600} hr {up // 60 % 60:02} min {up % 60:02} sec",
         f"Python version: {platform.python_version()}",
         f"Binary version: {__version__}",
-        f"Emulation version: {KUBERNETES}",
+        f"Emulation version: {KUBERNETES.rpartition('.')[0]}",
         f"Paths: {' '.join(sorted(paths))}",
     ]
     return TEXT, _page("statusz", lines)

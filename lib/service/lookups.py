@@ -66,7 +66,8 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
     if source.devices.is_pending:
         blocked.block(needs.devices, "resource claims and devices", PENDING)
     return replace(
-        _with_budgets(before, source, report) if needs.budgets else before,
+        # Who can't preempt must not fail for an error of the last lookup.
+        _with_budgets(before, source, report) if needs.budgets else replace(before, budgets_error=""),
         namespaces=namespaces,
         workloads=Workloads(services, selectors),
         group_sizes=group_sizes,

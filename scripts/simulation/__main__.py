@@ -7,10 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import ExitStack
+from pathlib import Path
 
 from .checks import Violation
 from .mutations import MUTATIONS
 from .plan import random_plan
+from .real import run_real
 from .smaller import smaller, story
 from .world import Outcome, World
 
@@ -35,10 +37,18 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--smaller", action="store_true", help="make what goes wrong smaller, as long as it goes wrong"
     )
+    parser.add_argument(
+        "--real",
+        action="store_true",
+        help="the same faults in real time, against a real kube-apiserver, for so many --minutes",
+    )
+    parser.add_argument("--logs", type=Path, metavar="DIR", help="of --real: keep the logs there")
     return parser.parse_args()
 
 
 def main(chosen: argparse.Namespace) -> int:
+    if chosen.real:
+        return run_real(chosen.seed or chosen.first, chosen.minutes, chosen.logs)
     seeds = [chosen.seed] if chosen.seed is not None else range(chosen.first, chosen.first + chosen.seeds)
     if chosen.mutations:
         found = [_find(name, seeds, chosen.minutes) for name in MUTATIONS]

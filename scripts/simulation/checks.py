@@ -1,27 +1,57 @@
 """What must hold, checked from the API server's history alone: never from poller's own state."""
 
 import json
+import re
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from math import inf
 
-from scripts.minicluster.resources import CLAIMS, DISRUPTION_BUDGETS, EVENTS, LEASES, NODES, PODS, VOLUMES
-from scripts.minicluster.store import Event, Object, Stored
+from scripts.minicluster.resources import (
+    CLAIMS,
+    DISRUPTION_BUDGETS,
+    EVENTS,
+    LEASES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    VOLUMES,
+    Resource,
+)
+from scripts.minicluster.store import Event, Key, Object, Stored
 
 from .agenda import Agenda
-from .evictions import cpu_of, is_over, is_protected, milli, other_way
+from .evictions import Preemption, broken_by_preemption, helps_nobody, preemption_of
 from .faults import Kind
+from .history import History
 from .network import Exchange
+from .placement import broken_by_zone, broken_rules
 from .server import Server
+from .values import is_over, labels_of, node_of, priority_of
 
 STALE = 60.0
 """Seconds for which a decision may rest on what was true before: a binding is tried again for so long."""
+
+CALM = 4.0
+"""The same, when nothing has gone wrong in the last minute."""
 
 EVENT_WITHIN = 60.0
 """Seconds after which a binding's event must be there, when nothing goes wrong."""
 
 SEEN_WITHIN = 2.0
 """Seconds after which a poller knows of a change, when nothing goes wrong."""
+
+DONE_WITHIN = 1.5
+"""Seconds after which what was decided together is written, when nothing goes wrong."""
+
+REST = 30.0
+"""Seconds at the end in which a poller does nothing but poll: each list once a second at most."""
+
+VARIES = re.compile("[?&](resourceVersion|timeoutSeconds)=[^&]*|(?<=continue=)[^&]*")
+"""What differs between the requests of two polls."""
+
+WAITING = ("volumes", "resourceClaims")
+"""Fields of the spec of pods that wait, with a node reserved, for what they need there."""
 
 TRIES = 3
 """After so many tries, or more, poller gives up an event: they may take 30 s."""
@@ -52,31 +82,40 @@ class Violation:
         return f"{self.when:.3f} s: {self.rule}: {self.what}"
 
 
-@dataclass
-class _Node:
-    """A node's history: when it was there, and how much it had."""
+@dataclass(frozen=True)
+class _Bound:
+    """A binding: when, where, which pod, and by whom."""
 
-    there: list[tuple[float, float]] = field(default_factory=list)  # from, until
-    cpu: list[tuple[float, int]] = field(default_factory=list)  # since when, in thousandths
+    when: float
+    node: str
+    pod: str
+    by: str
 
 
 class Checks:
-    """Watches the store and the requests. violations: what was found."""
+    """Watches the store and the requests. ends: when the run does. violations: what was found."""
 
-    def __init__(self, agenda: Agenda, server: Server) -> None:
+    def __init__(self, agenda: Agenda, server: Server, ends: float) -> None:
         self.violations: list[Violation] = []
         self.bindings = self.evictions = 0
         self._agenda, self._server, self._store = agenda, server, server.store
-        self._nodes: dict[str, _Node] = defaultdict(_Node)
-        self._bound: dict[str, tuple[float, str, str, str]] = {}  # by uid: when, node, pod, by whom
+        self._rests_from = ends - REST
+        self._requests_at_rest: Counter[tuple[str, str]] = Counter()  # by poller, without what differs
+        self._history = History(agenda)
+        self._bound: dict[str, _Bound] = {}  # by uid
+        self._seen_on_node: dict[str, float] = {}  # by uid: since when any pod is on its node
         self._scheduled: set[str] = set()  # uids of pods with an event
         self._excused: set[str] = set()  # uids whose event need not come
-        self._pending: dict[str, tuple[int, float]] = {}  # by uid: priority, and until when it waited
+        self._pending: dict[str, tuple[Stored, float]] = {}  # by uid: the pod, and until when it waited
         self._told: set[tuple[int, str]] = set()  # by process and uid: the binding was answered by 201
         self._failed_events: Counter[str] = Counter()  # by the pod's uid
         self._identities: dict[int, str] = {}  # of candidates, by their process
-        self._last_change = 0.0  # of nodes, of pods on them, and of budgets
-        self._last_fault = -inf
+        self._changed: dict[str, float] = defaultdict(
+            lambda: -inf
+        )  # by whom, "" for nobody: what others decide on
+        self._claims_changed: dict[tuple[Resource, Key], float] = defaultdict(lambda: -inf)  # not by a poller
+        self._trouble = self._trouble_began = -inf  # until when something went wrong last, and since when
+        self._preemptions: dict[str, tuple[float, Preemption, list[Stored]]] = {}  # by the preemptor's uid
         self._troubled: set[str] = (
             set()
         )  # names of pods about which a request failed, or its poller was killed
@@ -87,38 +126,59 @@ class Checks:
 
     # --- the history --------------------------------------------------------------------------------------
 
+    def trouble(self, until: float = -inf) -> None:
+        """Something goes wrong, now or until then: what a poller knows may be old for a while."""
+        if self._is_calm():
+            self._trouble_began = self._agenda.now
+        self._trouble = max(self._trouble, until, self._agenda.now)
+
+    def _is_calm(self) -> bool:
+        return self._trouble < self._agenda.now - STALE
+
+    def _known_since(self) -> float:
+        """Since when what a decision rests on may have been true."""
+        now = self._agenda.now
+        return now - CALM if self._is_calm() else max(now - STALE, self._trouble_began - CALM)
+
+    def _is_settled(self, poller: str, seconds: float = SEEN_WITHIN) -> bool:
+        """Whether this poller knows all there is, apart from what it does itself."""
+        now = self._agenda.now
+        return self._is_calm() and all(
+            when <= now - seconds for who, when in self._changed.items() if who != poller
+        )
+
+    def _since(self, pod: Stored) -> float:
+        """The same for a decision about this pod, which may wait for its claims after that."""
+        waits = "hold" in labels_of(pod) or any(pod.content["spec"].get(each) for each in WAITING)
+        return self._agenda.now - STALE if waits else self._known_since()
+
     def _happened(self, event: Event) -> None:
-        if event.resource == NODES:
-            self._node_changed(event)
-        elif event.resource == PODS:
+        self._history.happened(event)
+        actor = self._server.actor
+        if _matters(event):
+            self._changed[actor.name if actor else ""] = self._agenda.now
+        if event.resource == PODS:
             self._pod_changed(event)
-        if not self._server.actor and _matters_to_preemption(event):
-            self._last_change = self._agenda.now
+        elif event.resource == RESOURCE_CLAIMS:
+            self._check_devices(event.new)
+        if event.resource in (CLAIMS, VOLUMES, RESOURCE_CLAIMS) and not actor and event.kind != "MODIFIED":
+            self._claims_changed[event.resource, event.new.key] = self._agenda.now
         if event.resource == EVENTS and event.new.content.get("reason") == "Scheduled":
             uid = event.new.content["involvedObject"]["uid"]
             self._scheduled.add(uid)
             if uid not in self._bound:
                 self._found("binding before event", f"{event.new.key[1]} says so of a pod that isn't bound")
-            elif not event.new.content["message"].endswith(f" to {self._bound[uid][1]}"):
+            elif not event.new.content["message"].endswith(f" to {self._bound[uid].node}"):
                 said = event.new.content["message"]
-                self._found("true event", f"{said!r}, but the pod was bound to {self._bound[uid][1]}")
-
-    def _node_changed(self, event: Event) -> None:
-        node, now = self._nodes[event.new.key[1]], self._agenda.now
-        if event.kind == "ADDED":
-            node.there.append((now, inf))
-        elif event.kind == "DELETED":
-            node.there[-1] = node.there[-1][0], now
-        node.cpu.append((now, milli(event.new.content["status"]["allocatable"]["cpu"])))
+                self._found("true event", f"{said!r}, but the pod was bound to {self._bound[uid].node}")
 
     def _pod_changed(self, event: Event) -> None:
         new, old = event.new, event.old
         uid, name = new.metadata["uid"], new.key[1]
-        node_name = new.content["spec"].get("nodeName", "")
-        before = old.content["spec"].get("nodeName", "") if old else ""
+        node_name, before = node_of(new), node_of(old) if old else ""
         waits = event.kind != "DELETED" and not node_name
         if waits or not before:
-            self._pending[uid] = new.content["spec"].get("priority", 0), inf if waits else self._agenda.now
+            self._pending[uid] = new, inf if waits else self._agenda.now
         if event.kind == "DELETED" or (
             new.metadata.get("deletionTimestamp") and old and not old.metadata.get("deletionTimestamp")
         ):
@@ -128,97 +188,133 @@ class Checks:
         if before or uid in self._bound:
             self._found("bound once", f"pod {name} was bound to {before}, and now to {node_name}", name)
             return
-        actor = self._server.actor
-        if not actor:
+        self._seen_on_node[uid] = self._agenda.now
+        if not (actor := self._server.actor):
             return
         self.bindings += 1
-        self._bound[uid] = self._agenda.now, node_name, name, actor.name
-        self._check_node(new, node_name)
+        self._bound[uid] = _Bound(self._agenda.now, node_name, name, actor.name)
+        scheduler = new.content["spec"]["schedulerName"]
+        since = self._since(new)
+        is_known = partial(self._is_known, scheduler, since)
+        for broken in broken_rules(self._store, self._history, new, since, is_known):
+            self._found(*broken[:2], *broken.about)
         self._check_volumes(new, node_name)
+        self._check_its_devices(new, node_name)
+        if self._is_settled(actor.name):
+            self._agenda.after(DONE_WITHIN, partial(self._check_zone, new, actor.name))
+
+    def _is_known(self, scheduler: str, since: float, pod: Stored) -> bool:
+        """Whether a scheduler must have known of a pod on a node: all but what others have just bound."""
+        own = pod.content["spec"]["schedulerName"] == scheduler
+        return own or self._seen_on_node.get(pod.metadata["uid"], -inf) < since
+
+    def _check_zone(self, pod: Stored, poller: str) -> None:
+        """A while after a binding: what concerns all pods of a zone."""
+        now = self._store.get(PODS, pod.key)
+        same = (
+            now and now.metadata["uid"] == pod.metadata["uid"] and not now.metadata.get("deletionTimestamp")
+        )
+        if now and same and self._is_settled(poller, SEEN_WITHIN + DONE_WITHIN):
+            for broken in broken_by_zone(self._store, now):
+                self._found(*broken[:2], *broken.about)
+
+    # --- volumes and devices ------------------------------------------------------------------------------
 
     def _check_volumes(self, pod: Stored, node_name: str) -> None:
         """Each claim of a pod that is bound has a volume, which the node can reach."""
         for volume in pod.content["spec"].get("volumes") or ():
-            claim = self._store.get(CLAIMS, (pod.key[0], volume["persistentVolumeClaim"]["claimName"]))
-            held = claim and self._store.get(VOLUMES, ("", claim.content["spec"].get("volumeName", "")))
-            if (
-                claim
-                and not held
-                and claim.metadata["creationTimestamp"] <= pod.metadata["creationTimestamp"]
-            ):
+            key = pod.key[0], volume["persistentVolumeClaim"]["claimName"]
+            claim = self._store.get(CLAIMS, key)
+            volume_key = "", claim.content["spec"].get("volumeName", "") if claim else ""
+            if self._was_replaced(CLAIMS, key) or self._was_replaced(VOLUMES, volume_key):
+                continue
+            held = self._store.get(VOLUMES, volume_key)
+            if claim and not held:
                 what = f"pod {pod.key[1]} was bound to {node_name} before its claim had a volume"
                 self._found("volumes", what, pod.key[1])
             elif held and not _reaches(node_name, held):
                 what = f"pod {pod.key[1]} was bound to {node_name}, which can't reach volume {held.key[1]}"
                 self._found("volumes", what, pod.key[1])
 
-    def _check_node(self, pod: Stored, node_name: str) -> None:
-        name, spec, now = pod.key[1], pod.content["spec"], self._agenda.now
-        node = self._nodes[node_name]
-        if not any(until > now - STALE for _, until in node.there):
-            self._found("a node that exists", f"pod {name} was bound to {node_name}", name, node_name)
-            return
-        here = [
-            each
-            for each in self._store.every(PODS)
-            if each.content["spec"].get("nodeName") == node_name and not is_over(each)
-        ]
-        known = [each for each in here if self._is_known(each, spec["schedulerName"])]
-        used = sum(map(cpu_of, known))
-        most = self._most_cpu(node, now)
-        if used > most:
-            why = f"pod {name} was bound to {node_name}, whose pods then request {used}m of {most}m cpu"
-            self._found("room", why, name, node_name)
-        ports = _ports(pod)
-        apart = (pod.metadata.get("labels") or {}).get("apart")
-        for each in known:
-            if each.metadata["uid"] == pod.metadata["uid"]:
-                continue
-            if ports & _ports(each):
-                why = f"pods {name} and {each.key[1]} are on {node_name} with the same host port"
-                self._found("host ports", why, name, each.key[1], node_name)
-            if apart and (each.metadata.get("labels") or {}).get("apart") == apart:
-                why = f"pods {name} and {each.key[1]} are on {node_name}, and must be apart"
-                self._found("anti-affinity", why, name, each.key[1], node_name)
-        if spec.get("schedulingGates"):
-            self._found("gates", f"pod {name} was bound though it is gated", name)
+    def _was_replaced(self, resource: Resource, key: Key) -> bool:
+        """Whether an object has come or gone so lately that a decision may rest on what was before."""
+        return self._claims_changed[resource, key] > self._agenda.now - STALE
 
-    def _is_known(self, pod: Stored, scheduler: str) -> bool:
-        """Whether a scheduler must have known of a pod on a node: all but what others have just bound."""
-        if pod.content["spec"]["schedulerName"] == scheduler:
-            return True
-        bound = self._bound.get(pod.metadata["uid"])
-        return bound is not None and bound[0] < self._agenda.now - STALE
+    def _check_devices(self, claim: Stored) -> None:
+        """No device is given to two claims."""
+        mine = _devices_of(claim)
+        for other in self._store.every(RESOURCE_CLAIMS):
+            if other.metadata["uid"] != claim.metadata["uid"] and (both := mine & _devices_of(other)):
+                what = (
+                    f"device {'/'.join(min(both))} is allocated to claims {claim.key[1]} and {other.key[1]}"
+                )
+                self._found("devices", what)
+
+    def _check_its_devices(self, pod: Stored, node_name: str) -> None:
+        """Each claim of a pod that is bound has a device of the node, and is reserved for the pod."""
+        given = {each["name"]: each.get("resourceClaimName") for each in _claim_statuses(pod)}
+        for each in pod.content["spec"].get("resourceClaims") or ():
+            key = pod.key[0], each.get("resourceClaimName") or given.get(each["name"]) or ""
+            claim = self._store.get(RESOURCE_CLAIMS, key)
+            if self._was_replaced(RESOURCE_CLAIMS, key):
+                continue
+            status = (claim and claim.content.get("status")) or {}
+            if pod.metadata["uid"] not in {one["uid"] for one in status.get("reservedFor") or ()}:
+                what = (
+                    f"pod {pod.key[1]} was bound to {node_name}, and its claim {key[1]} isn't reserved for it"
+                )
+                self._found("devices", what, pod.key[1])
+            elif claim and {pool for pool, _ in _devices_of(claim)} != {node_name}:
+                what = f"pod {pod.key[1]} was bound to {node_name}, and its devices are elsewhere"
+                self._found("devices", what, pod.key[1])
+
+    # --- evictions ----------------------------------------------------------------------------------------
 
     def _check_eviction(self, victim: Stored) -> None:
-        """A poller deletes a pod only for one that waits and is more important."""
+        """A poller deletes a pod only for one that waits, is more important, and fits then."""
         actor = self._server.actor
         if not actor:
             return
         self.evictions += 1
-        priority, since = victim.content["spec"].get("priority", 0), self._agenda.now - STALE
-        if not any(more > priority and until > since for more, until in self._pending.values()):
-            name = victim.key[1]
+        name = victim.key[1]
+        since = self._known_since()
+        more = [
+            pod
+            for pod, until in self._pending.values()
+            if until > since and priority_of(pod) > priority_of(victim)
+        ]
+        if not more:
             self._found("eviction", f"{actor.name} evicts pod {name} for nobody who is more important", name)
-        self._check_budget(victim)
-
-    def _check_budget(self, victim: Stored) -> None:
-        """No budget is violated if another eviction would do, as far as the poller could know."""
-        now = self._agenda.now
-        if now - self._last_fault < STALE or now - self._last_change < SEEN_WITHIN:
             return
-        if is_protected(self._store, victim) and (node := other_way(self._store, victim)):
-            what = f"pod {victim.key[1]} is evicted against its budget; evictions on {node} would have done"
-            self._found("budget", what, victim.key[1])
+        preemptors = [each for pod in more for each in self._history.pod(pod.metadata["uid"], since) or [pod]]
+        nodes = self._history.node(node_of(victim), since)
+        here = [
+            each for each in self._store.every(PODS) if node_of(each) == node_of(victim) and not is_over(each)
+        ]
+        # what others have put there since may be in the way
+        known = [each for each in here if self._seen_on_node.get(each.metadata["uid"], -inf) < since]
+        if helps_nobody(nodes, preemptors, known):
+            self._found("eviction", f"{actor.name} evicts pod {name}, and that helps nobody who waits", name)
+        if self._is_settled(actor.name) and (preemption := preemption_of(self._store, victim)):
+            self._note_preemption(victim, preemption, actor.name)
 
-    def _most_cpu(self, node: _Node, now: float) -> int:
-        """The most that a node had in the time on which a decision may rest."""
-        most = 0
-        for i, (_, cpu) in enumerate(node.cpu):
-            until = node.cpu[i + 1][0] if i + 1 < len(node.cpu) else inf
-            if until > now - STALE:
-                most = max(most, cpu)
-        return most
+    def _note_preemption(self, victim: Stored, preemption: Preemption, poller: str) -> None:
+        uid = preemption.pod.metadata["uid"]
+        when, _, victims = self._preemptions.get(uid, (-inf, preemption, []))
+        if when > self._agenda.now - DONE_WITHIN:
+            victims.append(victim)
+            return
+        for broken in broken_by_preemption(self._store, victim, preemption):
+            self._found(*broken[:2], *broken.about)
+        victims = [victim]
+        self._preemptions[uid] = self._agenda.now, preemption, victims
+
+        def check() -> None:
+            if self._is_settled(poller, DONE_WITHIN + SEEN_WITHIN):
+                for broken in preemption.broken(self._store, victims):
+                    self._found(*broken[:2], *broken.about)
+
+        self._agenda.after(DONE_WITHIN - 0.1, check)
 
     # --- requests -----------------------------------------------------------------------------------------
 
@@ -226,8 +322,12 @@ class Checks:
         """A poller's request has reached the server, or a fault."""
         asked = exchange.asked
         if exchange.fault:
-            self._last_fault = exchange.when
+            self.trouble()
         path = asked.target.partition("?")[0]
+        if exchange.when > self._rests_from:
+            self._requests_at_rest[
+                exchange.process.name, f"{asked.method} {VARIES.sub('', asked.target)}"
+            ] += 1
         if asked.is_read:
             return
         body: Object = json.loads(asked.body) if asked.body else {}
@@ -278,10 +378,10 @@ class Checks:
         """A poller was killed: events of what it bound shortly before need not come, nor all of a group."""
         now = self._agenda.now
         self._troubled |= {
-            name for when, _, name, by in self._bound.values() if by == poller and when > now - 5
+            each.pod for each in self._bound.values() if each.by == poller and each.when > now - 5
         }
-        for uid, (when, _, _, by) in self._bound.items():
-            if by == poller and uid not in self._scheduled and when > now - STALE - EVENT_WITHIN:
+        for uid, each in self._bound.items():
+            if each.by == poller and uid not in self._scheduled and each.when > now - STALE - EVENT_WITHIN:
                 self._excused.add(uid)
 
     # --- at the end ---------------------------------------------------------------------------------------
@@ -290,40 +390,55 @@ class Checks:
         """Each binding has its event; no group is bound in part."""
         now = self._agenda.now
         self._check_groups()
-        for uid, (when, node, name, by) in self._bound.items():
-            if uid in self._scheduled or uid in self._excused or when > now - EVENT_WITHIN:
+        self._check_requests()
+        there = {each.metadata["uid"] for each in self._store.every(PODS)}
+        for uid, each in self._bound.items():
+            if uid in self._scheduled or uid in self._excused or each.when > now - EVENT_WITHIN:
                 continue
-            pod = self._store.get(PODS, ("default", name))
-            if pod and pod.metadata["uid"] == uid:
-                self._found(
-                    "event", f"pod {name} was bound to {node} by {by} at {when:.3f} s without an event", name
-                )
+            if uid in there:
+                bound = f"{each.pod} was bound to {each.node} by {each.by} at {each.when:.3f} s"
+                what = f"pod {bound} without an event"
+                self._found("event", what, each.pod)
+
+    def _check_requests(self) -> None:
+        """When nothing happens any more, a poller polls, and renews its lease."""
+        for (poller, request), count in self._requests_at_rest.items():
+            if "/leases/" not in request and not request.startswith("GET "):
+                self._found("rest", f"{poller} still writes: {request}, {count} times")
+            elif count > REST * 1.1 and "continue=" not in request:
+                self._found("rest", f"{poller} asks {count} times in {REST:.0f} s: {request}")
 
     def _check_groups(self) -> None:
         """A group of which a poller bound a pod is bound whole, unless something went wrong just then."""
         waiting: dict[str, str] = {}
         for pod in self._store.every(PODS):
-            group = pod.metadata["labels"].get("poller/group")
+            group = labels_of(pod).get("poller/group")
             if group and not pod.content["spec"].get("nodeName"):
                 waiting[group] = pod.key[1]
-        for when, node, name, by in self._bound.values():
-            group = name.rpartition("-")[0]
-            if group in waiting and name not in self._troubled and waiting[group] not in self._troubled:
-                what = f"{name} was bound to {node} by {by} at {when:.3f} s, and {waiting[group]} never"
-                self._found("all or none", what, name, waiting[group])
+        for each in self._bound.values():
+            group = each.pod.rpartition("-")[0]
+            if group in waiting and each.pod not in self._troubled and waiting[group] not in self._troubled:
+                bound = f"{each.pod} was bound to {each.node} by {each.by} at {each.when:.3f} s"
+                self._found("all or none", f"{bound}, and {waiting[group]} never", each.pod, waiting[group])
 
 
-def _matters_to_preemption(event: Event) -> bool:
-    """Whether an event may change which pods are to be evicted."""
-    new, old = event.new, event.old
+def _matters(event: Event) -> bool:
+    """Whether an event changes what decisions depend on."""
+    new, old = event.new.content, event.old.content if event.old else None
     if event.resource == DISRUPTION_BUDGETS:
-        allowed = [each.content["status"].get("disruptionsAllowed") for each in (new, old) if each]
+        allowed = [each["status"].get("disruptionsAllowed") for each in (new, old) if each]
         return len({*allowed}) > 1
-    if event.resource != PODS:
-        return event.resource == NODES
-    if not old or event.kind == "DELETED":
-        return bool(new.content["spec"].get("nodeName"))
-    return new.metadata.get("deletionTimestamp") != old.metadata.get("deletionTimestamp") or is_over(new)
+    if event.resource == NODES or (event.resource == PODS and (not old or event.kind == "DELETED")):
+        return True
+    if event.resource != PODS or not old:
+        return False
+    return (
+        new["spec"] != old["spec"]
+        or is_over(event.new)
+        or any(
+            new["metadata"].get(each) != old["metadata"].get(each) for each in ("labels", "deletionTimestamp")
+        )
+    )
 
 
 def _reaches(node_name: str, volume: Stored) -> bool:
@@ -334,8 +449,11 @@ def _reaches(node_name: str, volume: Stored) -> bool:
     return node_name in term["matchExpressions"][0]["values"]
 
 
-def _ports(pod: Stored) -> set[int]:
-    containers = pod.content["spec"]["containers"]
-    return {
-        port["hostPort"] for each in containers for port in each.get("ports") or () if port.get("hostPort")
-    }
+def _devices_of(claim: Stored) -> set[tuple[str, str]]:
+    """The devices that are allocated to a claim: the pool of each, named like its node, and its name."""
+    allocation = (claim.content.get("status") or {}).get("allocation") or {}
+    return {(each["pool"], each["device"]) for each in (allocation.get("devices") or {}).get("results") or ()}
+
+
+def _claim_statuses(pod: Stored) -> list[Object]:
+    return pod.content["status"].get("resourceClaimStatuses") or []

@@ -1,6 +1,6 @@
 """Faults in poller itself, by name: a simulation that doesn't find them is none."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -28,9 +28,9 @@ from lib.service.writes.pipeline import Pipeline
 from lib.service.writes.results import Completed, Result
 from lib.service.writes.writes import Writes
 
+from .changed import changed
+from .more_mutations import MORE_MUTATIONS, Mutation
 from .process import BEGINNING, Process
-
-Mutation = Callable[[], Iterable[AbstractContextManager[Any]]]
 
 
 def _uid_left_out() -> Iterable[AbstractContextManager[Any]]:
@@ -42,7 +42,7 @@ def _uid_left_out() -> Iterable[AbstractContextManager[Any]]:
             request.body.metadata.uid = ""
 
     def bind(*given: Any) -> Write[Any]:
-        return _changed(real(*given), leave_out)
+        return changed(real(*given), leave_out)
 
     yield patch.object(writes_module, "bind", bind)
 
@@ -160,7 +160,7 @@ def _conflict_means_bound() -> Iterable[AbstractContextManager[Any]]:
     yield patch.object(writes_module, "bind", bind)
 
 
-MUTATIONS: dict[str, Mutation] = {
+NAMED: dict[str, Mutation] = {
     each.__name__.strip("_").replace("_", "-"): each
     for each in (
         _uid_left_out,
@@ -179,19 +179,6 @@ MUTATIONS: dict[str, Mutation] = {
         _conflict_means_bound,
     )
 }
+"""The first ones."""
 
-
-def _changed(write: Write[Any], change: Callable[[Request], object]) -> Write[Any]:
-    """A write whose requests are changed."""
-    answer: Any = None
-    while True:
-        try:
-            step = write.throw(answer) if isinstance(answer, Exception) else write.send(answer)
-        except StopIteration as end:
-            return end.value
-        if isinstance(step, Request):
-            change(step)
-        try:
-            answer = yield step
-        except Exception as error:
-            answer = error
+MUTATIONS = {**NAMED, **MORE_MUTATIONS}

@@ -1,20 +1,26 @@
 """Connections of pollers to the embedded API server, in HTTP's bytes. Here requests meet their faults."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import Any
 
 import httptools
 
 from .agenda import Agenda
+from .answers import (
+    LONGEST_DELAY,
+    TOO_OLD,
+    answer_instead,
+    chunk_of,
+    corrupted,
+    failed,
+    head_of,
+    http_bytes,
+)
 from .extender import answer_of_extender
 from .faults import DOES_NOT_REACH, Faults, Hit, Kind
 from .process import Process, Wire
 from .server import Answer, Asked, Server
-
-PHRASES = {200: "OK", 201: "Created"}
 
 SHORTEST, LONGEST = 0.0005, 0.004
 """Seconds that a request, or an answer, is on its way."""
@@ -22,8 +28,8 @@ SHORTEST, LONGEST = 0.0005, 0.004
 IN_ORDER = 1e-6
 """Seconds between two pieces of data of a connection: they arrive in their order."""
 
-LONGEST_DELAY, LONGEST_LAG = 4.0, 20.0
-"""Seconds for which a fault delays an answer at most, and for which an API server lags behind."""
+LONGEST_LAG = 20.0
+"""Seconds for which an API server lags behind at most."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,11 @@ class Exchange:
 
 
 class Network:
-    """Makes connections. on_exchange: called with each request. on_crash: kills a process."""
+    """Makes connections.
+
+    on_exchange: called with each request. on_crash: kills a process. on_trouble: called with the time until
+    which a fault lasts.
+    """
 
     def __init__(
         self,
@@ -53,9 +63,10 @@ class Network:
         seed: int,
         on_exchange: Callable[[Exchange], None],
         on_crash: Callable[[Process], None],
+        on_trouble: Callable[[float], None],
     ) -> None:
         self.agenda, self.server, self.faults = agenda, server, faults
-        self.on_exchange, self.on_crash = on_exchange, on_crash
+        self.on_exchange, self.on_crash, self.on_trouble = on_exchange, on_crash, on_trouble
         self.chance = Random(seed)
         self._numbers = 0
 
@@ -118,6 +129,8 @@ class _HttpWire(Wire):
         network, process = self._network, self.process
         hit = network.faults.of(self._agenda.now, process.name, f"{asked.method} {asked.target}")
         kind = hit.kind if hit else None
+        if hit:  # in a watch, it lasts
+            network.on_trouble(hit.ends + LONGEST_DELAY if "watch=1" in asked.target else self._agenda.now)
         if kind == Kind.REFUSED:  # whoever listened has gone
             self._cut(True)
             self._note(asked, 0, kind)
@@ -142,7 +155,7 @@ class _HttpWire(Wire):
         elif answer.lines:
             self._stream(answer)
         else:
-            self._send(_http(answer))
+            self._send(http_bytes(answer))
 
     def _note(self, asked: Asked, code: int, fault: Kind | None) -> None:
         if self._to_extender:
@@ -163,12 +176,12 @@ class _HttpWire(Wire):
 
     def _stream(self, answer: Answer, hit: Hit | None = None) -> None:
         """The lines of a watch, as they come; with a fault, differently for a while."""
-        self._send(_head(answer.code, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}))
+        self._send(head_of(answer.code, {"Content-Type": "application/json", "Transfer-Encoding": "chunked"}))
         assert answer.lines
         kind = hit.kind if hit else None
 
         def line(content: bytes | None) -> None:
-            chunk, times = _chunk(content or b""), 1
+            chunk, times = chunk_of(content or b""), 1
             if hit and content and self._agenda.now < hit.ends:
                 if kind == Kind.WITHHELD:
                     return
@@ -179,47 +192,30 @@ class _HttpWire(Wire):
 
         answer.lines(line, lambda: self.is_closed or bool(self._end))
         if kind == Kind.WITHHELD:
-            self._send(_chunk(answer.body))
+            self._send(chunk_of(answer.body))
 
     # --- faults -------------------------------------------------------------------------------------------
 
     def _answer_instead(self, asked: Asked, hit: Hit) -> None:
         """The fault's answer, in place of the server's."""
-        chance, kind = hit.chance, hit.kind
-        code = 0
-        if kind == Kind.RESET:
-            self._cut(
-                ConnectionResetError(104, "Connection reset by peer") if chance.random() < 0.5 else True
-            )
-        elif kind == Kind.HTML:
-            code = chance.choice((200, 404, 502, 503))
-            page = b"<html><body><h1>It works!</h1></body></html>"
-            self._send(_http(Answer(code, page, {"Content-Type": "text/html"})))
-        elif kind == Kind.BUSY:
-            code = 429
-            self._send(
-                _http(_status(code, "TooManyRequests", {"Retry-After": str(chance.choice((1, 2, 5)))}))
-            )
-        elif kind == Kind.BROKEN:
-            code = chance.choice((500, 502, 503, 504))
-            self._send(_http(_status(code, "InternalError")))
-        elif kind == Kind.FORBIDDEN:
-            code = chance.choice((401, 403))
-            self._send(_http(_status(code, "Forbidden" if code == 403 else "Unauthorized")))
-        elif kind == Kind.EXPIRED:
-            code = 410
-            self._send(_http(_status(code, "Expired")))
-        self._note(asked, code, kind)
+        answer = None
+        if hit.kind == Kind.RESET:
+            self._reset(hit)
+        elif answer := answer_instead(hit):
+            self._send(http_bytes(answer))
+        self._note(asked, answer.code if answer and hit.kind != Kind.HTML else 0, hit.kind)
+
+    def _reset(self, hit: Hit) -> None:
+        is_rude = hit.chance.random() < 0.5
+        self._cut(ConnectionResetError(104, "Connection reset by peer") if is_rude else True)
 
     def _spoil(self, answer: Answer, hit: Hit) -> None:
         """The server did its work; something happens to its answer."""
         chance, kind = hit.chance, hit.kind
         if kind == Kind.FAILED:
-            self._send(_http(_status(chance.choice((500, 503, 504)), "Timeout")))
+            self._send(http_bytes(failed(hit)))
         elif kind == Kind.LOST:
-            self._cut(
-                ConnectionResetError(104, "Connection reset by peer") if chance.random() < 0.5 else True
-            )
+            self._reset(hit)
         elif kind == Kind.SILENT:
             pass
         elif answer.lines:  # a watch: it breaks a little later, or when the fault ends
@@ -231,52 +227,20 @@ class _HttpWire(Wire):
                 lasts = chance.choice((lasts, hit.ends - self._agenda.now))
             self._agenda.after(lasts, lambda: self.end(True))
         elif kind in (Kind.STALE, Kind.LIES):
-            self._send(_http(answer))
+            self._send(http_bytes(answer))
         elif kind == Kind.LATE:
             self._last = self._agenda.now + chance.uniform(0.1, LONGEST_DELAY)
-            self._send(_http(answer))
+            self._send(http_bytes(answer))
         elif kind == Kind.SLOW:
-            whole = _http(answer)
+            whole = http_bytes(answer)
             size = max(1, len(whole) // 8)
             self._send(*(whole[i : i + size] for i in range(0, len(whole), size)), pause=0.2)
         elif kind == Kind.TRUNCATED:
-            whole = _http(answer)
+            whole = http_bytes(answer)
             self._send(whole[: chance.randrange(len(whole))])
             self._cut(True)
         elif kind == Kind.CORRUPT:
-            at = chance.randrange(max(1, len(answer.body)))
-            body = answer.body[:at] + b"\x00{[\xff" + answer.body[at + 4 :]
-            self._send(_http(Answer(answer.code, body, answer.headers)))
+            self._send(http_bytes(corrupted(answer, hit)))
 
     def _say_too_old(self) -> None:
-        line = b'{"type":"ERROR","object":%b}\n' % _status(410, "Expired").body
-        self._send(_chunk(line))
-
-
-def _status(code: int, reason: str, headers: dict[str, str] | None = None) -> Answer:
-    said: dict[str, Any] = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": "made to fail",
-        "reason": reason,
-        "code": code,
-    }
-    return Answer(code, json.dumps(said).encode(), {"Content-Type": "application/json", **(headers or {})})
-
-
-def _head(code: int, headers: dict[str, str]) -> bytes:
-    lines = [
-        f"HTTP/1.1 {code} {PHRASES.get(code, 'Other')}",
-        *(f"{name}: {value}" for name, value in headers.items()),
-    ]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode()
-
-
-def _chunk(content: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(content), content)
-
-
-def _http(answer: Answer) -> bytes:
-    return _head(answer.code, {**answer.headers, "Content-Length": str(len(answer.body))}) + answer.body
+        self._send(chunk_of(TOO_OLD))

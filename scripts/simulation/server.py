@@ -259,6 +259,7 @@ def simulated(agenda: Agenda, seed: int, page: int) -> Iterator[None]:
     with (
         patch("scripts.minicluster.clock.datetime", _Date),
         patch("uuid.uuid4", uid),
+        patch("secrets.choice", chance.choice),
         patch("tenacity.time", _Clock(agenda)),
         patch("tenacity.wait.random", chance),
         patch("lib.kube.pager.PAGE", page),

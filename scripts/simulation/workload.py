@@ -7,6 +7,7 @@ from random import Random
 from scripts.minicluster.store import Object
 
 from .cluster import Action
+from .simple import SIMPLE
 
 MOST_PODS = 30
 MOST_GROUPS = 4
@@ -17,19 +18,30 @@ POINTS = ("pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "pos
 
 @dataclass(frozen=True)
 class Workload:
-    """What is in a cluster beside plain pods. policy: pods that a policy holds, or raises errors about."""
+    """What is in a cluster beside plain pods. policy: pods that a policy holds, or raises errors about.
+
+    namespaces: a namespace that ends. resizes: pods whose requests and labels change. simple: pods of a
+    simple other scheduler.
+    """
 
     preempts: bool = False
     budget: bool = False
     groups: bool = False
     volumes: bool = False
     policy: bool = False
+    affinity: bool = False
+    deployments: bool = False
+    devices: bool = False
+    namespaces: bool = False
+    resizes: bool = False
+    simple: bool = False
 
 
 def random_workload(chance: Random) -> Workload:
     """Some of all that."""
     preempts = chance.random() < 0.5
-    return Workload(preempts, preempts and chance.random() < 0.6, *(chance.random() < 0.3 for _ in range(3)))
+    rest = (chance.random() < share for share in (0.3, 0.3, 0.3, 0.3, 0.3, 0.2, 0.2, 0.2, 0.2))
+    return Workload(preempts, preempts and chance.random() < 0.6, *rest)
 
 
 def random_actions(
@@ -38,7 +50,7 @@ def random_actions(
     """Nodes, and then what happens to them and to pods. rate: actions a minute. schedulers: of the pods."""
     nodes = [f"n{i}" for i in range(chance.randint(2, 6))]
     actions = [
-        Action(0.0, "add_node", name, {"cpu": chance.choice((2, 4, 8)), "zone": f"z{i % 2}"})
+        Action(0.0, "add_node", name, {**_node(chance, workload), "zone": f"z{i % 2}"})
         for i, name in enumerate(nodes)
     ]
     pods: list[str] = []  # that are there, as far as their own deletion is known
@@ -50,15 +62,24 @@ def random_actions(
         )
     if workload.volumes:
         actions += [Action(0.0, "add_volume", f"v{i}", {"node": chance.choice(nodes)}) for i in range(8)]
+    if workload.deployments:
+        for name in ("d0", "d1"):
+            details: Object = {"replicas": chance.choice((2, 4)), "cpu": chance.choice((500, 1000, 2000))}
+            if workload.preempts:
+                details["priority"] = chance.choice(("", "low", "high"))
+            actions.append(Action(1.0, "add_deployment", name, {**details, "scheduler": schedulers[0]}))
     at = 0.0
     while (at := at + chance.expovariate(rate / 60)) < until:
         if workload.groups and chance.random() < 0.1:
             actions.append(_group_action(chance, at, groups, schedulers))
             continue
+        if chance.random() < 0.15 and (special := _special_action(chance, at, pods, nodes, workload)):
+            actions += special
+            continue
         roll = chance.random() if pods else 0.0
         if len(pods) < MOST_PODS and roll < 0.45:
             for _ in range(chance.choice((1, 1, 1, 3, 8))):
-                pods.append(f"p{count}")
+                pods.append(f"{'x' if workload.namespaces and chance.random() < 0.4 else 'p'}{count}")
                 count += 1
                 actions.append(Action(at, "add_pod", pods[-1], _pod(chance, workload, schedulers)))
         elif roll < 0.70:
@@ -73,8 +94,43 @@ def random_actions(
         elif roll < 0.86:
             actions.append(Action(at, "open_gate", chance.choice(pods)))
         else:
-            actions += _node_action(chance, at, chance.choice(nodes))
+            actions += _node_action(chance, at, chance.choice(nodes), workload)
     return tuple(sorted(actions, key=lambda each: each.at))
+
+
+def _special_action(
+    chance: Random, at: float, pods: Sequence[str], nodes: Sequence[str], workload: Workload
+) -> list[Action]:
+    """What happens in some clusters alone; nothing, if it can't."""
+    later, here = at + chance.choice((0.2, 3.0, 20.0)), _in_default(pods)
+    menu: list[list[Action]] = []
+    if workload.budget:
+        menu.append([Action(at, "change_budget", "budget", {"least": chance.choice((0, 2, 100))})])
+    if workload.volumes:
+        name = f"v{chance.randrange(8)}"
+        again = Action(later, "add_volume", name, {"node": chance.choice(nodes)})
+        menu.append([Action(at, "delete_volume", name), again])
+        if here:
+            kind = {"kind": chance.choice(("local", "made"))}
+            menu.append([Action(at, "make_claim_again", chance.choice(here), kind)])
+    if workload.deployments:
+        menu.append(
+            [Action(at, "scale", chance.choice(("d0", "d1")), {"replicas": chance.choice((0, 2, 5))})]
+        )
+    if workload.namespaces:
+        passing = "passing"
+        menu.append([Action(at, "end_namespace", passing), Action(later, "begin_namespace", passing)])
+    if workload.resizes and pods:
+        name = chance.choice(pods)
+        menu.append([Action(at, "resize_pod", name, {"cpu": chance.choice((100, 500, 2000))})])
+        labels = {chance.choice(("apart", "near", "app")): chance.choice(("a", "b", "web"))}
+        menu.append([Action(at, "relabel_pod", name, {"labels": labels})])
+    return chance.choice(menu) if menu else []
+
+
+def _in_default(pods: Sequence[str]) -> list[str]:
+    """The pods in the namespace `default`."""
+    return [each for each in pods if not each.startswith("x")]
 
 
 def _group_action(chance: Random, at: float, groups: list[str], schedulers: Sequence[str]) -> Action:
@@ -86,12 +142,18 @@ def _group_action(chance: Random, at: float, groups: list[str], schedulers: Sequ
     return Action(at, "add_group", groups[-1], {**details, "scheduler": chance.choice(schedulers)})
 
 
-def _node_action(chance: Random, at: float, name: str) -> list[Action]:
+def _node(chance: Random, workload: Workload) -> Object:
+    """What a node has."""
+    details: Object = {"cpu": chance.choice((2, 4, 8)), "pods": chance.choice((3, 20, 20, 20))}
+    return {**details, "devices": chance.choice((0, 1, 3))} if workload.devices else details
+
+
+def _node_action(chance: Random, at: float, name: str, workload: Workload) -> list[Action]:
     """Something happens to a node and, mostly, is undone some time later."""
-    later = at + chance.choice((0.2, 3.0, 20.0))
+    later = at + chance.choice((0.2, 3.0, 20.0, 40.0))
     roll = chance.random()
     if roll < 0.25:
-        details = {"cpu": chance.choice((2, 4, 8)), "zone": "z0"}
+        details = {**_node(chance, workload), "zone": chance.choice(("z0", "z1"))}
         if chance.random() < 0.2:
             return [Action(at, "replace_node", name, details)]
         return [Action(at, "delete_node", name), Action(later, "add_node", name, details)]
@@ -105,6 +167,15 @@ def _node_action(chance: Random, at: float, name: str) -> list[Action]:
 def _pod(chance: Random, workload: Workload, schedulers: Sequence[str]) -> Object:
     details: Object = {"cpu": chance.choice((100, 250, 500, 500, 1000, 2000))}
     details["scheduler"] = chance.choice(schedulers)
+    if workload.simple and chance.random() < 0.3:
+        return {**details, "scheduler": SIMPLE}
+    if chance.random() < 0.1:
+        details["memory"] = 3000
+    if workload.devices and chance.random() < 0.4:
+        return {**details, "device": chance.choice(("claim", "template"))}
+    if workload.affinity and chance.random() < 0.4:
+        kind = chance.choice(("apart", "near", "near", "spread"))
+        return {**details, "labels": {kind: chance.choice(("a", "b"))}}
     if workload.volumes and chance.random() < 0.3:
         return {**details, "claim": chance.choice(("local", "made"))}
     if workload.policy and chance.random() < 0.3:

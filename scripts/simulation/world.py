@@ -32,6 +32,7 @@ from .plan import Plan, PollerPlan
 from .process import Killed, Process
 from .rest import check_rest
 from .server import Server, SimulatedKubelets, simulated
+from .simple import SimpleScheduler
 
 HERE = Path(__file__).parent
 
@@ -71,10 +72,16 @@ class World:
         self.agenda = Agenda(chance.getrandbits(32))
         self.server = Server(self.agenda, plan.longest_watch)
         self._faults = Faults(plan.faults)
-        self._checks = Checks(self.agenda, self.server)
+        self._checks = Checks(self.agenda, self.server, plan.seconds + QUIET)
         seed = chance.getrandbits(32)
         self._network = Network(
-            self.agenda, self.server, self._faults, seed, self._exchanged, self._killed_by_fault
+            self.agenda,
+            self.server,
+            self._faults,
+            seed,
+            self._exchanged,
+            self._killed_by_fault,
+            self._checks.trouble,
         )
         self._running: dict[str, _Running] = {}
         if show:
@@ -86,6 +93,7 @@ class World:
         with simulated(agenda, plan.seed, plan.page), _logged(self._tell if self._show else None):
             SimulatedKubelets(self.server.api, KUBELET, agenda)
             cluster = Cluster(self.server, self._done)
+            SimpleScheduler(self.server)
             for action in plan.actions:
                 agenda.at(action.at, partial(cluster.do, action))
             for each in plan.pollers:
@@ -152,6 +160,7 @@ class World:
         if not running.process.is_dead and not running.is_ending:
             running.is_ending = True
             self._checks.killed(running.plan.name)
+            self._checks.trouble()
             self.agenda.at(self.agenda.now, running.process.kill)
             self.agenda.after(RESTART, partial(self._start, running.plan))
 
@@ -163,6 +172,7 @@ class World:
 
     def _freeze(self, plan: PollerPlan, seconds: float) -> None:
         self._tell(plan.name, f"freezes for {seconds:g} s")
+        self._checks.trouble(self.agenda.now + seconds)
         self._running[plan.name].process.freeze(seconds)
 
     def _jump(self, plan: PollerPlan, seconds: float) -> None:
@@ -171,6 +181,7 @@ class World:
 
     def _suspend(self, plan: PollerPlan, seconds: float) -> None:
         self._tell(plan.name, f"its machine is suspended for {seconds:g} s")
+        self._checks.trouble(self.agenda.now + seconds)
         self._running[plan.name].process.suspend(seconds)
 
     def _stop(self, plan: PollerPlan) -> None:

@@ -39,11 +39,12 @@ class DisruptionsLeft:
         if budgets is not self._budgets:
             self._budgets, self._covering = budgets, {}
         left = [budget.status.disruptions_allowed for budget in budgets]
+        before, self._covering = self._covering, {}  # only of those that still leave
         for uid, pod in leaving.items():
-            covering = self._covering.get(uid)
+            covering = before.get(uid)
             if covering is None:
                 covering = [i for i, budget in enumerate(budgets) if covers(budget, pod)]
-                self._covering[uid] = covering
+            self._covering[uid] = covering
             for i in covering:
                 left[i] -= 1
         return tuple(left)

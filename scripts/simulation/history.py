@@ -1,0 +1,45 @@
+"""What nodes and pods were at a time: what a poller may have known when it decided."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from math import inf
+
+from scripts.minicluster.resources import NODES, PODS
+from scripts.minicluster.store import Event, Stored
+
+from .agenda import Agenda
+
+
+class History:
+    """The versions of each node and pod, with the time from which each was the current one."""
+
+    def __init__(self, agenda: Agenda) -> None:
+        self._agenda = agenda
+        self._nodes: dict[str, list[tuple[float, Stored | None]]] = defaultdict(list)  # by name
+        self._pods: dict[str, list[tuple[float, Stored | None]]] = defaultdict(list)  # by uid
+
+    def happened(self, event: Event) -> None:
+        """Note an event of the store."""
+        new = None if event.kind == "DELETED" else event.new
+        if event.resource == NODES:
+            self._nodes[event.new.key[1]].append((self._agenda.now, new))
+        elif event.resource == PODS:
+            self._pods[event.new.metadata["uid"]].append((self._agenda.now, new))
+
+    def node(self, name: str, since: float) -> list[Stored]:
+        """The versions of a node that were there at some time since then."""
+        return [*_since(self._nodes[name], since)]
+
+    def pod(self, uid: str, since: float) -> list[Stored]:
+        """The versions of a pod that were there at some time since then."""
+        return [*_since(self._pods[uid], since)]
+
+
+def _since(versions: list[tuple[float, Stored | None]], since: float) -> Iterator[Stored]:
+    until = inf
+    for when, stored in reversed(versions):
+        if until <= since:
+            return
+        if stored:
+            yield stored
+        until = when

@@ -182,9 +182,9 @@ class _HttpWire(Wire):
 
         def line(content: bytes | None) -> None:
             chunk, times = chunk_of(content or b""), 1
+            if kind == Kind.WITHHELD and content:
+                return  # also when the fault has ended: no API server leaves out events and goes on
             if hit and content and self._agenda.now < hit.ends:
-                if kind == Kind.WITHHELD:
-                    return
                 if kind == Kind.BEHIND:
                     self._last = max(self._last, self._agenda.now + hit.chance.uniform(0, LONGEST_DELAY))
                 times = 2 if kind == Kind.TWICE else 1

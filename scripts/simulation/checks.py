@@ -428,10 +428,10 @@ def _matters(event: Event) -> bool:
     if event.resource == DISRUPTION_BUDGETS:
         allowed = [each["status"].get("disruptionsAllowed") for each in (new, old) if each]
         return len({*allowed}) > 1
-    if event.resource == NODES or (event.resource == PODS and (not old or event.kind == "DELETED")):
+    if event.resource == NODES or (event.resource == PODS and event.kind == "DELETED"):
         return True
     if event.resource != PODS or not old:
-        return False
+        return event.resource == PODS and bool(new["spec"].get("nodeName"))  # one that waits takes no room
     return (
         new["spec"] != old["spec"]
         or is_over(event.new)

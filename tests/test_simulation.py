@@ -10,7 +10,7 @@ import pytest
 from scripts.servers.process import ROOT
 from scripts.simulation.cluster import Action
 from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
-from scripts.simulation.mutations import MORE_MUTATIONS, MUTATIONS, NAMED
+from scripts.simulation.mutations import MUTATIONS, NAMED
 from scripts.simulation.plan import Plan, PollerPlan, random_plan
 from scripts.simulation.smaller import smaller
 from scripts.simulation.world import World

@@ -9,22 +9,33 @@ ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "lib/service/reliability.md"
 
 WAITS = {
+    "accept",
+    "acquire",
+    "as_completed",
     "communicate",
     "connect",
     "getaddrinfo",
+    "input",
     "poll",
     "recv",
+    "recv_into",
     "result",
     "Retrying",
+    "select",
     "sendall",
     "sleep",
     "sleep_using_event",
+    "urlopen",
     "wait",
+    "waitpid",
     "wrap_socket",
 }
 """Names of functions that wait."""
 
-PROGRAMS_AND_DOWNLOADS = {"subprocess.run", "httpx.stream", "httpx.get", "httpx.post"}
+PROGRAMS_AND_DOWNLOADS = {
+    *(f"subprocess.{name}" for name in ("call", "check_call", "check_output", "run")),
+    *(f"httpx.{name}" for name in ("get", "post", "request", "stream")),
+}
 
 NO_WAITS = {
     "lib/questions/replay/figures.py Figures.as_json": "a figure: how long pods waited",
@@ -49,12 +60,18 @@ def is_wait(call: ast.Call) -> bool:
     return name in WAITS or ast.unparse(function) in PROGRAMS_AND_DOWNLOADS
 
 
+def is_lock(item: ast.withitem) -> bool:
+    """Whether a `with` takes a lock, by its name."""
+    return ast.unparse(item.context_expr).lower().endswith("lock")
+
+
 def waits_in(tree: ast.AST, scope: str = "") -> Iterator[str]:
     """The functions that wait, by their qualified names."""
     for node in ast.iter_child_nodes(tree):
         named = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         within = f"{scope}.{node.name}".strip(".") if named else scope  # type: ignore[attr-defined]
-        if isinstance(node, ast.Await) or (isinstance(node, ast.Call) and is_wait(node)):
+        takes = isinstance(node, ast.With) and any(map(is_lock, node.items))
+        if isinstance(node, ast.Await) or takes or (isinstance(node, ast.Call) and is_wait(node)):
             yield within
         yield from waits_in(node, within)
 
@@ -96,3 +113,27 @@ class Reader:
         await self.reader.readline()
 """
     assert [*waits_in(ast.parse(code))] == ["Reader.read", "Reader.answer"]
+
+
+def test_waits_are_found_by_what_they_look_like() -> None:
+    """Without this, a new way to wait would be missing in the table, and nobody would notice."""
+    found = """
+        thread.join()
+        flag.wait(3)
+        queue.get(timeout=1)
+        with self._lock: pass
+        subprocess.check_output(command)
+        httpx.request("GET", address)
+        lock.acquire()
+        select.select([one], [], [])
+    """
+    none = """
+        ", ".join(names)
+        wait("a plugin's answer")
+        given.get("key")
+        with suppress(OSError): pass
+        process.poll()
+    """
+    for lines, expected in ((found, 1), (none, 0)):
+        for line in filter(None, map(str.strip, lines.splitlines())):
+            assert len([*waits_in(ast.parse(line))]) == expected, line

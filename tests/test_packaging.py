@@ -107,6 +107,33 @@ def test_help_names_the_scripts_that_are_commands_too(installed: Path) -> None:
     assert re.search(r"^  demo  +shows poller at work", called(installed, "poller", "--help").stdout, re.M)
 
 
+def test_the_shell_completes_what_poller_knows(installed: Path, cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    cluster.add_pod("web")
+    script = called(installed, "poller", "completion").stdout
+    for words, offered in {
+        "wh": "why\n",
+        "de": "demo\n",
+        "why w": "web\n",
+        "--start": "--start-proxy\n",
+    }.items():
+        asked = [
+            script,
+            f"COMP_WORDS=(poller {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))",
+            "_poller",
+            "printf '%s\\n' \"${COMPREPLY[@]}\"",
+        ]
+        programs = f"{installed / 'bin'}:{KUBECTL.parent}:{os.environ['PATH']}"
+        environment = {
+            **os.environ,
+            "PATH": programs,
+            "PYTHONPATH": str(installed),
+            "KUBECONFIG": str(cluster.kubeconfig),
+        }
+        done = run(["bash", "-c", "\n".join(asked)], env=environment)
+        assert done.stdout == offered, done.stderr
+
+
 def test_demo_and_lessons_run_in_a_copy_that_can_be_read(installed: Path, tmp_path: Path) -> None:
     done = called(installed, "poller", "demo", "--help", cwd=tmp_path)
     assert done.stderr.startswith(f"poller demo: the project is in {tmp_path}/poller-{__version__} now")

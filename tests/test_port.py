@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 import httpx
 import msgspec
 import pytest
-import yaml
 from cluster import Cluster, eventually
 from prometheus_client import generate_latest
 from test_listen import Scraped, listening
+from test_options import poller
 
 from lib import __version__
 from lib.kube.changes import Change, Kind
@@ -161,9 +161,11 @@ def test_configz_flagz_and_statusz_tell_how_poller_runs(cluster: Cluster) -> Non
     assert answered.headers["Content-Type"] == "application/json"
     assert config["podMaxBackoffSeconds"] == 20
     assert [each["schedulerName"] for each in config["profiles"]] == ["my-scheduler", "random-scheduler"]
-    said = yaml.safe_load(flags.split("purposes only.")[1])
-    assert (said["pod-max-backoff"], said["namespace"], said["watch"]) == (20, ["team"], False)
+    said = dict(line.split("=", 1) for line in flags.split("purposes only.")[1].split())
+    assert (said["pod-max-backoff"], said["namespace"], said["watch"]) == ("20", "[team]", "false")
     assert said["listen"] == "127.0.0.1:0"
+    options = re.findall("^ +(?:-., )?--([a-z-]+)", poller("--help").stdout, re.MULTILINE)
+    assert said.keys() == {*options} - {"help"}
     theirs = next(each["body"] for each in RECORDED["pages"] if each["path"] == "/statusz")
     assert [line.split()[:1] for line in status.replace(":", "").replace("Python", "Go").splitlines()] == [
         line.split()[:1] for line in theirs.replace(":", "").replace("kube-scheduler", "poller").splitlines()

@@ -295,7 +295,8 @@ class CommandLine:
         hints = get_type_hints(CommandLine, include_extras=True)
         values = {}
         for field in fields(CommandLine):
-            names = hints[field.name].__metadata__[0].param_decls or ()
-            long = next((name for name in names if name.startswith("--")), f"--{field.name}")
+            about = hints[field.name].__metadata__[0]
+            names = (about.default, *(about.param_decls or ()))  # typer takes the first name for a default
+            long = next((name for name in names if str(name).startswith("--")), f"--{field.name}")
             values[long[2:].replace("_", "-")] = getattr(self, field.name)
         return values

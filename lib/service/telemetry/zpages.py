@@ -33,7 +33,7 @@ def configz(used: Mapping[str, Any]) -> Page:
 
 def flagz(options: Mapping[str, object]) -> Page:
     """The value of each option, by name."""
-    return TEXT, _page("flagz", [f"{name}: {_in_words(options[name])}" for name in sorted(options)])
+    return TEXT, _page("flagz", [f"{name}={_in_words(options[name])}" for name in sorted(options)])
 
 
 def statusz(began: datetime, now: datetime, paths: Iterable[str]) -> Page:

@@ -20,7 +20,10 @@ SCRIPTS = {
 }
 """The scripts that are commands, too. They run in a copy of the project, which is for reading as well."""
 
-OWN_FILES = ("__init__.py", "__main__.py", "__pycache__", "py.typed")
+COMPLETION = "completion"
+"""The command that prints what a shell needs to complete `poller`."""
+
+OWN_FILES = ("__init__.py", "__main__.py", "__pycache__", "completion.bash", "py.typed")
 
 
 def main() -> None:
@@ -28,13 +31,20 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments and arguments[0] in SCRIPTS:
         _run_script(*arguments)
+    if arguments == [COMPLETION]:
+        print((TREE / "completion.bash").read_text(), end="")
+        return
     os.environ.setdefault("POLLER_CALLED_AS", "poller")
     sys.path.insert(0, str(TREE))
     try:
         runpy.run_path(str(TREE / "poller.py"), run_name="__main__")
     finally:
         if arguments in (["--help"], ["-h"]):
-            print("\nScripts:", *(f"  {name:<6} {what}" for name, what in SCRIPTS.items()), sep="\n")
+            more = {
+                **SCRIPTS,
+                COMPLETION: 'for bash and zsh; put this into ~/.bashrc: eval "$(poller completion)"',
+            }
+            print("\nScripts:", *(f"  {name:<10}  {what}" for name, what in more.items()), sep="\n")
 
 
 def kubectl_plugin() -> NoReturn:

@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 import yaml
 from cluster import Cluster
 from helm import helm
-from test_deploy import DEPLOY, manifests, on_the_real_one
+from test_deploy import DEPLOY, arguments_of, kubectl_container, manifests, missing, on_the_real_one
 from test_packaging import run
 
 from scripts.servers.process import ROOT
@@ -20,6 +22,7 @@ from scripts.servers.process import ROOT
 Json = dict[str, Any]
 
 CHART = DEPLOY / "chart"
+CONTAINERS = [{"name": "c", "image": "i"}]
 
 
 def template(
@@ -223,29 +226,75 @@ def test_each_value_has_a_sentence_in_the_schema() -> None:
         assert about["description"].endswith("."), name
 
 
-@on_the_real_one
-def test_the_chart_is_installed_and_upgraded(cluster: Cluster) -> None:
-    environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+@pytest.fixture
+def managed(cluster: Cluster) -> Iterator[Callable[..., str]]:
+    """Runs helm for the namespace poller-c, and at last uninstalls what is there; returns what helm says."""
 
     def managed(*arguments: str, values: Json | None = None) -> str:
-        options = ["--namespace=poller-c", *(["--values=-"] if values else [])]
-        done = run([helm(), *arguments, *options], env=environment, input=json.dumps(values or {}))
+        command = [helm(), *arguments, "--namespace=poller-c", *(["--values=-"] if values else [])]
+        environment = {**os.environ, "KUBECONFIG": str(cluster.kubeconfig)}
+        done = run(command, env=environment, input=json.dumps(values or {}))
         assert done.returncode == 0, done.stderr
         return done.stdout
 
+    yield managed
+    for release in managed("list", "--short").split():
+        managed("uninstall", release)
+
+
+@on_the_real_one
+def test_the_chart_is_installed_and_upgraded(cluster: Cluster, managed: Callable[..., str]) -> None:
     notes = managed("install", "poller", str(CHART), "--create-namespace")
-    try:
-        assert "kubectl rollout status --namespace poller-c deployment/poller" in notes
-        assert "deployment.apps/poller" in cluster.kubectl(
-            "get", "deployment", "-n", "poller-c", "-o", "name"
-        )
-        managed("install", "second", str(CHART), values={"schedulerNames": ["another"]})
-        managed("upgrade", "poller", str(CHART), values=SHARDS)
-        names = cluster.kubectl("get", "deployment", "-n", "poller-c", "-o", "name").split()
-        assert names == [f"deployment.apps/{name}" for name in ("poller-gpu", "poller-web", "second")]
-        managed("uninstall", "second")
-    finally:
-        managed("uninstall", "poller")
+    assert "kubectl rollout status --namespace poller-c deployment/poller" in notes
+    assert "deployment.apps/poller" in cluster.kubectl("get", "deployment", "-n", "poller-c", "-o", "name")
+    managed("install", "second", str(CHART), values={"schedulerNames": ["another"]})
+    managed("upgrade", "poller", str(CHART), values=SHARDS)
+    names = cluster.kubectl("get", "deployment", "-n", "poller-c", "-o", "name").split()
+    assert names == [f"deployment.apps/{name}" for name in ("poller-gpu", "poller-web", "second")]
+    managed("uninstall", "second")
+    managed("uninstall", "poller")
     left = cluster.kubectl("get", "deployment,role,rolebinding,quota,pdb", "-n", "poller-c", "-o", "name")
     roles = cluster.kubectl("get", "clusterrole,clusterrolebinding", "-o", "name")
     assert "poller" not in left + roles
+
+
+@on_the_real_one
+def test_each_shard_places_its_own_pods_with_the_rights_that_it_gets(
+    cluster: Cluster, managed: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By scheduler name, and by namespace; beside each other on the same nodes, each with its lease."""
+    shards = [
+        {"name": "gpu", "schedulerNames": ["gpu", "gpu-packing"]},
+        {"name": "web", "schedulerNames": ["web"], "namespaces": ["default"], "seesAllPods": True},
+        {"name": "rest", "schedulerNames": ["web"], "namespaces": ["poller-c"], "preemption": False},
+    ]
+    managed("install", "poller", str(CHART), "--create-namespace", values={"shards": shards})
+    cluster.add_node("n1")
+    with ExitStack() as stack:
+        pollers = []
+        for shard in shards:
+            path = f"/apis/apps/v1/namespaces/poller-c/deployments/poller-{shard['name']}"
+            spec = cluster.api.get(path).json()["spec"]["template"]["spec"]
+            folder = stack.enter_context(kubectl_container(cluster, "poller-c", spec, monkeypatch))
+            arguments = arguments_of(spec, "poller-c", folder)
+            for each in spec["volumes"]:
+                if files := each.get("configMap"):
+                    found = cluster.api.get(f"/api/v1/namespaces/poller-c/configmaps/{files['name']}").json()
+                    for name, text in found["data"].items():
+                        (folder / name).write_text(text)
+            arguments = [each.replace("/etc/poller", str(folder)) for each in arguments]
+            pollers.append(stack.enter_context(cluster.running_poller(*arguments)))
+        for each in pollers:
+            each.says("became leader")
+        cluster.add_pod("a", "gpu-packing")
+        cluster.add_pod("b", "web")
+        elsewhere = {"metadata": {"name": "c"}, "spec": {"schedulerName": "web", "containers": CONTAINERS}}
+        cluster.post("/api/v1/namespaces/poller-c/pods", elsewhere)
+        for poller, pod in zip(pollers, ("default/a", "default/b", "poller-c/c"), strict=True):
+            poller.says(f"{pod} is bound to n1")
+            assert poller.said.count(" is bound to ") == 1
+        unseen = ("", "pods", "list")  # of other namespaces, which poller can do without
+        assert [[*missing(poller)] for poller in pollers] == [[], [], [unseen]]
+    leases = cluster.api.get("/apis/coordination.k8s.io/v1/namespaces/poller-c/leases").json()["items"]
+    assert {each["metadata"]["name"] for each in leases} == {f"poller-{each['name']}" for each in shards}
+    cluster.kubectl("delete", "pod", "c", "-n", "poller-c", "--force")

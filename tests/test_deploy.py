@@ -264,10 +264,11 @@ def kubectl_container(
     cluster: Cluster, namespace: str, pod_spec: Json, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
     """What runs in the container beside poller's, as the ServiceAccount; yields the folder of its socket."""
-    token = cluster.kubectl("create", "token", pod_spec["serviceAccountName"], f"--namespace={namespace}")
+    account = pod_spec["serviceAccountName"]
+    token = cluster.kubectl("create", "token", account, f"--namespace={namespace}")
     config = json.loads(cluster.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": token.strip()}
-    folder = cluster.folder / namespace
+    folder = cluster.folder / f"{namespace}-{account}"
     folder.mkdir()
     (folder / "kubeconfig").write_text(json.dumps(config))
     monkeypatch.setenv("KUBECONFIG", str(folder / "kubeconfig"))

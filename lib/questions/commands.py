@@ -12,6 +12,7 @@ from lib.kube.objects import Pod
 from lib.kube.selectors import selects
 from lib.questions.admission import ServerSaid, not_asked
 from lib.questions.asking import Common, now
+from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.drain import Draining
 from lib.questions.dry_run import ask_server
@@ -29,6 +30,7 @@ from lib.questions.show import show_compare, show_room, show_trial
 from lib.questions.show_drain import show_drain
 from lib.questions.show_pending import show_pending
 from lib.questions.show_why import show_why
+from lib.questions.sizing.command import ask_size
 from lib.questions.snapshot import Snapshot, look_up_controllers, look_up_pod_groups
 from lib.questions.targets import Target, find_pods, parse_selector, target
 from lib.questions.trial import Placing, new_pods
@@ -96,38 +98,6 @@ def _why_one(common: Common, meant: Target) -> Verdict:
     common.what_if.apply(snapshot)
     answer = why(asked, snapshot, common.decider(snapshot))
     return common.show(snapshot, answer, lambda page: show_why(answer, page, now()))
-
-
-Manifests = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--filename",
-        "-f",
-        metavar="FILE",
-        show_envvar=False,
-        help="Manifests of pods, Deployments and such: a file, a folder or a URL; - is standard input. "
-        "Can be given several times.",
-    ),
-]
-
-Kustomizations = Annotated[
-    list[Path] | None,
-    typer.Option("--kustomize", "-k", metavar="FOLDER", show_envvar=False, help="A kustomization."),
-]
-
-Recursive = Annotated[
-    bool, typer.Option("--recursive", "-R", show_envvar=False, help="Also the folders in the folder of -f.")
-]
-
-Replicas = Annotated[
-    int | None,
-    typer.Option(
-        min=0,
-        metavar="NUMBER",
-        show_envvar=False,
-        help="Take this many replicas, whatever the manifests say.",
-    ),
-]
 
 
 @dataclass(frozen=True)
@@ -302,5 +272,6 @@ ALL: Mapping[str, Callable[..., Verdict]] = {
     "compare": ask_compare,
     "record": ask_record,
     "replay": ask_replay,
+    "size": ask_size,
 }
 """The functions by the verb's name."""

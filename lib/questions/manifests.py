@@ -235,10 +235,21 @@ def _add_controller(snapshot: Snapshot, workload: Workload) -> None:
         snapshot.of(ReplicaSet).append(ReplicaSet(ControllerSpec(selector), metadata))
 
 
+CLUSTER_SCOPED = frozenset(
+    {
+        *("Node", "Namespace", "PriorityClass", "RuntimeClass", "StorageClass"),
+        *("PersistentVolume", "CSINode", "CSIDriver", "VolumeAttachment"),
+    }
+)
+"""The kinds whose objects are in no namespace."""
+
+
 def put_object(snapshot: Snapshot, each: Json) -> None:
     """Add an object, or replace the one of the same name."""
     kind = KINDS[each["kind"]]
     new: Any = convert(each, kind, f"{each['kind']} {each['metadata'].get('name') or '?'}")
+    if each["kind"] in CLUSTER_SCOPED:  # it would not be found under the namespace of names without one
+        new.metadata.namespace = ""
     if isinstance(new, ResourceQuota):
         new = with_status(new)
 

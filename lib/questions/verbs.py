@@ -28,6 +28,7 @@ VERBS: Mapping[str, str] = {
     "compare": "Compare how configurations place the same pods.",
     "record": "Record nodes and pods as they come and go, for replay.",
     "replay": "What would have become of a trace's pods.",
+    "size": "The cheapest nodes on which all pods fit.",
 }
 """Each verb's purpose, in a few words."""
 

@@ -1,0 +1,90 @@
+"""The verb `size`: the cheapest nodes on which all pods fit."""
+
+from functools import partial
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lib.kube.escaping import escaped
+from lib.questions.asking import Common
+from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas
+from lib.questions.errors import QuestionError
+from lib.questions.manifest_files import expanded
+from lib.questions.manifests import read_manifests, workloads_in
+from lib.questions.sizing.node_types import FORM, like_nodes, node_types
+from lib.questions.sizing.search import Search
+from lib.questions.sizing.show import Sized, show_size
+from lib.questions.sizing.trying import Trying, requests_of
+from lib.questions.snapshot import Snapshot
+from lib.questions.verdict import Verdict
+
+MOST_PODS = 5000
+"""The most pods that are placed; each is placed hundreds of times."""
+
+
+def ask_size(
+    common: Common,
+    filename: Manifests = None,
+    kustomize: Kustomizations = None,
+    recursive: Recursive = False,
+    replicas: Replicas = None,
+    node_type: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--node-type",
+            metavar=FORM,
+            show_envvar=False,
+            help="A type of node: what its pods can have (cpu, memory, pods, other resources), its price, "
+            "and perhaps most:10, zones:a/b/c, label:KEY=VALUE, taint:KEY=VALUE:EFFECT, volumes/DRIVER:25. "
+            "Can be given several times. Without it, for a cluster: nodes like its own.",
+        ),
+    ] = None,
+    max_utilization: Annotated[
+        float,
+        typer.Option(
+            "--max-utilization",
+            min=1,
+            max=100,
+            metavar="PERCENT",
+            show_envvar=False,
+            help="How much of a new node's cpu and memory pods may request.",
+        ),
+    ] = 100,
+) -> Verdict:
+    """The cheapest nodes on which all pods fit, each choice tried by placing them as the scheduler would.
+
+    With -f these are the pods of manifests, on nodes of their own. Without it, those that wait in a cluster,
+    on nodes beside its own. They must fit in each of three orders of arrival, and nobody is evicted.
+
+    Exit 0: there is an answer. 3: some pods fit on none of these nodes.
+    """
+    files = expanded(filename or (), kustomize or (), recursive=recursive) if filename or kustomize else []
+    snapshot, workloads = Snapshot(), None
+    if files:
+        workloads = workloads_in(read_manifests(files, common.namespace), snapshot, replicas)
+        if not node_type:
+            raise QuestionError(f"which nodes can be had? --node-type {FORM}")
+    else:
+        with common.api() as api:
+            snapshot = common.read(api, whole=True)
+        common.what_if.apply(snapshot)
+    share = max_utilization / 100
+    types = node_types(node_type, share) if node_type else like_nodes(snapshot, share)
+    if not types:
+        raise QuestionError(f"the cluster has no nodes to have more of: --node-type {FORM}")
+    profiles = partial(common.profiles, common.config)
+    trying = Trying(snapshot, types, workloads, profiles, common.scheduler_name)
+    waiting = trying.waiting()
+    if len(waiting) > MOST_PODS:
+        raise QuestionError(f"these are {len(waiting):,} pods; size places no more than {MOST_PODS:,}")
+    if not waiting and workloads is None:
+        raise QuestionError("no pod waits in this cluster: it needs no more nodes")
+    free = trying.free()
+    asked = {name: amount - free.get(name, 0) for name, amount in requests_of(waiting).items()}
+    offers = [trying.offers(i) for i in range(len(types))]
+    with Console(stderr=True, markup=False).status("placing pods") as status:
+        found = Search(trying, asked, offers, lambda text: status.update(escaped(text))).run()
+    nodes = trying.place(found.counts).nodes if found.counts else []
+    answer = Sized(found, types, len(waiting), nodes, trying.tried, more=not files)
+    return common.show(snapshot, answer, lambda page: show_size(answer, page))

@@ -1,0 +1,185 @@
+"""Types of nodes that can be had: what one has, and its price."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+
+from msgspec.structs import replace
+
+from lib.kube.objects import HOSTNAME, ZONE, Node, ObjectMeta, Pod, Taint, is_object_name
+from lib.kube.quantity import Quantity
+from lib.kube.storage import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
+from lib.questions.errors import QuestionError
+from lib.questions.files import quantity_text
+from lib.questions.manifests import convert
+from lib.questions.snapshot import Snapshot
+from lib.questions.what_if import EFFECTS, NewNode, copies, shapes
+
+FORM = "NAME=cpu:4,memory:16Gi,price:0.19"
+
+PODS = 110
+"""A kubelet runs so many pods, unless it is told otherwise."""
+
+RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage")
+"""Kubernetes' own resources, but for huge pages."""
+
+SQUEEZED = ("cpu", "memory")
+"""The resources that --max-utilization is about."""
+
+
+@dataclass(frozen=True)
+class NodeType:
+    """A type of node. most: how many can be had; None: as many as are needed.
+
+    make: makes so many of them, with the pods that belong to each, as far as these are known.
+    """
+
+    name: str
+    price: Decimal
+    most: int | None
+    make: Callable[[int], Sequence[NewNode]]
+
+
+@dataclass
+class _Told:
+    """What an option says of a type."""
+
+    amounts: dict[str, str] = field(default_factory=lambda: {"pods": str(PODS)})
+    labels: dict[str, str] = field(default_factory=dict)
+    taints: list[Taint] = field(default_factory=list)
+    volumes: dict[str, int] = field(default_factory=dict)
+    zones: tuple[str, ...] = ()
+    price: Decimal | None = None
+    most: int | None = None
+
+
+def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
+    """The types of --node-type options. utilization: which share of cpu and memory pods may request.
+
+    QuestionError says what is wrong with one.
+    """
+    told = {}
+    for text in texts:
+        name, equals, rest = text.partition("=")
+        if not equals or not is_object_name(name):
+            raise QuestionError(f"--node-type {text}: is not of the form {FORM}")
+        if name in told:
+            raise QuestionError(f"--node-type {name}: is there twice")
+        told[name] = _told(rest, f"--node-type {name}")
+    without = [name for name, each in told.items() if each.price is None]
+    if without and len(without) < len(told):
+        raise QuestionError(f"--node-type {without[0]}: price is missing; either all types have one or none")
+    return [_type(name, each, utilization) for name, each in told.items()]
+
+
+def like_nodes(snapshot: Snapshot, utilization: float) -> list[NodeType]:
+    """A type for each shape of a cluster's own nodes, all of one price."""
+    found = []
+    for like in shapes(snapshot.of(Node)):
+
+        def make(number: int, like: Node = like) -> Sequence[NewNode]:
+            made = copies(like, snapshot.of(Pod), number, snapshot.of(Node), snapshot.of(CSINode))
+            return [_squeezed(each, utilization) for each in made]
+
+        found.append(NodeType(f"like {like.metadata.name}", Decimal(1), None, make))
+    return found
+
+
+def _told(text: str, where: str) -> _Told:
+    told = _Told()
+    for part in text.split(","):
+        key, colon, value = part.partition(":")
+        if not colon or not value:
+            raise QuestionError(f"{where}: {part!r} is not of the form KEY:VALUE, such as cpu:4")
+        if key == "price":
+            told.price = _price(value, where)
+        elif key == "most":
+            told.most = _whole(value, f"{where}: most")
+        elif key == "zones":
+            told.zones = tuple(value.split("/"))
+        elif key == "label":
+            name, _, told.labels[name] = value.partition("=")
+        elif key == "taint":
+            told.taints.append(_taint(value, where))
+        elif key.startswith("volumes/"):
+            told.volumes[key.removeprefix("volumes/")] = _whole(value, f"{where}: {key}")
+        else:
+            if key not in RESOURCES and "/" not in key and not key.startswith("hugepages-"):
+                raise QuestionError(f"{where}: there is no resource {key}; an extended one has a / in it")
+            told.amounts[key] = _amount(value, f"{where}: {key}")
+    if missing := [each for each in SQUEEZED if each not in told.amounts]:
+        raise QuestionError(f"{where}: {missing[0]} is missing: {FORM}")
+    return told
+
+
+def _amount(text: str, where: str) -> str:
+    try:
+        if Quantity.parse(text) < 0:
+            raise ValueError
+    except ValueError:
+        raise QuestionError(f"{where}: {text!r} is not an amount, such as 4, 500m or 16Gi") from None
+    return text
+
+
+def _price(text: str, where: str) -> Decimal:
+    try:
+        price = Decimal(text)
+    except InvalidOperation:
+        price = Decimal(0)
+    if not (price.is_finite() and 0 < price < 10**9):
+        raise QuestionError(f"{where}: price: {text!r} is not a price, such as 0.19")
+    return price
+
+
+def _whole(text: str, where: str) -> int:
+    if not re.fullmatch(r"\d{1,6}", text, re.ASCII):
+        raise QuestionError(f"{where}: {text!r} is not a whole number")
+    return int(text)
+
+
+def _taint(text: str, where: str) -> Taint:
+    pair, _, effect = text.partition(":")
+    key, _, value = pair.partition("=")
+    if effect not in EFFECTS or not key:
+        raise QuestionError(f"{where}: taint {text}: write KEY=VALUE:EFFECT; one of {', '.join(EFFECTS)}")
+    return Taint(key, value, effect)
+
+
+def _type(name: str, told: _Told, utilization: float) -> NodeType:
+    def make(number: int) -> Sequence[NewNode]:
+        return [_squeezed(_node(name, i, told), utilization) for i in range(1, number + 1)]
+
+    return NodeType(name, told.price or Decimal(1), told.most, make)
+
+
+def _node(type_name: str, number: int, told: _Told) -> NewNode:
+    name = f"{type_name}-{number}"
+    labels = {
+        HOSTNAME: name,
+        "kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        "node.kubernetes.io/instance-type": type_name,
+        **({ZONE: told.zones[(number - 1) % len(told.zones)]} if told.zones else {}),
+        **told.labels,
+    }
+    body = {
+        "metadata": {"name": name, "uid": f"uid-of-{name}", "labels": labels},
+        "status": {"allocatable": told.amounts},
+    }
+    node: Node = convert(body, Node, f"--node-type {type_name}")
+    node = replace(node, spec=replace(node.spec, taints=told.taints))
+    drivers = [CSINodeDriver(each, VolumeNodeResources(most)) for each, most in told.volumes.items()]
+    csi_node = CSINode(ObjectMeta(name=name), CSINodeSpec(drivers)) if drivers else None
+    return NewNode(node, (), csi_node)
+
+
+def _squeezed(new: NewNode, utilization: float) -> NewNode:
+    """The node with so much less that pods can't use more than a share of it."""
+    there = new.node.status.allocatable
+    less = {
+        name: Quantity.parse(quantity_text(int(amount * utilization))) if name in SQUEEZED else amount
+        for name, amount in there.items()
+    }
+    status = replace(new.node.status, allocatable=less)
+    return NewNode(replace(new.node, status=status), new.pods, new.csi_node)

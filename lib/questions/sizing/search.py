@@ -1,0 +1,256 @@
+"""Finds the cheapest numbers of nodes on which all pods fit, and how sure that is."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from math import inf
+from typing import Protocol
+
+from lib.questions.sizing.node_types import NodeType
+from lib.questions.sizing.trying import Counts, Tried
+from lib.scheduling.resources import Resources
+
+MOST_TRIES = 300
+"""So many cheaper choices are tried; if there are more, the answer isn't proven to be the cheapest."""
+
+MOST_CHOICES = 100_000
+"""So many choices are looked at: most can't be enough, and aren't tried."""
+
+MOST_NODES = 10_000
+"""The most nodes that are tried."""
+
+
+class Tries(Protocol):
+    """Tries numbers of nodes."""
+
+    types: Sequence[NodeType]
+
+    def fits(self, counts: Counts) -> bool:
+        """Whether all pods fit."""
+
+    def place(self, counts: Counts, order: int = 0, *, all_of_them: bool = False) -> Tried:
+        """Place all pods."""
+
+
+@dataclass
+class Found:
+    """The answer. counts: how many nodes of each type; None if no number of them is enough: then `missing`
+    says of pods why.
+
+    cheaper: how many cheaper choices were tried, such that all others have even fewer nodes. is_proven:
+    whether these are all. least: no choice can have a lower price. one_fewer: by type, which pod then has no
+    node, and why.
+    """
+
+    counts: Counts | None
+    missing: Mapping[str, str] = field(default_factory=dict)
+    price: Decimal = Decimal(0)
+    least: Decimal = Decimal(0)
+    cheaper: int = 0
+    is_proven: bool = False
+    one_fewer: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+
+class Search:
+    """The search. asked: what pods request more than is free; offers: what a node of each type has.
+
+    say: is told what is tried, for people that wait.
+    """
+
+    def __init__(
+        self, tries: Tries, asked: Resources, offers: Sequence[Resources], say: Callable[[str], object]
+    ) -> None:
+        self._tries, self._types, self._say = tries, tries.types, say
+        self._asked = {name: amount for name, amount in asked.items() if amount > 0}
+        self._offers = offers
+        self._none = (0,) * len(self._types)
+
+    def run(self) -> Found:
+        """Search."""
+        grown = self._grow()
+        if isinstance(grown, Tried):
+            return Found(None, grown.missing)
+        best = self._fewer(grown)
+        for i in range(len(self._types)):
+            best = self._alone(i, best)
+        cheaper, is_proven = 0, False
+        while not is_proven:
+            choices, is_proven = self._cheaper(self.price(best))
+            # Likely ones first: those that have most of what is asked.
+            fitting = next((each for each in sorted(choices, key=self._scarcity) if self._fits(each)), None)
+            if fitting is None:
+                cheaper = len(choices)
+                break
+            best, is_proven = self._fewer(fitting), False
+        found = Found(best, {}, self.price(best), self._least(self.price(best)), cheaper, is_proven)
+        for i, number in enumerate(best):
+            if number:
+                fewer = _with(best, i, -1)
+                tried = next(each for order in range(3) if not (each := self._tries.place(fewer, order)).fits)
+                found.one_fewer[self._types[i].name] = next(iter(tried.missing.items()))
+        return found
+
+    def price(self, counts: Counts) -> Decimal:
+        """The price of so many nodes."""
+        return sum((each.price * n for each, n in zip(self._types, counts, strict=True)), Decimal(0))
+
+    def _fits(self, counts: Counts) -> bool:
+        named = [f"{n} {each.name}" for each, n in zip(self._types, counts, strict=True) if n]
+        self._say(f"trying {' + '.join(named) or 'no more nodes'}")
+        return self._tries.fits(counts)
+
+    def _grow(self) -> Counts | Tried:
+        """Add nodes until all fit, each time those that bring the most pods for their price.
+
+        Or what came of placing the pods, if no more nodes help.
+        """
+        counts, seen = self._none, self._tries.place(self._none, all_of_them=True)
+        while not (seen.fits and self._fits(counts)):
+            if sum(counts) > MOST_NODES:
+                return seen
+            steps = []
+            for i, each in enumerate(self._types):
+                for more in (1, 2, 3):  # a pod may need several zones at once
+                    if each.most is not None and counts[i] + more > each.most:
+                        break
+                    self._say(f"trying {sum(counts) + more} nodes: {len(seen.missing)} pods are missing")
+                    tried = self._tries.place(_with(counts, i, more), all_of_them=True)
+                    placed = len(seen.missing) - len(tried.missing)
+                    if placed > 0:
+                        steps.append((placed / float(each.price * more), placed / more, i, more, tried))
+                        break
+            if not steps and seen.fits:  # it depends on the order whether they fit: have one more
+                room = [i for i, each in enumerate(self._types) if each.most is None or counts[i] < each.most]
+                if not room:
+                    return seen
+                counts = _with(counts, min(room, key=lambda i: self._types[i].price), 1)
+                continue
+            if not steps:  # say why: with some nodes of each type, if there are none yet
+                some = tuple(
+                    n or (3 if each.most is None else min(3, each.most))
+                    for each, n in zip(self._types, counts, strict=True)
+                )
+                return self._tries.place(some, all_of_them=True)
+            _, per_node, i, more, tried = max(steps, key=lambda step: step[:2])
+            jump = int(len(tried.missing) / per_node / 2)  # half of what is likely to be needed
+            most = self._types[i].most
+            jump = jump if most is None else min(jump, most - counts[i] - more)
+            counts = _with(counts, i, more + max(0, jump))
+            seen = self._tries.place(counts, all_of_them=True) if jump > 0 else tried
+        return counts
+
+    def _fewer(self, counts: Counts) -> Counts:
+        """Leave out nodes as long as all fit, the dearest first; many at once, if possible."""
+        by_price = sorted(range(len(counts)), key=lambda i: -self._types[i].price)
+        going = True
+        while going:
+            going = False
+            for i in by_price:
+                step = counts[i]
+                while step:
+                    less = _with(counts, i, -step)
+                    if less[i] >= 0 and self._has_enough(less) and self._fits(less):
+                        counts, going = less, True
+                    else:
+                        step //= 2
+        return counts
+
+    def _alone(self, i: int, best: Counts) -> Counts:
+        """Nodes of one type alone, if that is cheaper."""
+        price, most = self._types[i].price, self._types[i].most
+        number = int((self.price(best) - Decimal("1e-9")) / price)
+        number = number if most is None else min(number, most)
+        alone = _with(self._none, i, min(number, MOST_NODES))
+        if self.price(alone) < self.price(best) and self._has_enough(alone) and self._fits(alone):
+            return self._fewer(alone)
+        return best
+
+    def _cheaper(self, price: Decimal) -> tuple[list[Counts], bool]:
+        """The choices below a price to which no node can be added, of those that could be enough.
+
+        If none of them is enough, no choice with fewer nodes is. And whether these are all.
+        """
+        found: list[Counts] = []
+        for looked_at, counts in enumerate(self._largest(0, price)):
+            if looked_at == MOST_CHOICES or len(found) == MOST_TRIES:
+                return found, False
+            if self.price(counts) < price and self._has_enough(counts):
+                found.append(counts)
+        return found, True
+
+    def _largest(self, i: int, left: Decimal) -> Iterator[Counts]:
+        """All numbers of the types from i on for so much money, with as many of the last type as possible."""
+        each, is_last = self._types[i], i == len(self._types) - 1
+        most = int(left / each.price)
+        if is_last and most and most * each.price == left:  # it must cost less
+            most -= 1
+        most = most if each.most is None else min(most, each.most)
+        if is_last:
+            yield (most,)
+            return
+        for number in range(most, -1, -1):
+            for others in self._largest(i + 1, left - number * each.price):
+                yield (number, *others)
+
+    def _has_enough(self, counts: Counts) -> bool:
+        """Whether the nodes together have what is asked; else it needn't be tried."""
+        return all(
+            sum(n * max(0, each.get(name, 0)) for each, n in zip(self._offers, counts, strict=True)) >= amount
+            for name, amount in self._asked.items()
+        )
+
+    def _scarcity(self, counts: Counts) -> float:
+        """How much of the scarcest resource is asked: the higher, the less likely all fit."""
+        return max(
+            (
+                amount / sum(n * each.get(name, 0) for each, n in zip(self._offers, counts, strict=True))
+                for name, amount in self._asked.items()
+            ),
+            default=0.0,
+        )
+
+    def _least(self, price: Decimal) -> Decimal:
+        """A price that no choice can be below, as the nodes must have what is asked; `price` at most."""
+        for looked_at, counts in enumerate(self._just_enough(0, price, self._asked)):
+            if looked_at == MOST_CHOICES:
+                return self._least_of_one_resource()
+            price = min(price, self.price(counts))
+        return price
+
+    def _just_enough(self, i: int, left: Decimal, asked: Mapping[str, int]) -> Iterator[Counts]:
+        """All numbers of the types from i on for so much money, with as few of the last as have enough."""
+        each, offer = self._types[i], self._offers[i]
+        affordable = int(left / each.price)
+        most = affordable if each.most is None else min(affordable, each.most)
+        needed = [
+            -(-amount // has) if (has := offer.get(name, 0)) > 0 else inf for name, amount in asked.items()
+        ]
+        enough = max(needed, default=0)
+        if i == len(self._types) - 1:
+            if enough <= most:
+                yield (int(enough),)
+            return
+        for number in range(int(min(most, enough)) + 1):
+            missing = {
+                name: more
+                for name, amount in asked.items()
+                if (more := amount - number * max(0, offer.get(name, 0))) > 0
+            }
+            for others in self._just_enough(i + 1, left - number * each.price, missing):
+                yield (number, *others)
+
+    def _least_of_one_resource(self) -> Decimal:
+        """The same, of the resource that costs most by itself: rougher, and quick for any number of types."""
+        least = Decimal(0)
+        for name, amount in self._asked.items():
+            per_price = [
+                each.price / Decimal(has)
+                for each, offer in zip(self._types, self._offers, strict=True)
+                if (has := offer.get(name, 0)) > 0
+            ]
+            least = max(least, min(per_price, default=Decimal(0)) * Decimal(amount))
+        return least
+
+
+def _with(counts: Counts, index: int, more: int) -> Counts:
+    return tuple(n + more * (i == index) for i, n in enumerate(counts))

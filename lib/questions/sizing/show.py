@@ -1,0 +1,133 @@
+"""Shows which nodes are the cheapest."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from lib.questions.page import Page
+from lib.questions.sizing.node_types import NodeType
+from lib.questions.sizing.search import Found
+from lib.questions.verdict import Verdict, verdict
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.text import amount, count
+
+MISSING = 5
+"""So many pods that fit nowhere are shown."""
+
+
+@dataclass(frozen=True)
+class Sized:
+    """The answer. pods: how many were placed, DaemonSets' not counted. nodes: with all that is on them.
+
+    tried: how many placements were made. more: whether the nodes are needed in addition to a cluster's.
+    """
+
+    found: Found
+    types: Sequence[NodeType]
+    pods: int
+    nodes: Sequence[NodeInfo]
+    tried: int
+    more: bool
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether any number of nodes is enough."""
+        return verdict(self.found.counts is not None)
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """How many nodes of each type, but for types of which none is needed."""
+        counts = self.found.counts or ()
+        return {each.name: n for each, n in zip(self.types, counts, strict=bool(counts)) if n}
+
+    def as_json(self) -> dict[str, Any]:
+        """The whole answer."""
+        found = self.found
+        return {
+            "question": "size",
+            "answer": self.verdict.word,
+            "nodes": self.numbers if found.counts is not None else None,
+            "price": float(found.price),
+            "lower_bound": float(found.least),
+            "is_proven_cheapest": found.is_proven,
+            "cheaper_tried": found.cheaper,
+            "placements_tried": self.tried,
+            "one_fewer": {
+                name: {"pod": pod, "message": message} for name, (pod, message) in found.one_fewer.items()
+            },
+            "pods": self.pods,
+            "missing": dict(found.missing),
+        }
+
+
+def show_size(answer: Sized, page: Page) -> None:
+    """The nodes, what is on them, and how sure it is that fewer won't do."""
+    found = answer.found
+    pods, more = count(answer.pods, "pod"), "more " if answer.more else ""
+    if found.counts is None:
+        page.heading(f"{len(found.missing):,} of {pods} would have no node, however many nodes there are")
+        shown = [*found.missing.items()]
+        page.items(f"{pod}: {message}" for pod, message in (shown if page.wide else shown[:MISSING]))
+        return
+    total = sum(answer.numbers.values())
+    named = " + ".join(f"{number:,} {name}" for name, number in answer.numbers.items())
+    if not total:
+        page.heading(f"no {more}nodes are needed: all of {pods} fit")
+        return
+    page.heading(f"{pods} fit on {count(total, f'{more}node')} for {found.price}: {named}")
+    _show_types(answer, page)
+    page.gap()
+    for name, (pod, message) in found.one_fewer.items():
+        page.line(f"With one {name} fewer, {pod} has no node: {message}")
+    page.line(_how_sure(found))
+
+
+def _how_sure(found: Found) -> str:
+    if found.is_proven and found.cheaper:
+        largest = "the largest cheaper choice was"
+        if found.cheaper > 1:
+            largest = f"the {found.cheaper:,} largest cheaper choices were"
+        return f"Nothing cheaper does: {largest} tried."
+    if found.is_proven:
+        return "Nothing cheaper does: it would have too little of what the pods request."
+    above = 100 * (found.price / found.least - 1) if found.least else Decimal(0)
+    return (
+        f"There may be something cheaper: {found.cheaper:,} cheaper choices were tried, and there are more. "
+        f"None can cost less than {_round(found.least)}; this is {above:.1f} % above."
+    )
+
+
+def _round(price: Decimal) -> str:
+    return f"{price:.4f}".rstrip("0").rstrip(".")
+
+
+def _show_types(answer: Sized, page: Page) -> None:
+    """A row for each type: its nodes, their price, and how much of them is requested."""
+    names = [name for name in _resources(answer.nodes) if name != "pods"]
+    rows, at = [], 0
+    for each in answer.types:
+        number = answer.numbers.get(each.name, 0)
+        nodes, at = answer.nodes[at : at + number], at + number
+        if number:
+            uses = (_use(nodes, name) for name in names)
+            on_them = sum(len(node.pods) for node in nodes)
+            rows.append([each.name, f"{number:,}", f"{each.price * number}", f"{on_them:,}", *uses])
+    page.table(["type", "nodes", "price", "pods", *names], rows, right=(1, 2, 3))
+
+
+def _resources(nodes: Sequence[NodeInfo]) -> list[str]:
+    """What pods request on these nodes."""
+    asked = Counter[str]()
+    for node in nodes:
+        asked.update(name for name, amount in node.requested.items() if amount)
+    return sorted(asked, key=lambda name: (name not in ("cpu", "memory"), name))
+
+
+def _use(nodes: Sequence[NodeInfo], name: str) -> str:
+    """`7200m of 8, 90 %`."""
+    requested = sum(node.requested.get(name, 0) for node in nodes)
+    there = sum(node.allocatable.get(name, 0) for node in nodes)
+    share = f", {100 * requested / there:.0f} %" if there else ""
+    return f"{amount(name, requested)} of {amount(name, there)}{share}"

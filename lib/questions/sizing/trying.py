@@ -1,0 +1,201 @@
+"""Tries whether all pods fit on some nodes, by placing them as the scheduler would."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+
+from msgspec.structs import replace
+
+from lib.kube.objects import Node, NodeAffinity, NodeSelector, Pod
+from lib.kube.selectors import untolerated
+from lib.kube.storage import CSINode
+from lib.kube.system import MACHINE
+from lib.questions.deciding import Decider, queue_order
+from lib.questions.errors import QuestionError
+from lib.questions.manifests import Workload
+from lib.questions.new_pods import NewPod
+from lib.questions.sizing.node_types import NodeType
+from lib.questions.snapshot import Snapshot
+from lib.questions.trial import new_pods
+from lib.scheduling.decision import PLACED
+from lib.scheduling.framework.interface import Profile
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.plugins.node_affinity import wants
+from lib.scheduling.plugins.taint_toleration import REPELLING
+from lib.scheduling.resources import Resources, pod_requests
+from lib.scheduling.workloads import controller_of
+
+ORDERS = 3
+"""All pods must fit in so many orders of arrival: controllers create them side by side."""
+
+Counts = tuple[int, ...]
+"""How many nodes of each type."""
+
+
+@dataclass
+class Tried:
+    """What came of placing all pods. missing: pods without a node, each with the reason.
+
+    nodes: the new nodes with all that is on them.
+    """
+
+    missing: dict[str, str] = field(default_factory=dict)
+    nodes: list[NodeInfo] = field(default_factory=list)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all have a node."""
+        return not self.missing
+
+
+class Trying:
+    """Tries numbers of nodes. workloads: those to be placed; None: the pods that wait in the snapshot.
+
+    profiles: makes the schedulers' profiles, with a random generator. tried: how many placements were made.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        types: Sequence[NodeType],
+        workloads: Sequence[Workload] | None,
+        profiles: Callable[[Random], list[Profile]],
+        scheduler_name: str | None,
+    ) -> None:
+        self._snapshot, self.types, self._workloads = snapshot, types, workloads
+        self._profiles, self._scheduler_name = profiles, scheduler_name
+        self._daemons = [*_daemons(snapshot)]
+        self._known: dict[Counts, bool] = {}
+        self.tried = 0
+
+    # --- what there is to place -------------------------------------------------------------------------
+
+    def waiting(self) -> list[Pod]:
+        """The pods to be placed, but for DaemonSets'."""
+        decider, _ = self._decider((0,) * len(self.types), MACHINE.random(0))
+        return [new.pod for new in self._new(decider) if not new.node_name]
+
+    def free(self) -> Resources:
+        """What is free on the nodes that there are already."""
+        decider, _ = self._decider((0,) * len(self.types), MACHINE.random(0))
+        free: Counter[str] = Counter()
+        for node in decider.cache.nodes.values():
+            if not node.node.spec.unschedulable:
+                free.update({name: max(0, left) for name, left in _left(node).items()})
+        return dict(free)
+
+    def offers(self, index: int) -> Resources:
+        """What a node of a type has for pods: without what its DaemonSets' pods request."""
+        counts = tuple(int(i == index) for i in range(len(self.types)))
+        decider, made = self._decider(counts, MACHINE.random(0))
+        for new in self._new(decider):
+            if new.node_name == made[0]:
+                decider.place_on(new.pod, made[0])
+        return _left(decider.cache.nodes[made[0]])
+
+    # --- tries ------------------------------------------------------------------------------------------
+
+    def fits(self, counts: Counts) -> bool:
+        """Whether all pods fit, in each order."""
+        if counts not in self._known:
+            self._known[counts] = all(self.place(counts, order).fits for order in range(ORDERS))
+        return self._known[counts]
+
+    def place(self, counts: Counts, order: int = 0, *, all_of_them: bool = False) -> Tried:
+        """Place all pods. all_of_them: go on after the first that has no node."""
+        self.tried += 1
+        random = MACHINE.random(order)
+        decider, made = self._decider(counts, random)
+        new = self._new(decider)
+        if order:
+            random.shuffle(new)
+            new.sort(key=lambda each: (not each.node_name, -each.pod.spec.priority))
+        tried = Tried()
+        by_uid = {each.pod.metadata.uid: each for each in new}
+        for batch in decider.batches(each.pod for each in new):
+            only = by_uid[batch[0].metadata.uid].node_name
+            if len(batch) > 1:
+                decisions = decider.place(batch)
+            else:
+                decisions = [decider.place_on(batch[0], only) if only else decider.place_alone(batch[0])]
+            for decision in decisions:
+                if decision.outcome not in PLACED:
+                    tried.missing[str(decision.pod)] = decision.message
+            if tried.missing and not all_of_them:
+                return tried
+        tried.nodes = [decider.cache.nodes[name] for name in made]
+        return tried
+
+    def _decider(self, counts: Counts, random: Random) -> tuple[Decider, list[str]]:
+        """The cluster with so many nodes more, and their names."""
+        with_them = Snapshot({kind: [*objects] for kind, objects in self._snapshot.objects.items()})
+        with_them.forbidden = self._snapshot.forbidden
+        made = []
+        for each, number in zip(self.types, counts, strict=True):
+            for new in each.make(number):
+                made.append(new.node.metadata.name)
+                with_them.of(Node).append(new.node)
+                with_them.of(Pod).extend(new.pods or self._daemons_on(new.node))
+                with_them.of(CSINode).extend([new.csi_node] if new.csi_node else ())
+        return Decider(with_them, self._profiles(random), random, self._scheduler_name), made
+
+    def _daemons_on(self, node: Node) -> Iterator[Pod]:
+        """The pods that the cluster's DaemonSets would have on a new node."""
+        info = NodeInfo(node)
+        for like in self._daemons:
+            if wants(like, info) and not untolerated(like, info.taints, REPELLING):
+                name = f"{like.metadata.name}-on-{node.metadata.name}"
+                metadata = replace(like.metadata, name=name, uid=f"uid-of-{name}")
+                yield replace(like, metadata=metadata, spec=replace(like.spec, node_name=node.metadata.name))
+
+    def _new(self, decider: Decider) -> list[NewPod]:
+        """The pods to place: DaemonSets' first, as these come with a node, then the most important ones."""
+        if self._workloads is None:
+            pods = [pod for pod in self._snapshot.of(Pod) if not pod.spec.node_name]
+            waiting = [pod for pod in sorted(pods, key=queue_order) if not decider.gated(pod)]
+            return [NewPod(_PENDING, pod) for pod in waiting]
+        new = new_pods(self._workloads, self._snapshot, decider)
+        for each in new:
+            if each.refused:
+                raise QuestionError(f"{each.workload}: {each.refused}")
+        return sorted(new, key=lambda each: (not each.node_name, -each.pod.spec.priority))
+
+
+_PENDING = Workload("Pod", "", "", {}, 1)
+
+
+def _left(node: NodeInfo) -> Resources:
+    left = {name: most - node.requested.get(name, 0) for name, most in node.allocatable.items()}
+    return {**left, "pods": node.allocatable.get("pods", 0) - len(node.pods)}
+
+
+def requests_of(pods: Sequence[Pod]) -> Resources:
+    """What pods request together; pods are one of the resources."""
+    total: Counter[str] = Counter(pods=len(pods))
+    for pod in pods:
+        total.update(pod_requests(pod))
+    return dict(total)
+
+
+def _daemons(snapshot: Snapshot) -> Iterator[Pod]:
+    """A pod of each DaemonSet of a cluster, without the node that it is for."""
+    seen = set()
+    for pod in snapshot.of(Pod):
+        owner = controller_of(pod)
+        if owner and owner.kind == "DaemonSet" and owner not in seen:
+            seen.add(owner)
+            yield _for_any_node(pod)
+
+
+def _for_any_node(pod: Pod) -> Pod:
+    """Without the node's name in the required affinity, which the DaemonSet controller has put there."""
+    affinity = pod.spec.affinity.node_affinity or NodeAffinity()
+    required = affinity.required_during_scheduling_ignored_during_execution
+    terms = [replace(each, match_fields=()) for each in (required.node_selector_terms if required else ())]
+    kept = tuple(each for each in terms if each.match_expressions)
+    affinity = replace(
+        affinity, required_during_scheduling_ignored_during_execution=NodeSelector(kept) if kept else None
+    )
+    spec = replace(pod.spec, affinity=replace(pod.spec.affinity, node_affinity=affinity))
+    return replace(pod, spec=spec)

@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster, http_client
+from cluster import Cluster, eventually, http_client
 
-from scripts.learning.checks import CHECKS, victims_of
+from scripts.learning.checks import CHECKS, is_ready, victims_of
 from scripts.learning.lab import Lab, NotYetError
 from scripts.servers.embedded import minicluster
 
@@ -36,6 +37,7 @@ PORT = {"name": "main", "image": "nginx", "ports": [{"containerPort": 8099, "hos
 TAINT = {"spec": {"taints": [{"key": "lab-only", "value": "tests", "effect": "NoSchedule"}]}}
 CORDON = {"spec": {"unschedulable": True}}
 SSD = {"metadata": {"labels": {"lab-disk": "ssd"}}}
+ASKS = {"nodeSelector": {"lab-disk": "ssd"}}
 ROLE = {"rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}]}
 
 
@@ -60,6 +62,12 @@ def pod(name: str, node: str = "", labels: dict[str, str] | None = None, **rest:
     metadata = {"labels": labels or {}, **rest.pop("metadata", {})}
     spec = {**rest, **({"nodeName": node} if node else {})}
     return lambda cluster: cluster.add_pod(name, metadata=metadata, **spec) and None
+
+
+def bind(cluster: Cluster, pod: str, node: str) -> None:
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}}
+    path = f"/api/v1/namespaces/default/pods/{pod}/binding"
+    cluster.post(path, {**binding, "target": {"kind": "Node", "name": node}})
 
 
 def node(name: str, patch: dict[str, Any]) -> Doing:
@@ -104,11 +112,19 @@ def api(request: str, limit: str) -> list[Doing]:
     return several(4, "api", labels={"app": "api"}, containers=[container])
 
 
-def db(how: str, skew: int = 1, **rest: Any) -> list[Doing]:
+def db(how: str, skew: int = 1, counts: dict[str, str] | None = None, **rest: Any) -> list[Doing]:
     """Five pods `db` with a spread constraint."""
     constraint = {"maxSkew": skew, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": how}
-    constraints = [{**constraint, "labelSelector": {"matchLabels": {"app": "db"}}}]
+    constraints = [
+        {**constraint, "labelSelector": {"matchLabels": {"app": "db"} if counts is None else counts}}
+    ]
     return several(5, "db", labels={"app": "db"}, topologySpreadConstraints=constraints, **rest)
+
+
+def gang(node: str = "", size: str = "3") -> list[Doing]:
+    """Three pods of the group `training`."""
+    metadata = {"annotations": {"poller/group-size": size}}
+    return several(3, "worker", node=node, labels={"poller/group": "training"}, metadata=metadata)
 
 
 def budget(available: int) -> Doing:
@@ -121,6 +137,13 @@ def budget(available: int) -> Doing:
 def zone(name: str, value: str) -> Doing:
     return node(name, {"metadata": {"labels": {"topology.kubernetes.io/zone": value}}})
 
+
+TOLERATES = {"key": "lab-only", "operator": "Exists"}
+THEIRS = {
+    "schedulerName": "other-scheduler",
+    "nodeSelector": {"kubernetes.io/hostname": "node3"},
+    "tolerations": [TOLERATES],
+}
 
 ZONES = [zone("node1", "a"), zone("node2", "b"), zone("node3", "b")]
 
@@ -176,6 +199,18 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         "has no node yet. The label is on node1 now; what does poller say?",
     ),
     ("ssd_is_placed", [pod("ssd", "node1"), node("node1", SSD)], "asks for no label"),
+    ("ssd_is_placed", [pod("ssd", "node2", **ASKS), node("node3", SSD)], "node2, which hasn't the label"),
+    ("ssd_is_placed", [pod("ssd", "node3", **ASKS), node("node3", SSD)], "wasn't placed by poller"),
+    (
+        "ssd_is_placed",
+        [pod("ssd", "node1", **ASKS, metadata=OURS), node("node1", SSD)],
+        "node1 isn't cordoned any more",
+    ),
+    (
+        "ssd_is_placed",
+        [pod("ssd", "node2", **ASKS, metadata=OURS), node("node2", SSD), node("node1", CORDON)],
+        "node2 has its taint no more",
+    ),
     ("tester_is_on_the_tainted_node", [pod("tester", "node2")], "node2 has its taint no more"),
     (
         "tester_is_on_the_tainted_node",
@@ -250,13 +285,21 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         "pod follower is on node1, without a leader",
     ),
     ("the_gate_is_open", [pod("gated", schedulingGates=[{"name": "a/b"}])], "still has the gate a/b"),
-    ("the_gate_is_open", [pod("gated")], "has no node yet"),
-    ("the_gang_is_placed", several(2, "worker", labels={"poller/group": "training"}), "it needs 3"),
     (
-        "the_gang_is_placed",
-        several(3, "worker", labels={"poller/group": "training"}),
-        "without a node: worker-0, worker-1, worker-2",
+        "the_follower_is_beside_the_leader",
+        [
+            pod("follower", "node1", affinity=BESIDE_A_LEADER),
+            event("FailedScheduling", "follower"),
+            pod("leader", "node1", {"app": "leader"}),
+        ],
+        "pod follower wasn't placed by poller",
     ),
+    ("the_gate_is_open", [pod("gated")], "has no node yet"),
+    ("the_gate_is_open", [pod("gated", "node1")], "wasn't placed by poller"),
+    ("the_gang_is_placed", several(2, "worker", labels={"poller/group": "training"}), "it needs 3"),
+    ("the_gang_is_placed", gang(size="2"), "that the group has 3 pods"),
+    ("the_gang_is_placed", gang(), "without a node: worker-0, worker-1, worker-2"),
+    ("the_gang_is_placed", gang("node1"), "not placed by poller: worker-0"),
     ("polite_waits", [], "there is no priority class lab-polite"),
     ("polite_waits", [priority_class("lab-polite", **LOW)], "take others' place"),
     ("polite_waits", [priority_class("lab-polite", **NEVER), pod("polite")], "is of the class None"),
@@ -303,6 +346,8 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     ("five_of_db_are_spread", several(5, "db", labels={"app": "db"}), "has no spread constraint for nodes"),
     ("five_of_db_are_spread", db("ScheduleAnyway"), "the constraint is only a wish"),
     ("five_of_db_are_spread", db("DoNotSchedule", skew=2), "maxSkew is 2"),
+    ("five_of_db_are_spread", db("DoNotSchedule", counts={"app": "x"}), "doesn't count the pods with app=db"),
+    ("five_of_db_are_spread", db("DoNotSchedule", counts={}), "counts other pods, too"),
     ("five_of_db_are_spread", db("DoNotSchedule", node="node1"), "the nodes have [5, 0, 0] of them"),
     ("store_is_beside_its_disk", [], "the zone of node1, node2, node3 was changed"),
     ("store_is_beside_its_disk", [*ZONES, pod("store", "node1")], "the disk isn't in zone a any more"),
@@ -330,6 +375,30 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         "no rule keeps it away from node1 and node2",
     ),
     (
+        "the_schedulers_share_no_node",
+        [
+            node("node3", TAINT),
+            *several(
+                2,
+                "theirs",
+                labels={"app": "theirs"},
+                node="node3",
+                schedulerName="other-scheduler",
+                nodeSelector={"kubernetes.io/os": "linux"},
+            ),
+        ],
+        "no rule keeps it away from node1 and node2",
+    ),
+    (
+        "the_schedulers_share_no_node",
+        [
+            node("node3", TAINT),
+            *several(2, "theirs", labels={"app": "theirs"}, node="node3", metadata=OURS, **THEIRS),
+            *several(2, "ours", labels={"app": "ours"}, node="node1", metadata=OURS, tolerations=[TOLERATES]),
+        ],
+        "pod ours-0 tolerates the taint of node3",
+    ),
+    (
         "fast_is_on_the_best_of_all",
         [pod("fast", "node1", metadata=OURS, nodeSelector={"lab-disk": "ssd"})],
         "pod fast requires a node now",
@@ -353,6 +422,38 @@ def test_a_check_says_what_is_wrong(
     assert words in str(told.value)
 
 
+@pytest.mark.parametrize("kept", [True, False], ids=["third-pod-first", "deleted-first"])
+def test_a_shop_that_had_one_pod_for_a_while_has_broken_its_budget(
+    cluster: Cluster, tmp_path: Path, kept: bool
+) -> None:
+    path, labels = "/apis/apps/v1/namespaces/default/deployments", {"app": "shop"}
+    pods = {"schedulerName": "my-scheduler", "containers": [{"name": "main", "image": "nginx"}]}
+    template = {"metadata": {"labels": labels}, "spec": pods}
+    spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template}
+    lab = Lab(cluster.server, own=True, folder=tmp_path)
+    shop = partial(lab.pods, "app=shop")
+    for do in (budget(2), node("node1", CORDON)):
+        do(cluster)
+    cluster.post(path, {"metadata": {"name": "shop"}, "spec": spec})
+    eventually(lambda: len(shop()) == 2)
+    steps: list[Callable[[], Any]] = [
+        lambda: cluster.patch(f"{path}/shop", {"spec": {"replicas": 3}}),
+        lambda: lab.delete(f"/api/v1/namespaces/default/pods/{shop()[0]['metadata']['name']}"),
+    ]
+    for step in steps if kept else reversed(steps):
+        time.sleep(1.1)  # the API's times are whole seconds
+        step()
+    eventually(lambda: len(shop()) == 3)
+    for each in shop():
+        bind(cluster, each["metadata"]["name"], "node2")
+    eventually(lambda: all(map(is_ready, shop())))
+    if kept:
+        assert "node1 can be repaired" in CHECKS["a_node_is_drained_within_the_budget"](lab)
+    else:
+        with pytest.raises(NotYetError, match="replaced before there was a third"):
+            CHECKS["a_node_is_drained_within_the_budget"](lab)
+
+
 def test_every_task_can_be_done_wrong() -> None:
     assert {task for task, _, _ in WRONG} == set(CHECKS)
 
@@ -361,11 +462,7 @@ def test_a_prediction_that_is_changed_afterwards_does_not_count(cluster: Cluster
     lab = Lab(cluster.server, own=True, folder=tmp_path)
     said = {**OURS["annotations"], "lab/prediction": "node1"}
     cluster.add_pod("medium", metadata={"annotations": said})
-    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "medium"}}
-    cluster.post(
-        "/api/v1/namespaces/default/pods/medium/binding",
-        {**binding, "target": {"kind": "Node", "name": "node1"}},
-    )
+    bind(cluster, "medium", "node1")
     assert "there it went" in CHECKS["medium_went_where_you_said"](lab)
     time.sleep(1.1)  # the API's times are whole seconds
     wrong = {"metadata": {"annotations": {"lab/prediction": "node2"}}}

@@ -61,7 +61,7 @@ def start(
         else:
             lab = lab_of(lab_session.environment)
             assert lab
-            prepare(lab, Progress.load(PROGRESS, LESSONS).current(LESSONS), lab_session.environment)
+            tell(prepare(lab, Progress.load(PROGRESS, LESSONS).current(LESSONS), lab_session.environment))
         run_shell(lab_session.environment)
     console.print("Until next time. [bold]scripts/learn[/bold] goes on where you are.")
 
@@ -189,8 +189,9 @@ def again() -> None:
     progress = Progress.load(PROGRESS, LESSONS)
     progress.hints = 0
     progress.save(PROGRESS)
-    prepare(the_lab(), progress.current(LESSONS), {})
+    told = prepare(the_lab(), progress.current(LESSONS), {})
     show(progress.current(LESSONS))
+    tell(told)
 
 
 @app.command()
@@ -204,11 +205,12 @@ def at(where: Annotated[list[str], typer.Argument(metavar="LESSON[.STEP]")]) -> 
         target = find(LESSONS, lesson, step)
     except LookupError as error:
         raise typer.BadParameter(str(error)) from None
-    prepare(the_lab(), target, {})
+    told = prepare(the_lab(), target, {})
     progress = Progress.load(PROGRESS, LESSONS)
     progress.go_to(target)
     progress.save(PROGRESS)
     show(target)
+    tell(told)
 
 
 @app.command("list")
@@ -284,8 +286,11 @@ def the_lab() -> Lab:
     return lab
 
 
-def prepare(lab: Lab, step: Step, environment: dict[str, str]) -> None:
-    """Make the cluster as it is when a step begins: do what the lesson asks for before it."""
+def prepare(lab: Lab, step: Step, environment: dict[str, str]) -> list[str]:
+    """Make the cluster as it is when a step begins: do what the lesson asks for before it.
+
+    What is returned is to be told: what has become of files that the lesson writes.
+    """
     before = step.lesson.steps[: step.number - 1]
     told: list[str] = []
     with console.status("making the cluster as it was when this step began …" if before else "cleaning up …"):
@@ -295,7 +300,7 @@ def prepare(lab: Lab, step: Step, environment: dict[str, str]) -> None:
             for each in before:
                 for commands in [*(block.commands for block in each.blocks), each.solution]:
                     bash.run(commands)
-    tell(told)
+    return told
 
 
 def tell(sentences: list[str]) -> None:
@@ -308,8 +313,8 @@ def show(step: Step) -> None:
     """Show a step's page; through `less` when it is longer than the screen."""
     text = Page(step.text)
     where = f"lesson {step.lesson.number}, step {step.number} of {len(step.lesson.steps)}"
-    what = "do the task, then: learn next · learn hint" if step.check else "learn next"
-    footer = f"[dim]{where} · {what} · learn run · learn again · learn list · learn --help[/]"
+    what = "do the task, then learn next (or hint" if step.check else "learn next goes on (or back"
+    footer = f"[dim]{where}: {what}, run, again, list, --help)[/]"
     lines = len(console.render_lines(text))
     if not console.is_terminal or lines + 2 < console.height or not shutil.which("less"):
         console.print(text)

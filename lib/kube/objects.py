@@ -460,12 +460,15 @@ class PodDisruptionBudgetSpec(Object):
     """Which pods a budget protects."""
 
     selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str = ""
 
 
 class PodDisruptionBudgetStatus(Object):
     """How many pods may be disrupted, and which are being disrupted."""
 
     disruptions_allowed: int = 0
+    current_healthy: int = 0
+    desired_healthy: int = 0
     disrupted_pods: dict[str, Time] = {}
 
 

@@ -29,7 +29,7 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.pod_life import ROOM, pod_key
-from lib.scheduling.preemption.budgets import covers
+from lib.scheduling.preemption.budgets import guards
 from lib.scheduling.preemption.victims import Victims, less_important, victims_on
 from lib.scheduling.queue import batches
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -292,7 +292,7 @@ class Decider:
         for pod in victims:
             names = []
             for i, budget in enumerate(budgets):
-                if covers(budget, pod):
+                if guards(budget, pod):
                     left[i] -= 1
                     names += [f"{budget.metadata.namespace}/{budget.metadata.name}"] if left[i] < 0 else []
             if names:
@@ -386,7 +386,7 @@ class Decider:
 
 def _charged(budget: PodDisruptionBudget, pod: Pod, disruptions: int) -> PodDisruptionBudget:
     """The budget after so many disruptions of a pod, or after its recovery."""
-    if not covers(budget, pod):
+    if not guards(budget, pod):
         return budget
     allowed = max(budget.status.disruptions_allowed - disruptions, 0)
     return msgspec.structs.replace(

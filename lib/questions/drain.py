@@ -15,7 +15,7 @@ from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import PLACED, Decision
 from lib.scheduling.edits import CORDONED
-from lib.scheduling.preemption.budgets import covers
+from lib.scheduling.preemption.budgets import guards
 from lib.scheduling.workloads import belongs_to_node, controller_of
 
 EXPLAINED = 3
@@ -31,7 +31,8 @@ class Moved:
 
     wave: when it is evicted; None if it never is, because of `budgets`, or for the reason `stuck`.
     unprotected: by victim, the budgets that don't allow its eviction. displaced_by: the pod that it was
-    preempted for, if that is why it moves. made_again: whether a controller would create it again.
+    preempted for, if that is why it moves. made_again: whether a controller would create it again. unready:
+    whether its budget lets it go because it isn't ready.
     """
 
     pod: Pod
@@ -43,6 +44,7 @@ class Moved:
     budgets: tuple[str, ...] = ()
     stuck: str = ""
     made_again: bool = True
+    unready: bool = False
     wave: int | None = None
     displaced_by: str = ""
 
@@ -63,8 +65,8 @@ class Drain:
 
     @property
     def homeless(self) -> list[Moved]:
-        """The pods that fit nowhere else."""
-        return [each for each in self.moved if not each.to_node]
+        """The pods that are made again, and fit nowhere else."""
+        return [each for each in self.moved if not each.to_node and each.made_again]
 
     @property
     def held(self) -> list[Moved]:
@@ -89,7 +91,7 @@ class Drain:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether all pods are evicted, and have other nodes."""
+        """Whether all pods are evicted, and those that are made again have other nodes."""
         devices = all(each.pod.spec.resource_claims for each in self.homeless)
         return verdict(
             not self.homeless and not self.held, sure=bool(self.held) or not self.homeless or not devices
@@ -164,7 +166,7 @@ class Draining:
         now = []
         for pod in pods:
             found = self._budgets_of(pod)
-            if len(found) > 1:
+            if len(found) > 1:  # the API server refuses that, whatever they allow
                 continue
             names = [_name(budget) for budget in found]
             if all(spent.get(_name(each), 0) < each.status.disruptions_allowed for each in found):
@@ -173,25 +175,41 @@ class Draining:
         return now
 
     def _budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:
-        """The budgets that count for a pod; none for one that doesn't run yet, or that is leaving anyway."""
+        """The budgets that count for a pod; none for one that doesn't run yet, or that is leaving anyway.
+
+        Nor does the budget of a pod that isn't ready count, if there are enough others that are.
+        """
+        found = self._guards_of(pod)
+        if len(found) == 1 and not _is_ready(pod) and _lets_unready_go(found[0]):
+            return []
+        return found
+
+    def _guards_of(self, pod: Pod) -> list[PodDisruptionBudget]:
         if pod.status.phase == "Pending" or pod.metadata.deletion_timestamp:
             return []
-        return [each for each in self._decider.cache.looked_up.budgets or () if covers(each, pod)]
+        return [each for each in self._decider.cache.looked_up.budgets or () if guards(each, pod)]
 
     def _wave(self, pods: Sequence[Pod]) -> Iterator[Moved]:
         """Evict these pods, and place those that are made again."""
         charged = [pod for pod in pods if self._budgets_of(pod)]
+        unready = [pod for pod in pods if pod not in charged and self._is_to_become_ready(pod)]
         self._decider.leave(charged)
         for pod in pods:
             if pod not in charged:
                 self._decider.remove(pod)
         again = set[str]()
         for pod in pods:
-            for moved in self._placed(Moved(pod, pod.spec.node_name, wave=self.drain.waves)):
-                if moved.to_node and moved.made_again and moved.pod in charged:
+            wave = Moved(pod, pod.spec.node_name, wave=self.drain.waves, unready=pod in unready)
+            for moved in self._placed(wave):
+                if moved.to_node and moved.pod in (*charged, *unready):
                     again.add(str(moved.pod))
                 yield moved
-        self._decider.recover([pod for pod in charged if str(pod) in again])
+        self._decider.recover([pod for pod in (*charged, *unready) if str(pod) in again])
+
+    def _is_to_become_ready(self, pod: Pod) -> bool:
+        """Whether a pod is let go because it isn't ready, so that its budget allows one more afterwards."""
+        found = self._guards_of(pod)
+        return len(found) == 1 and found[0].status.current_healthy >= found[0].status.desired_healthy > 0
 
     def _held(self, pods: Sequence[Pod]) -> Iterator[Moved]:
         """What would become of the pods that are never evicted; the first ones' budgets are why."""
@@ -205,10 +223,14 @@ class Draining:
 
     def _placed(self, moved: Moved) -> Iterator[Moved]:
         """A pod with its new node, and then those that it preempts with theirs."""
+        if controller_of(moved.pod) is None:
+            gone = replace(moved, made_again=False)
+            self.drain.moved.append(gone)
+            yield gone
+            return
         decider = self._decider
         again = without_node(moved.pod)
         (decision,) = decider.place([again])
-        made_again = controller_of(moved.pod) is not None
         unprotected: dict[str, tuple[str, ...]] = {}
         if decision.nominated:
             to_node = decision.nominated
@@ -224,10 +246,9 @@ class Draining:
             message="" if to_node else decision.message,
             victims=decision.victims,
             unprotected=unprotected,
-            made_again=made_again,
         )
         self.drain.moved.append(found)
-        if moved.displaced_by and to_node and made_again:
+        if moved.displaced_by and to_node:
             decider.recover([moved.pod])
         yield found
         for victim in decision.victims:
@@ -252,6 +273,17 @@ def _name(budget: PodDisruptionBudget) -> str:
 def _owner(pod: Pod) -> str:
     controller = controller_of(pod)
     return controller.kind if controller else ""
+
+
+def _is_ready(pod: Pod) -> bool:
+    return any(each.type == "Ready" and each.status == "True" for each in pod.status.conditions)
+
+
+def _lets_unready_go(budget: PodDisruptionBudget) -> bool:
+    """Whether a budget allows the eviction of each pod that isn't ready."""
+    status = budget.status
+    enough = status.current_healthy >= status.desired_healthy > 0
+    return enough or budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
 
 
 def _is_local(volume: Volume) -> bool:

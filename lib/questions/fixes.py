@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lib.kube.objects import HOSTNAME, REGION, ZONE, Pod
-from lib.kube.storage import StorageObject
+from lib.kube.objects import HOSTNAME, REGION, ZONE, ObjectMeta, Pod
+from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass, StorageObject
 from lib.questions.new_claims import missing_claim
 from lib.questions.what_if import copies, shapes
 from lib.scheduling.cache import Cache
@@ -15,7 +15,7 @@ from lib.scheduling.framework.interface import Remedy
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.text import labels_text, listed, verb
-from lib.scheduling.volumes.claims import claim_names
+from lib.scheduling.volumes.claims import claim_names, existing_claims
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +84,17 @@ def new_nodes(cache: Cache) -> Iterator[Fix]:
         words = f"with one more node like {shape.metadata.name}"
         drivers = (new.csi_node,) if new.csi_node else ()
         yield Fix(words, nodes=(new.node,), added=new.pods, storage=drivers)
+
+
+def missing_classes(pod: Pod, cache: Cache) -> Iterator[Fix]:
+    """The StorageClasses that a pod's claims name, and that don't exist."""
+    claims = [each for each in existing_claims(pod, cache.storage) if not each.spec.volume_name]
+    named = dict.fromkeys(each.storage_class for each in claims if each.storage_class)
+    missing = [each for each in named if cache.storage.classes.get(each) is None]
+    if missing and not cache.looked_up.storage_unseen:
+        new = tuple(StorageClass(ObjectMeta(name=name), "any", WAIT_FOR_FIRST_CONSUMER) for name in missing)
+        what = verb(len(missing), "StorageClass", "StorageClasses")
+        yield Fix(f"create {what} {listed(missing)}, whose volumes can be made", storage=new)
 
 
 def missing_claims(pod: Pod, cache: Cache) -> Iterator[Fix]:

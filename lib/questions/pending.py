@@ -1,5 +1,6 @@
 """`why` without a pod's name: all pods that wait, by cause, and the controllers that can't create pods."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,9 +18,10 @@ from lib.questions.snapshot import Snapshot
 from lib.questions.suggestions import Suggestion, with_fixes
 from lib.questions.targets import Target
 from lib.questions.verdict import Verdict, verdict
+from lib.questions.volumes import to_provision
 from lib.questions.why import Why, why
 from lib.scheduling.decision import PLACED, Outcome
-from lib.scheduling.text import count
+from lib.scheduling.text import count, names
 from lib.scheduling.workloads import controller_of
 
 EXPLAINED = 5
@@ -71,6 +73,19 @@ class Uncreated:
     missing: int
     said: Said
 
+    @property
+    def reason(self) -> str:
+        """The API server's words, without the pod's name and what is different for each try."""
+        words = self.said.message.removeprefix("(combined from similar events): ")
+        words = words.removeprefix("Error creating: ").rstrip(".")
+        return re.sub(r'^pods "[^"]*" is forbidden: ', "", words)
+
+    @property
+    def cause(self) -> tuple[str, str]:
+        """What has the same cause: the namespace, and the quota or the reason itself."""
+        quota = re.match("(?:exceeded|failed) quota: [^,:]+", self.reason)
+        return self.controller.partition(" ")[2].partition("/")[0], quota[0] if quota else self.reason
+
 
 @dataclass(frozen=True)
 class Cause:
@@ -82,10 +97,14 @@ class Cause:
 
 @dataclass(frozen=True)
 class Help:
-    """A change, and how many of the waiting pods would have a node with it, together."""
+    """A change, and how many of the waiting pods would have a node with it, together.
+
+    cause: the index of the cause that it was found for.
+    """
 
     suggestion: Suggestion
     pods: int
+    cause: int
 
 
 @dataclass
@@ -102,6 +121,24 @@ class Pending:
     would_be_placed: list[Pod] = field(default_factory=list)
 
     @property
+    def unheeded(self) -> dict[str, list[Pod]]:
+        """By scheduler name, the pods that would be placed, but have no word of their scheduler's."""
+        found: dict[str, list[Pod]] = {}
+        for pod in self.would_be_placed:
+            if not any(each.type == "PodScheduled" for each in pod.status.conditions):
+                found.setdefault(pod.spec.scheduler_name, []).append(pod)
+        return found
+
+    @property
+    def best(self) -> list[Help]:
+        """What helps most, for each cause the best."""
+        found: dict[int, Help] = {}
+        for each in self.helps:
+            if each.pods:
+                found.setdefault(each.cause, each)
+        return list(found.values())
+
+    @property
     def waiting(self) -> int:
         """How many pods have no node, and would get none now."""
         return sum(len(each.pods) for each in self.causes)
@@ -110,7 +147,7 @@ class Pending:
     def verdict(self) -> Verdict:
         """Whether all pods are created, and have a node or would get one."""
         only_devices = all(pod.spec.resource_claims for each in self.causes for pod in each.pods)
-        yes = not self.causes and not self.uncreated
+        yes = all(each.why.yes for each in self.causes) and not self.uncreated
         return verdict(yes, sure=yes or bool(self.uncreated) or not only_devices)
 
     def as_json(self) -> dict[str, Any]:
@@ -156,10 +193,19 @@ class Asking:
         for pod in self._waiting:
             gated = self._decider.gated(pod)
             decision = self._decider.ask(pod)
-            if not gated and (decision.outcome in PLACED or decision.nominated):
+            has_node = not gated and (decision.outcome in PLACED or decision.nominated)
+            makers = frozenset(
+                each.provisioner for each in to_provision(pod, self._decider.cache.storage, self._snapshot)
+            )
+            if makers:
+                by_cause.setdefault((makers, bool(has_node)), []).append(pod)
+            elif has_node:
                 self.pending.would_be_placed.append(pod)
             else:
-                reasons = {(each.plugin, each.status.reasons) for each in decision.rejected.values()}
+                reasons = {
+                    (each.plugin, each.status.reasons, each.status.code)
+                    for each in decision.rejected.values()
+                }
                 has_reasons = decision.rejected and decision.outcome != Outcome.ERROR
                 message = "" if has_reasons else decision.message
                 cause = gated, message, frozenset(reasons), pod.spec.scheduler_name
@@ -173,13 +219,15 @@ class Asking:
 
     def _helps(self) -> list[Help]:
         """The suggestions, those first with which the most pods have a node."""
-        suggested = {
-            each.words: (cause.pods[0], each)
-            for cause in self.pending.causes
-            for each in cause.why.suggestions
-        }
-        pods = [pod for cause in self.pending.causes for pod in cause.pods][:MOST_TRIED]
-        found = [Help(each, self._placed_with(each, first, pods)) for first, each in suggested.values()]
+        suggested: dict[str, tuple[int, Suggestion]] = {}
+        for i, cause in enumerate(self.pending.causes):
+            for each in cause.why.suggestions:
+                suggested.setdefault(each.words, (i, each))
+        pods = [pod for cause in self.pending.causes if not cause.why.yes for pod in cause.pods][:MOST_TRIED]
+        found = [
+            Help(each, self._placed_with(each, self.pending.causes[i].pods[0], pods), i)
+            for i, each in suggested.values()
+        ]
         return sorted(found, key=lambda each: (-each.pods, len(each.suggestion.fixes)))
 
     def _placed_with(self, suggestion: Suggestion, first: Pod, pods: Iterable[Pod]) -> int:
@@ -225,6 +273,7 @@ def read_uncreated(api: Api, snapshot: Snapshot, meant: Target) -> list[Uncreate
     return sorted(found, key=lambda each: -each.missing)
 
 
-def missing_text(each: Uncreated) -> str:
-    """`ReplicaSet default/web-5d4 can't create 3 pods`."""
-    return f"{each.controller} can't create {count(each.missing, 'pod')}"
+def missing_text(alike: Sequence[Uncreated]) -> str:
+    """`ReplicaSet default/web-5d4 can't create 3 pods`, of controllers with the same cause."""
+    pods = count(sum(each.missing for each in alike), "pod")
+    return f"{names([each.controller for each in alike], 3)} can't create {pods}"

@@ -1,5 +1,6 @@
 """`room`: how many more pods like these fit, and what stops the next one."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +16,10 @@ from lib.questions.new_pods import PodMaker
 from lib.questions.snapshot import Snapshot
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
-from lib.scheduling.decision import PLACED
+from lib.scheduling.decision import PLACED, Decision
+
+MORE = "-more-"
+"""Between a workload's name and a number in the names of its pods."""
 
 
 @dataclass
@@ -97,7 +101,7 @@ class Filling:
                     going.remove(workload)
                     self.room.refused[workload] = refused
                     continue
-                name = f"{workload.name}-more-{self.room.fit[workload].total() + 1}"
+                name = f"{workload.name}{MORE}{self.room.fit[workload].total() + 1}"
                 pod = self._maker.pod_named(workload, bodies[workload], name)
                 decision = self._decider.place_alone(pod)
                 if decision.outcome in PLACED and decision.node_name:
@@ -106,7 +110,7 @@ class Filling:
                     yield decision.node_name
                 else:
                     going.remove(workload)
-                    self.room.stopped[workload] = why_nowhere(pod, decision, self._decider)
+                    self.room.stopped[workload] = self._why(pod, decision)
 
     def _by_node(self, workload: Workload, body: Json, pod: Pod) -> Iterator[str]:
         """Fill the nodes in turn with one pod each, where no pod depends on where the others are."""
@@ -118,7 +122,7 @@ class Filling:
                 if placed >= self._most:
                     self.room.at_least = True
                     return
-                new = _copy(pod, f"{workload.name}-more-{placed + 1}")
+                new = _copy(pod, f"{workload.name}{MORE}{placed + 1}")
                 if self._decider.rejection(new, name):
                     continue
                 if refused := self._maker.refusal(workload, body):
@@ -130,8 +134,19 @@ class Filling:
                 left.append(name)
                 yield name
             going = left
-        last = _copy(pod, f"{workload.name}-more-{placed + 1}")
-        self.room.stopped[workload] = why_nowhere(last, self._decider.place_alone(last), self._decider)
+        last = _copy(pod, f"{workload.name}{MORE}{placed + 1}")
+        self.room.stopped[workload] = self._why(last, self._decider.place_alone(last))
+
+    def _why(self, pod: Pod, decision: Decision) -> Why:
+        """Why a pod has no node. Those that were placed before it have names that nobody knows."""
+        found = why_nowhere(pod, decision, self._decider)
+        prefixes = "|".join(re.escape(f"{each.namespace}/{each.name}{MORE}") for each in self.room.fit)
+        made_up = re.compile(rf"\b({prefixes})\d+\b")
+        found.details = {
+            node: [made_up.sub("one of these", line) for line in lines]
+            for node, lines in found.details.items()
+        }
+        return found
 
 
 def _copy(pod: Pod, name: str) -> Pod:

@@ -4,7 +4,7 @@ from lib.questions.drain import Drain, Moved
 from lib.questions.page import Page
 from lib.questions.show import in_spite_of, some
 from lib.questions.show_why import show_nowhere
-from lib.scheduling.text import count, listed, names
+from lib.scheduling.text import count, listed, names, verb
 
 
 def show_drain(drain: Drain, page: Page) -> None:
@@ -24,9 +24,8 @@ def show_drain(drain: Drain, page: Page) -> None:
             indent=2,
         )
     if drain.stay:
-        page.line(
-            f"{count(len(drain.stay), 'pod')} of DaemonSets, or static ones, stay or end with their nodes."
-        )
+        stays = verb(len(drain.stay), "stays", "stay")
+        page.line(f"{count(len(drain.stay), 'pod')} of DaemonSets, or static, {stays}.")
     if drain.options:
         page.gap()
         page.line(f"kubectl stops before the first eviction without {' '.join(drain.options)}:")
@@ -43,15 +42,18 @@ def show_drain(drain: Drain, page: Page) -> None:
 def _headline(drain: Drain) -> str:
     nodes, many = names(drain.nodes), sum(not each.displaced_by for each in drain.moved)
     if not many:
-        return f"{nodes}: there are no pods to move"
+        return f"{nodes}: there are no pods to evict"
     found = []
     if drain.held:
         found.append(f"stuck at pod {drain.held[0].pod} after {count(drain.waves, 'wave')}")
     if drain.homeless:
         found.append(f"{len(drain.homeless):,} would have no node")
+    gone = sum(not each.displaced_by for each in drain.bare)
     if not found:
-        found.append(f"all would have a node; it works in {count(drain.waves, 'wave')}")
-    return f"{nodes}: {count(many, 'pod')} to move, {listed(found)}"
+        works = f"it works in {count(drain.waves, 'wave')}"
+        found.append(works if gone == many else f"all {'others ' * bool(gone)}would have a node; {works}")
+    for_good = f"{gone:,} of them {verb(gone, 'is', 'are')} gone for good, " if gone else ""
+    return f"{nodes}: {count(many, 'pod')} to evict, {for_good}{listed(found)}"
 
 
 def _stuck(drain: Drain) -> str:
@@ -63,15 +65,18 @@ def _stuck(drain: Drain) -> str:
 
 
 def _way(moved: Moved) -> str:
-    parts = [f"from {moved.from_node} to {moved.to_node or 'nowhere'}"]
+    to = f" to {moved.to_node or 'nowhere'}" if moved.made_again else ""
+    parts = [f"from {moved.from_node}{to}"]
     if moved.displaced_by:
-        parts[0] = f"leaves {moved.from_node} for {moved.displaced_by}, to {moved.to_node or 'nowhere'}"
+        parts[0] = f"leaves {moved.from_node} for {moved.displaced_by}{to and f',{to}'}"
     if moved.victims:
         parts.append(
             f"in the place of {names([str(each) for each in moved.victims])}{in_spite_of(moved.unprotected)}"
         )
     if moved.budgets:
         parts.append(f"budget {names(moved.budgets)} allows no disruption")
+    if moved.unready:
+        parts.append("it isn't ready now, and is taken to become so")
     if not moved.made_again:
         parts.append("nothing makes it again")
     return "; ".join(parts)

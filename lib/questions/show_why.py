@@ -54,7 +54,7 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
         page.gap()
         page.line("What would help:")
         page.items(each.sentence for each in answer.suggestions)
-    elif not answer.yes and not decision.victims and not answer.waits_for_group:
+    elif not (answer.yes or decision.victims or answer.waits_for_group or answer.to_provision):
         page.gap()
         page.line("No single change, and no two together, was found with which it would fit.")
 

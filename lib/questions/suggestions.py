@@ -9,14 +9,22 @@ from itertools import chain, combinations, islice
 from lib.kube.objects import Pod
 from lib.questions.deciding import Decider
 from lib.questions.explaining import Explaining
-from lib.questions.fixes import NODES_TRIED, Fix, changed_nodes, fixed, missing_claims, new_nodes
+from lib.questions.fixes import (
+    NODES_TRIED,
+    Fix,
+    changed_nodes,
+    fixed,
+    missing_claims,
+    missing_classes,
+    new_nodes,
+)
 from lib.scheduling import edits
 from lib.scheduling.decision import Decision
 from lib.scheduling.framework.interface import Code, Remedy
 from lib.scheduling.node_info import NodeInfo, amount_left
 from lib.scheduling.resources import pod_requests
 from lib.scheduling.text import count, listed, names, pods_text, verb
-from lib.scheduling.workloads import belongs_to_node
+from lib.scheduling.workloads import belongs_to_node, controller_of
 
 NODES_LOOKED_AT = 250_000
 """The most node evaluations for all suggestions together: about 2 s."""
@@ -74,6 +82,11 @@ def suggest(decision: Decision, decider: Decider) -> list[Suggestion]:
     return list({each.words: each for each in found}.values())
 
 
+def _owners(suggestion: Suggestion) -> object:
+    """Who made the pods that a suggestion removes; to remove others of theirs is much the same."""
+    return frozenset(controller_of(pod) or str(pod) for pod in suggestion.fixes[-1].removed)
+
+
 class _Search:
     """Tries fixes, up to a limit."""
 
@@ -101,7 +114,8 @@ class _Search:
                 one_of.setdefault(remedy.one_of, []).append(remedy)
             else:
                 (if_left if remedy.removed else of_nodes if remedy.nodes else of_pod).append(remedy)
-        created = [*missing_claims(self._pod, self._decider.cache)]
+        cache = self._decider.cache
+        created = [*missing_claims(self._pod, cache), *missing_classes(self._pod, cache)]
         found = [each for fix in (*created, *of_pod) if (each := self._try((fix,)))]
         less: list[Suggestion] = []
         for some in one_of.values():  # the smallest reduction is tried first
@@ -112,7 +126,7 @@ class _Search:
         of_nodes += changed_nodes(self._pod, self._nodes)
         found += list(islice(self._of_nodes(of_nodes), 3))
         added = new_nodes(self._decider.cache)
-        found += list(islice((each for fix in added if (each := self._try((fix,)))), 3))
+        found += list(islice((each for fix in added if (each := self._try((fix,)))), 1))
         found += self._by_priority()
         found += self._if_left(if_left)
         if not found:
@@ -148,6 +162,8 @@ class _Search:
             pod = fixed(self._pod, (*self._first, Remedy(edit=edit)))
             decision = self._decider.ask(pod) if pod else None
             if pod and decision and decision.nominated:
+                if not all(map(exists, decision.victims)):
+                    return []
                 instead = f"in the place of {pods_text(decision.victims)}"
                 words = f"with priorityClassName {each.metadata.name}, {instead}"
                 return [Suggestion((*self._first, Remedy(words, edit)), (decision.nominated,), pod)]
@@ -191,7 +207,10 @@ class _Search:
         if not found:
             return []
         fewest = min(len(each.fixes[-1].removed) for each in found)
-        few = {each.words: each for each in found if len(each.fixes[-1].removed) == fewest}
+        few: dict[object, Suggestion] = {}
+        for each in found:
+            if len(each.fixes[-1].removed) == fewest:
+                few.setdefault(_owners(each), each)
         return list(few.values())[:2]
 
     def _could_help(self, node: NodeInfo) -> bool:

@@ -44,6 +44,11 @@ def controller_of(pod: Pod) -> ControllerRef | None:
     return None
 
 
+MIRROR = "kubernetes.io/config.mirror"
+"""An annotation of the pods that show a node's static pods."""
+
+
 def belongs_to_node(pod: Pod) -> bool:
     """Whether a pod belongs to its node: a DaemonSet's pod, or a static one."""
-    return any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
+    static = MIRROR in pod.metadata.annotations
+    return static or any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)

@@ -47,7 +47,7 @@ def test_a_budget_lets_a_drain_go_on_in_waves(poller: Run, tmp_path: Path) -> No
     found = drained(poller, tmp_path, *both, *pods(10), a_budget("web", 1))
     assert (found["answer"], found["waves"]) == ("yes", 10)
     assert [each["wave"] for each in found["pods"]] == [*range(1, 11)]
-    assert "10 pods to move, all would have a node; it works in 10 waves" in found["in words"]
+    assert "10 pods to evict, all would have a node; it works in 10 waves" in found["in words"]
     three = drained(poller, tmp_path, *both, *pods(10), a_budget("web", 4))
     assert [each["wave"] for each in three["pods"]] == [1] * 4 + [2] * 4 + [3] * 2
 
@@ -93,6 +93,53 @@ def test_what_kubectl_needs_to_be_told(poller: Run, tmp_path: Path) -> None:
         "--force": ["default/bare"],
     }
     assert "without --ignore-daemonsets --delete-emptydir-data --force" in found["in words"]
+
+
+def test_a_bare_pod_is_gone_and_a_static_one_stays(poller: Run, tmp_path: Path) -> None:
+    """Before, the bare one had a new node, and the static one was to be evicted with --force."""
+    static = {"annotations": {"kubernetes.io/config.mirror": "x"}}
+    objects = [a_pod("bare", "1", "n1"), a_pod("static", "1", "n1", static), *pods(1)]
+    found = drained(poller, tmp_path, a_node("n1"), a_node("n2"), *objects)
+    assert (found["answer"], found["stay"]) == ("yes", ["default/static"])
+    moved = {each["pod"]: (each["to"], each["made_again"]) for each in found["pods"]}
+    assert moved == {"default/bare": (None, False), "default/web-0": ("n2", True)}
+    assert found["kubectl_options"] == {"--force": ["default/bare"]}
+    assert "2 pods to evict, 1 of them is gone for good, all others would have a node" in found["in words"]
+
+
+UNREADY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "False"}]}
+READY = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+
+
+@pytest.mark.parametrize(
+    ("healthy", "policy", "waves"),
+    [
+        (2, "", [1, 2, 3]),  # there are enough: who isn't ready may go, and who replaces it is ready
+        (1, "", [None, None, None]),
+        (1, "AlwaysAllow", [1, None, None]),
+    ],
+)
+def test_a_pod_that_is_not_ready_may_go_without_its_budget(
+    poller: Run, tmp_path: Path, healthy: int, policy: str, waves: list[int | None]
+) -> None:
+    web = pods(3)
+    for i, pod in enumerate(web):
+        pod["status"] = READY if i else UNREADY
+    budget = a_budget("web", 0)
+    budget["spec"]["unhealthyPodEvictionPolicy"] = policy
+    budget["status"] |= {"currentHealthy": healthy, "desiredHealthy": 2}
+    found = drained(poller, tmp_path, a_node("n1"), a_node("n2"), *web, budget)
+    assert [each["wave"] for each in found["pods"]] == waves
+
+
+def test_a_budget_with_an_empty_selector_guards_all_pods(poller: Run, tmp_path: Path) -> None:
+    """The API server asks it before an eviction, though kube-scheduler ignores it."""
+    budget = {**a_budget("all", 1), "spec": {"selector": {}}}
+    found = drained(poller, tmp_path, a_node("n1"), a_node("n2"), *pods(2), budget)
+    assert [each["wave"] for each in found["pods"]] == [1, 2]
+    nothing = {**a_budget("none", 0), "spec": {}}
+    found = drained(poller, tmp_path, a_node("n1"), a_node("n2"), *pods(2), nothing)
+    assert [each["wave"] for each in found["pods"]] == [1, 1]
 
 
 def test_who_is_preempted_is_followed(poller: Run, tmp_path: Path) -> None:

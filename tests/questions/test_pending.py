@@ -9,6 +9,8 @@ from test_drain import made_by
 from test_verbs import a_node, a_pod, write
 from test_verbs_end_to_end import answer, ask
 
+from lib.questions.events import Said
+from lib.questions.pending import Uncreated, missing_text
 from lib.questions.targets import parse_selector
 
 NOT_READY = {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}
@@ -80,12 +82,81 @@ def test_label_selectors_are_read_as_kubectl_reads_them() -> None:
     ]
 
 
+def test_each_cause_has_its_own_best_change(poller: Run, tmp_path: Path) -> None:
+    """Before, pods that no node is large enough for were explained together with those that wait for room."""
+    objects = [
+        a_node("n1", "4"),
+        a_pod("db", "3", "n1"),
+        *(a_pod(f"web-{i}", "2", metadata=made_by("web")) for i in range(2)),
+        *(a_pod(f"huge-{i}", "30", metadata=made_by("huge")) for i in range(3)),
+        a_pod("picky", "100m", nodeSelector={"disk": "ssd"}),
+    ]
+    file = write(tmp_path / "c.json", *objects)
+    found = poller("why", "--from", file, "-o", "json").json
+    assert [len(each["pods"]) for each in found["causes"]] == [3, 2, 1]
+    said = poller("why", "--from", file).out
+    best = said.partition("What would help most:")[2].partition("\n\n")[0]
+    assert [line.split(":")[0].strip(" -") for line in best.strip().splitlines()] == [
+        "with one more node like n1",
+        "at cpu 1 in place of 30",
+        "without nodeSelector disk=ssd",
+    ]
+
+
+def test_a_scheduler_that_says_nothing(poller: Run, tmp_path: Path) -> None:
+    heard = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+    objects = [
+        a_node("n1"),
+        {**a_pod("a", "1"), "status": heard},
+        a_pod("b", "1", schedulerName="nosuch"),
+    ]
+    said = poller("why", "--from", write(tmp_path / "c.json", *objects)).out
+    assert "2 pods would get a node now: default/a, default/b.\nnosuch has said nothing of 1 of these" in said
+    assert "default-scheduler has" not in said
+
+
+def test_pods_that_wait_for_a_provisioner(poller: Run, tmp_path: Path) -> None:
+    def claim(name: str, of_class: str, **annotations: str) -> dict[str, object]:
+        metadata = {"namespace": "default", "name": name, "uid": name, "annotations": annotations}
+        spec = {"storageClassName": of_class, "resources": {"requests": {"storage": "1Gi"}}}
+        return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+    def with_claim(name: str) -> dict[str, object]:
+        return a_pod(name, "1", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": name}}])
+
+    now = {"kind": "StorageClass", "metadata": {"name": "now"}, "provisioner": "x.io/p"}
+    later = {**now, "metadata": {"name": "later"}, "volumeBindingMode": "WaitForFirstConsumer"}
+    selected = {"volume.kubernetes.io/selected-node": "n1"}
+    claims = [claim("a", "now"), claim("b", "later", **selected), claim("c", "lost")]
+    objects = [a_node("n1"), a_node("n2"), now, later, *claims, *map(with_claim, "abc")]
+    file = write(tmp_path / "c.json", *objects)
+    said = poller("why", "--from", file).out
+    assert "x.io/p is to provision claim default/a (class now)." in said
+    assert "x.io/p is to provision claim default/b (class later) for n1." in said
+    assert "would get a node now" not in said
+    assert "claim default/c has no volume: there is no StorageClass lost to make one" in said
+    assert "create StorageClass lost, whose volumes can be made: 1 of 3 pods would have a node" in said
+    alone = poller("why", "b", "--from", file).out
+    assert "n2: claim default/b (class later, 1Gi) is to get its volume on n1" in alone
+    assert "No single change" not in poller("why", "a", "--from", file).out
+
+
 def test_a_priority_class_that_would_help(poller: Run, tmp_path: Path) -> None:
     high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
     objects = [a_node("n1", "2"), a_pod("db", "2", "n1"), a_pod("web", "2"), high]
     found = poller("why", "web", "--from", write(tmp_path / "c.json", *objects), "-o", "json").json
     instead = {"changes": ["with priorityClassName high, in the place of default/db"], "nodes": ["n1"]}
     assert instead in found["suggestions"]
+
+
+def test_controllers_with_the_same_cause_share_a_line() -> None:
+    words = 'Error creating: pods "{}-x" is forbidden: exceeded quota: q, requested: pods=1, used: pods={}'
+    alike = [Uncreated(f"ReplicaSet a/{n}", 2, Said("", "", words.format(n, n), None)) for n in "123"]
+    other = Uncreated("ReplicaSet b/1", 2, alike[0].said)
+    assert len({each.cause for each in alike}) == 1
+    assert other.cause != alike[0].cause
+    assert alike[0].reason == "exceeded quota: q, requested: pods=1, used: pods=1"
+    assert missing_text(alike) == "ReplicaSet a/1, ReplicaSet a/2, ReplicaSet a/3 can't create 6 pods"
 
 
 def test_the_same_for_many_nodes_is_said_once(poller: Run, tmp_path: Path) -> None:
@@ -123,7 +194,8 @@ def test_a_controller_that_cannot_create_its_pods(cluster: Cluster) -> None:
             assert (found["answer"], uncreated["controller"]) == ("no", "ReplicaSet default/web-1")
         said = ask(cluster, "why", "deploy/web").stdout
         assert "1 controller can't create pods" in said
-        assert "exceeded quota: q." in said
+        assert "ReplicaSet default/web-1 can't create 3 pods." in said
+        assert "ago: exceeded quota: q." in said  # without the name of a pod that doesn't exist
         assert ask(cluster, "why", "deploy/other").returncode == 1
     finally:
         cluster.api.delete(f"{sets}/web-1")

@@ -48,6 +48,13 @@ NOTE = {
 }
 
 
+OWNED = {
+    "ownerReferences": [
+        {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "of", "uid": "of", "controller": True}
+    ]
+}
+
+
 @pytest.fixture
 def cluster(tmp_path: Path) -> str:
     """n1 with 1 of its 4 cpu free, n2 with 2, n3 cordoned; a pod `web` that wants 3."""
@@ -57,7 +64,7 @@ def cluster(tmp_path: Path) -> str:
         a_node("n2"),
         a_node("n3", unschedulable=True),
         a_pod("db", "3", "n1", NOTE),
-        a_pod("cache", "2", "n2"),
+        a_pod("cache", "2", "n2", OWNED),
         a_pod("web", "3"),
         a_pod("small", "100m"),
         {"kind": "ConfigMap", "metadata": {"name": "x"}, "data": {"password": "secret"}},
@@ -416,3 +423,17 @@ def test_no_one_answers(poller: Run) -> None:
     done = poller("why", "web", "--proxy", "http://127.0.0.1:1")
     assert done.status == 1
     assert "nothing answers at http://127.0.0.1:1" in done.err
+
+
+def test_room_names_no_pod_that_does_not_exist(poller: Run, tmp_path: Path) -> None:
+    """Before, it advised to evict `web-more-7`, and to add a node like each of five nodes."""
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    nodes = [a_node(f"n{i}", metadata={"labels": {"zone": f"z{i}"}}) for i in range(3)]
+    file = write(tmp_path / "cluster.json", *nodes, high)
+    manifest = tmp_path / "web.json"
+    manifest.write_text(json.dumps(a_pod("web", "1")))
+    done = poller("room", "-f", str(manifest), "--from", file)
+    assert done.out.startswith("Pod default/web: 12 more pods would fit")
+    assert "n0, n1, n2: needs cpu 1, 0 of 4 free: one of these has 1" in done.out
+    assert "-more-" not in done.out
+    assert done.out.count("with one more node like") == 1

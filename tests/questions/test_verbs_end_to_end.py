@@ -14,6 +14,7 @@ import pytest
 from cluster import ONE_SERVER, Cluster, Json, eventually
 from poller_process import run_poller
 from test_namespaces import granted
+from test_verbs import OWNED
 
 from scripts.servers.kubectl import KUBECTL, kubectl_proxy
 from scripts.servers.process import ROOT
@@ -129,8 +130,8 @@ def test_files_tell_what_the_cluster_does(four_nodes: Cluster, tmp_path: Path) -
 
 @pytest.mark.parametrize("servers", [ONE_SERVER], indirect=True)
 def test_the_pods_of_a_node_that_is_drained(four_nodes: Cluster) -> None:
-    four_nodes.add_pod("small", nodeName="n1", metadata={"labels": {"app": "web"}})
-    four_nodes.add_pod("large", nodeName="n3", requests={"cpu": "5"})
+    four_nodes.add_pod("small", nodeName="n1", metadata={"labels": {"app": "web"}, **OWNED})
+    four_nodes.add_pod("large", nodeName="n3", requests={"cpu": "5"}, metadata=OWNED)
     running = {"status": {"phase": "Running"}}  # a pod that doesn't run yet has no protection
     four_nodes.patch("/api/v1/namespaces/default/pods/small/status", running)
     budget = {

@@ -35,6 +35,15 @@ PORT = {"main": {"ports": [{"hostPort": 8080, "protocol": "TCP"}]}}
 WEB = {"app": "web"}
 WAITING_CLASS = {"metadata": {"name": "local"}, "volumeBindingMode": "WaitForFirstConsumer"}
 LOCAL = read(StorageClass, {**WAITING_CLASS, "provisioner": "kubernetes.io/no-provisioner"})
+ZONED = read(
+    StorageClass,
+    {
+        "metadata": {"name": "zoned"},
+        "provisioner": "x.io/p",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["b", "c"]}]}],
+    },
+)
 IN_ZONE_B = {
     "required": {
         "nodeSelectorTerms": [{"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["b"]}]}]
@@ -185,8 +194,36 @@ CASES = [
     Case(
         "node(s) didn't find available persistent volumes to bind",
         a_pod("p", **using("data")),
-        ["claim default/data (class local, 1Gi) can't have a volume here"],
+        ["claim default/data (class local, 1Gi) has no volume here, and its class makes none"],
         [a_claim("data", storageClassName="local"), LOCAL],
+    ),
+    Case(
+        "node(s) didn't find available persistent volumes to bind",
+        a_pod("p", **using("data")),
+        [
+            "claim default/data (class local, 1Gi) has no volume here, and its class makes none",
+            f"volume pv needs {ZONE} In [b]: the node has {ZONE}=a",
+        ],
+        [
+            a_claim("data", storageClassName="local"),
+            a_volume("pv", nodeAffinity=IN_ZONE_B, storageClassName="local"),
+            LOCAL,
+        ],
+    ),
+    Case(
+        "node(s) didn't find available persistent volumes to bind",
+        a_pod("p", **using("data")),
+        [f"class zoned of claim default/data makes volumes only for {ZONE} In [b, c]: the node has {ZONE}=a"],
+        [a_claim("data", storageClassName="zoned"), ZONED],
+    ),
+    Case(
+        "pod has unbound immediate PersistentVolumeClaims",
+        a_pod("p", **using("data", "other")),
+        [
+            "claim default/data (no class, 1Gi) has no volume, and without a class none is made",
+            "claim default/other has no volume: there is no StorageClass lost to make one",
+        ],
+        [a_claim("data"), a_claim("other", storageClassName="lost")],
     ),
     Case(
         'persistentvolume "gone" not found',

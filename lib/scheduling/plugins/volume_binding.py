@@ -33,9 +33,9 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.plugins.claims_without_volume import why_no_volume_on, why_no_volume_yet
 from lib.scheduling.plugins.node_affinity import term_text, why_no_match
 from lib.scheduling.pod_limits import Comparisons
-from lib.scheduling.text import exact_amount
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.binder import (
     AFFINITY,
@@ -50,6 +50,7 @@ from lib.scheduling.volumes.binder import (
     check_bindings,
     claims_of,
     find_pod_volumes,
+    is_delayed,
 )
 from lib.scheduling.volumes.claims import existing_claims, has_claims, why_not_usable
 from lib.scheduling.volumes.in_reach import nodes_in_reach
@@ -182,8 +183,12 @@ class VolumeBinding:
                     for term in required.node_selector_terms:
                         needs = f"volume {volume.metadata.name} of claim {claim} needs {term_text(term)}"
                         yield f"{needs}: {why_no_match(term, node)}"
+            elif not claim.spec.volume_name and UNBOUND_IMMEDIATE in status.reasons:
+                if not is_delayed(claim, cache.storage):
+                    yield why_no_volume_yet(claim, cache.storage)
             elif not claim.spec.volume_name and (NO_VOLUMES in status.reasons or NO_SPACE in status.reasons):
-                yield f"claim {_claim_text(claim)} can't have a volume here"
+                reason = NO_VOLUMES if NO_VOLUMES in status.reasons else NO_SPACE
+                yield from why_no_volume_on(claim, node, cache.storage, reason)
             elif claim.spec.volume_name and not volume and NO_SUCH_VOLUMES in status.reasons:
                 yield f"claim {claim} is bound to volume {claim.spec.volume_name}, which isn't there"
 
@@ -245,8 +250,3 @@ def _migrated(csi_node: CSINode) -> str:
 def _largest(capacity: CSIStorageCapacity) -> int:
     """The largest volume's size; -1 if it isn't known."""
     return -1 if capacity.largest_volume is None else capacity.largest_volume
-
-
-def _claim_text(claim: PersistentVolumeClaim) -> str:
-    of_class = f"class {claim.storage_class}" if claim.storage_class else "no class"
-    return f"{claim} ({of_class}, {exact_amount('storage', claim.size.value)})"

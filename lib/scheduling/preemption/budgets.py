@@ -20,6 +20,16 @@ def covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
     )
 
 
+def guards(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether the API server asks a budget before it evicts a pod: one with an empty selector guards all.
+
+    kube-scheduler's preemption ignores such a budget. Source: pkg/registry/core/pod/storage/eviction.go
+    """
+    selector = budget.spec.selector
+    in_namespace = budget.metadata.namespace == pod.metadata.namespace
+    return in_namespace and selector is not None and selects(selector, pod.metadata.labels)
+
+
 class DisruptionsLeft:
     """How many more disruptions each budget allows, after the evictions that are decided already.
 

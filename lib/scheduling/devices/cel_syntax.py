@@ -1,13 +1,15 @@
 """A CEL expression as a tree: decoded from the form in which the library hands it out.
 
-That form is a protobuf message, cel.expr.CheckedExpr (github.com/google/cel-spec, proto/cel/expr).
+That form is a protobuf message, cel.expr.ParsedExpr (github.com/google/cel-spec, proto/cel/expr).
 """
 
 import struct
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
+
+from lib.scheduling.devices.cel_values import Unsigned
 
 
 @dataclass(frozen=True)
@@ -15,6 +17,7 @@ class Constant:
     """A value that is written in the expression."""
 
     value: Any
+    at: int = -1
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,7 @@ class Name:
     """A variable."""
 
     name: str
+    at: int = -1
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Select:
     operand: "Node"
     field: str
     is_test: bool
+    at: int = -1
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,7 @@ class Call:
     function: str
     target: "Node | None"
     arguments: Sequence["Node"]
+    at: int = -1
 
 
 @dataclass(frozen=True)
@@ -48,6 +54,7 @@ class List:
 
     elements: Sequence["Node"]
     optional: Sequence[int]
+    at: int = -1
 
 
 @dataclass(frozen=True)
@@ -55,6 +62,7 @@ class Map:
     """A map: keys, values, and whether an entry is left out if its value is none."""
 
     entries: Sequence[tuple["Node", "Node", bool]]
+    at: int = -1
 
 
 @dataclass(frozen=True)
@@ -68,56 +76,107 @@ class Loop:
     condition: "Node"
     step: "Node"
     result: "Node"
-
-
-Node = Constant | Name | Select | Call | List | Map | Loop
-
-
-class Unsigned(int):
-    """A CEL uint: another type than int."""
+    at: int = -1
+    second_variable: str = ""
 
 
 Fields = Mapping[int, Sequence[Any]]
 """A message: the values of each field, by its number. Integers as they are, all else as bytes."""
 
 
+@dataclass(frozen=True)
+class Struct:
+    """A message TYPE{FIELD: VALUE}. No type of a selector has any."""
+
+    type_name: str
+    at: int = -1
+
+
+Node = Constant | Name | Select | Call | List | Map | Loop | Struct
+"""Each with its place in the expression: `at`, or -1 if it has none."""
+
+
+def parts(node: Node) -> Iterator[Node]:
+    """The nodes of which a node is made."""
+    match node:
+        case Select():
+            yield node.operand
+        case Call():
+            if node.target:
+                yield node.target
+            yield from node.arguments
+        case List():
+            yield from node.elements
+        case Map():
+            for key, value, _ in node.entries:
+                yield from (key, value)
+        case Loop():
+            yield from (node.range, node.begin, node.condition, node.step, node.result)
+        case Constant() | Name() | Struct():
+            return
+
+
+def with_parts(node: Node, change: Callable[[Node], Node]) -> Node:
+    """A node with changed parts."""
+    match node:
+        case Select():
+            return replace(node, operand=change(node.operand))
+        case Call():
+            target = change(node.target) if node.target else None
+            return replace(node, target=target, arguments=[*map(change, node.arguments)])
+        case List():
+            return replace(node, elements=[*map(change, node.elements)])
+        case Map():
+            return replace(node, entries=[(change(k), change(v), opt) for k, v, opt in node.entries])
+        case Loop():
+            return replace(
+                node,
+                range=change(node.range),
+                begin=change(node.begin),
+                condition=change(node.condition),
+                step=change(node.step),
+                result=change(node.result),
+            )
+        case Constant() | Name() | Struct():
+            return node
+
+
 def decoded(serialized: bytes) -> Node:
     """The tree of a serialized expression. ValueError if it has a form that isn't known."""
-    checked = _fields(_fields(serialized)[2][0])
-    names: dict[int, str] = {}  # a dotted name such as device.driver is one variable
-    for entry in checked[2]:
+    parsed = _fields(_fields(serialized)[2][0])
+    places: dict[int, int] = {}
+    for entry in _fields(parsed[3][0])[4] if parsed[3] else ():
         pair = _fields(entry)
-        if name := _fields(pair[2][0])[1]:
-            names[pair[1][0]] = name[0].decode()
-    return _node(checked[4][0], names)
+        places[pair[1][0]] = pair[2][0] if pair[2] else 0
+    return _node(parsed[2][0], places)
 
 
-def _node(message: bytes, names: Mapping[int, str]) -> Node:
+def _node(message: bytes, places: Mapping[int, int]) -> Node:
     fields = _fields(message)
     (number,) = fields[2] or [0]
+    at = places.get(number, -1)
     kind = next(each for each in range(3, 10) if fields[each])
     inner = _fields(fields[kind][0])
 
     def nodes(field: int) -> list[Node]:
-        return [_node(each, names) for each in inner[field]]
+        return [_node(each, places) for each in inner[field]]
 
-    if kind in (4, 5) and number in names:
-        return Name(names[number])
     if kind == 3:
-        return Constant(_constant(inner))
+        return Constant(_constant(inner), at)
     if kind == 4:
-        return Name(inner[1][0].decode())
+        return Name(inner[1][0].decode(), at)
     if kind == 5:
-        return Select(nodes(1)[0], inner[2][0].decode(), bool(inner[3]))
+        return Select(nodes(1)[0], inner[2][0].decode(), bool(inner[3]), at)
     if kind == 6:
-        return Call(inner[2][0].decode(), next(iter(nodes(1)), None), nodes(3))
+        return Call(inner[2][0].decode(), next(iter(nodes(1)), None), nodes(3), at)
     if kind == 7:
-        return List(nodes(1), [*_integers(inner[2])])
+        return List(nodes(1), [*_integers(inner[2])], at)
     if kind == 8:
         if inner[1]:
-            raise ValueError(f"there is no type {inner[1][0].decode()}")
+            return Struct(inner[1][0].decode(), at)
         entries = [_fields(each) for each in inner[2]]
-        return Map([(_node(e[3][0], names), _node(e[4][0], names), bool(e[5])) for e in entries])
+        found = [(_node(e[3][0], places), _node(e[4][0], places), bool(e[5])) for e in entries]
+        return Map(found, at)
     return Loop(
         inner[1][0].decode(),
         nodes(2)[0],
@@ -126,6 +185,7 @@ def _node(message: bytes, names: Mapping[int, str]) -> Node:
         nodes(5)[0],
         nodes(6)[0],
         nodes(7)[0],
+        at,
     )
 
 

@@ -1,11 +1,13 @@
-"""Values of CEL expressions that Python doesn't have: quantities, versions, optional values.
+"""Values of CEL expressions that Python doesn't have: quantities, versions, networks, optional values.
 
 Source: k8s.io/apiserver/pkg/cel (quantity.go, semver.go) and library/semverlib.go; semver.org
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import total_ordering
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_network
 from typing import Any
 
 from lib.kube.quantity import Quantity
@@ -15,11 +17,14 @@ class CelError(Exception):
     """An expression has no value. The text is cel-go's."""
 
 
+QUANTITY = re.compile(r"[+-]?[0-9]*(\.[0-9]*)?[eEinumkKMGTP]*[-+]?[0-9]*")
+
+
 @dataclass(frozen=True, order=True)
 class CelQuantity:
     """A quantity, in billionths of its unit.
 
-    is_decimal: whether it is a fraction of a power of two, as 1.5Gi: Kubernetes takes that for no integer.
+    is_decimal: whether Kubernetes keeps it as a decimal, as 1.5Gi or 8Ei: it takes that for no integer.
     """
 
     nano: int
@@ -29,24 +34,28 @@ class CelQuantity:
     def parse(cls, text: str) -> "CelQuantity":
         """CelError if that is no quantity."""
         try:
-            return cls(int(Quantity.parse(text)), "." in text and text.endswith("i"))
+            nano = int(Quantity.parse(text))
         except ValueError:
+            if text and QUANTITY.fullmatch(text):
+                raise CelError("unable to parse quantity's suffix") from None
             raise CelError(
                 "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
             ) from None
+        is_fraction = "." in text and text.endswith("i")
+        return cls(nano, is_fraction or abs(nano) >= LARGEST or _has_many_digits(text))
 
     @property
     def is_integer(self) -> bool:
         """Whether it is a whole number that fits into 64 bits."""
-        return not self.is_decimal and self.nano % 10**9 == 0 and abs(self.nano) <= (2**63 - 1) * 10**9
+        return not self.is_decimal and self.nano % 10**9 == 0 and abs(self.nano) <= LARGEST
 
 
-SEMVER = re.compile(
-    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
-    r"(?:-((?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*))?"
-    r"(?:\+([0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*))?",
-    re.ASCII,
-)
+LARGEST = (2**63 - 1) * 10**9
+
+
+def _has_many_digits(text: str) -> bool:
+    """Whether there are more digits than Kubernetes puts into an integer."""
+    return sum(letter.isdigit() for letter in text.rstrip("EeKMGTPikmun")) > 18
 
 
 @total_ordering
@@ -61,17 +70,25 @@ class CelSemver:
 
     @classmethod
     def parse(cls, text: str, *, normalize: bool = False) -> "CelSemver":
-        """CelError if that is no version. normalize: also "v1.02", as semver.ParseTolerant does."""
+        """CelError if that is no version. normalize: also "v1.02"."""
         if normalize:
             text = _normalized(text)
-        found = SEMVER.fullmatch(text)
-        if not found:
-            raise CelError(_why_no_version(text))
-        pre = tuple(
-            (0, int(each), "") if each.isdigit() else (1, 0, each)
-            for each in (found[4].split(".") if found[4] else ())
-        )
-        return cls(int(found[1]), int(found[2]), int(found[3]), pre)
+        if not text:
+            raise CelError("Version string empty")
+        parts = text.split(".", 2)
+        if len(parts) != 3:
+            raise CelError("No Major.Minor.Patch elements found")
+        patch, _, build = parts[2].partition("+")
+        patch, _, pre = patch.partition("-")
+        major, minor, patch_number = map(_version_part, PARTS, (*parts[:2], patch))
+        has_pre = "-" in parts[2].partition("+")[0]
+        found = tuple(map(_pre_release, pre.split("."))) if has_pre else ()
+        for each in build.split(".") if "+" in parts[2] else ():
+            if not each:
+                raise CelError("Build meta data is empty")
+            if not IDENTIFIER.fullmatch(each):
+                raise CelError(f"Invalid character(s) found in build meta data {quoted(each)}")
+        return cls(major, minor, patch_number, found)
 
     def __lt__(self, other: "CelSemver") -> bool:
         """A version before a release comes before it."""
@@ -81,20 +98,51 @@ class CelSemver:
         return mine < others
 
 
-def _normalized(text: str) -> str:
-    text = text.strip().removeprefix("v")
-    core, sep, rest = re.match(r"([^-+]*)([-+]?)(.*)", text, re.DOTALL).groups()  # type: ignore[union-attr]
-    parts = [each.lstrip("0") or "0" if each else each for each in core.split(".")]
-    parts += ["0"] * (3 - len(parts))
-    return ".".join(parts) + sep + rest
+PARTS = ("major", "minor", "patch")
+IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
 
 
-def _why_no_version(text: str) -> str:
+def _version_part(name: str, text: str) -> int:
+    if not re.fullmatch("[0-9]*", text):
+        raise CelError(f"Invalid character(s) found in {name} number {quoted(text)}")
+    if len(text) > 1 and text.startswith("0"):
+        raise CelError(f"{name.capitalize()} number must not contain leading zeroes {quoted(text)}")
     if not text:
-        return "Version string empty"
-    if text.count(".") < 2:
-        return "No Major.Minor.Patch elements found"
-    return f"invalid version {text!r}"
+        raise CelError('strconv.ParseUint: parsing "": invalid syntax')
+    if int(text) >= 1 << 64:
+        raise CelError(f"strconv.ParseUint: parsing {quoted(text)}: value out of range")
+    return int(text)
+
+
+def _pre_release(text: str) -> tuple[int, int, str]:
+    """Numbers come before words."""
+    if not text:
+        raise CelError("Prerelease is empty")
+    if re.fullmatch("[0-9]+", text):
+        if len(text) > 1 and text.startswith("0"):
+            raise CelError(f"Numeric PreRelease version must not contain leading zeroes {quoted(text)}")
+        return 0, int(text), ""
+    if not IDENTIFIER.fullmatch(text):
+        raise CelError(f"Invalid character(s) found in prerelease {quoted(text)}")
+    return 1, 0, text
+
+
+def _normalized(text: str) -> str:
+    parts = text.removeprefix("v").split(".", 2)
+    for at, each in enumerate(parts):
+        if len(each) > 1:
+            short = each.lstrip("0")
+            parts[at] = short if short[:1].isdigit() else f"0{short}"
+    if len(parts) < 3:
+        if "+" in parts[-1] or "-" in parts[-1]:
+            raise CelError("Short version cannot contain PreRelease/Build meta data")
+        parts += ["0"] * (3 - len(parts))
+    return ".".join(parts)
+
+
+def quoted(text: str) -> str:
+    """A text in quotes, as Go writes it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 @dataclass(frozen=True)
@@ -111,3 +159,55 @@ class Optional:
 
 
 NONE = Optional()
+
+
+class Unsigned(int):
+    """A CEL uint: another type than int."""
+
+
+class Domains(dict[str, Any]):
+    """A map in which each key has a value if it is asked for by index: an empty map, if there is none."""
+
+
+@dataclass(frozen=True)
+class Cidr:
+    """A network: an address of it, and how many bits of that are the network's."""
+
+    address: IPv4Address | IPv6Address
+    bits: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of the prefix."""
+        return -(-self.bits // 8)
+
+    @property
+    def network(self) -> IPv4Network | IPv6Network:
+        """The network, without the address."""
+        return ip_network((self.address, self.bits), strict=False)
+
+
+@dataclass(frozen=True)
+class Url:
+    """The parts of a URL."""
+
+    scheme: str
+    host: str
+    path: str
+    query: str
+
+
+@dataclass(frozen=True)
+class NamedFormat:
+    """A form that a text can have. pattern_size: what a check is said to cost; problems: what is wrong."""
+
+    name: str
+    pattern_size: int
+    problems: Callable[[str], list[str]]
+
+
+@dataclass(frozen=True)
+class TypeValue:
+    """A type, as a value."""
+
+    name: str

@@ -142,7 +142,8 @@ class Pools:
         pool.devices = [*_devices_of(each for each in slices if not each.spec.shared_counters)]
         here = {each.metadata.name for each in slices}
         pool.elsewhere = [*_devices_of(each for each in whole if each.metadata.name not in here)]
-        pool.invalid = _add_counters(pool, slices) or _why_invalid(pool)
+        if why := _add_counters(pool, slices) or _why_invalid(pool):
+            return Pool(*key, invalid=why)  # it has no devices, as in kube-scheduler
         return pool
 
 

@@ -1,0 +1,423 @@
+"""Functions of expressions about texts, lists, sets, moments, and conversions.
+
+Source: github.com/google/cel-go, common/types, common/stdlib and ext
+"""
+
+import itertools
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import durationpy
+
+from lib.scheduling.devices.cel_formatting import formatted, text_of, type_name
+from lib.scheduling.devices.cel_kubernetes import FUNCTIONS as OF_KUBERNETES
+from lib.scheduling.devices.cel_operators import COMPARABLE, OPERATORS, bounded, equal, is_in, key_of
+from lib.scheduling.devices.cel_values import NONE, CelError, Optional, TypeValue, Unsigned
+
+MOST_ELEMENTS = 100_000
+"""The longest list that `lists.range` makes. kube-scheduler has no limit, and would make any."""
+
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
+
+
+# --- conversions ----------------------------------------------------------------------------------------
+
+
+def _no_conversion(value: Any, to: str) -> CelError:
+    return CelError(f"type conversion error from '{type_name(value)}' to '{to}'")
+
+
+def _no_overload(name: str, *values: Any) -> CelError:
+    return CelError(f"no such overload: {name}({', '.join(map(type_name, values))})")
+
+
+def _integer(value: Any, kind: type, name: str) -> int:
+    match value:
+        case bool():
+            raise _no_overload(name, value)
+        case str():
+            pattern = "[0-9]+" if kind is Unsigned else "[+-]?[0-9]+"
+            if not re.fullmatch(pattern, value):
+                raise _no_conversion(value, name)
+            try:
+                return bounded(int(value), kind)
+            except CelError:
+                raise _no_conversion(value, name) from None
+        case float():
+            if value != value or (abs(value) >= 2**63 and (kind is int or value >= 2**64 or value < 0)):
+                raise CelError(f"{'unsigned ' if kind is Unsigned else ''}integer overflow")
+            return bounded(int(value), kind)
+        case int():
+            return bounded(int(value), kind)
+        case datetime() if kind is int:
+            return int(value.timestamp() // 1)
+        case timedelta() if kind is int:
+            return value // timedelta(microseconds=1) * 1000
+    raise _no_overload(name, value)
+
+
+DOUBLE = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|infinity|nan)", re.IGNORECASE)
+
+
+def _double(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _no_overload("double", value)
+    if isinstance(value, str) and not DOUBLE.fullmatch(value):
+        raise _no_conversion(value, "double")
+    return float(value)
+
+
+WORDS = dict.fromkeys(("true", "1", "t", "True", "TRUE"), True)
+WORDS |= dict.fromkeys(("false", "0", "f", "False", "FALSE"), False)
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, str):
+        raise _no_overload("bool", value)
+    if value not in WORDS:
+        raise _no_conversion(value, "bool")
+    return WORDS[value]
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, str | bytes):
+        raise _no_overload("bytes", value)
+    return value.encode() if isinstance(value, str) else value
+
+
+def _duration(value: Any) -> timedelta:
+    if isinstance(value, timedelta):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool):
+        return timedelta(microseconds=value / 1000)
+    if not isinstance(value, str):
+        raise _no_overload("duration", value)
+    try:
+        if re.search("[dwy]", value) or re.search("[0-9.]$", value.removesuffix("0")):
+            raise ValueError(value)
+        return durationpy.from_str(value)
+    except (ValueError, OverflowError):
+        raise _no_conversion(value, "google.protobuf.Duration") from None
+
+
+def _timestamp(value: Any) -> datetime:
+    if isinstance(value, datetime):
+        return value
+    wrong = _no_conversion(value, "google.protobuf.Timestamp")
+    try:
+        if isinstance(value, int) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value, UTC)
+        if not isinstance(value, str):
+            raise _no_overload("timestamp", value)
+        if not MOMENT.fullmatch(value):
+            raise wrong
+        return datetime.fromisoformat(value).astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        raise wrong from None
+
+
+# --- moments --------------------------------------------------------------------------------------------
+
+
+def _moment(field: Callable[[datetime], int], of_duration: timedelta | None = None) -> Callable[..., int]:
+    def function(moment: Any, zone: str = "") -> int:
+        if isinstance(moment, timedelta):
+            if of_duration is None:
+                raise TypeError
+            return int(moment / of_duration)
+        return field(moment.astimezone(_zone(zone)))
+
+    return function
+
+
+def _zone(name: str) -> Any:
+    if not name:
+        return UTC
+    if found := re.fullmatch(r"([+-]?)(\d\d):(\d\d)", name):
+        offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
+        return timezone(-offset if found[1] == "-" else offset)
+    try:
+        return ZoneInfo(name)
+    except (ValueError, OSError, LookupError):
+        raise CelError(f"unknown time zone {name}") from None
+
+
+# --- texts ----------------------------------------------------------------------------------------------
+
+
+def _at(number: int) -> CelError:
+    return CelError(f"index out of range: {number}")
+
+
+def _char_at(text: str, at: int) -> str:
+    if not 0 <= at <= len(text):
+        raise _at(at)
+    return text[at : at + 1]
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    if end is None:
+        end = len(text)
+    elif start > end:
+        raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    if not 0 <= start <= len(text):
+        raise _at(start)
+    if end > len(text):
+        raise _at(end)
+    return text[start:end]
+
+
+def _split(text: str, by: str, most: int = -1) -> list[str]:
+    if most == 0:
+        return []
+    parts = list(text) if by == "" else text.split(by)
+    if 0 < most < len(parts):
+        parts = [*parts[: most - 1], by.join(parts[most - 1 :])]
+    return parts
+
+
+def _index_of(container: Any, wanted: Any, start: int = 0) -> int:
+    if isinstance(container, list):
+        return next((at for at, each in enumerate(container) if _is(each, wanted)), -1)
+    if wanted == "":
+        return start
+    if start < 0:
+        raise _at(start)
+    return int(container.find(wanted, start))
+
+
+def _last_index_of(container: Any, wanted: Any, last: int | None = None) -> int:
+    if isinstance(container, list):
+        return max((at for at, each in enumerate(container) if _is(each, wanted)), default=-1)
+    if last is None:
+        return int(container.rfind(wanted))
+    if wanted == "":
+        return last
+    if last < 0:
+        raise _at(last)
+    return -1 if last >= len(container) else int(container.rfind(wanted, 0, last + len(wanted)))
+
+
+def _quote(text: str) -> str:
+    found = ""
+    escapes = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
+    escapes |= {"\\": "\\\\", '"': '\\"'}
+    for letter in text:
+        found += escapes.get(letter, letter)
+    return f'"{found}"'
+
+
+def _reverse(value: Any) -> Any:
+    if not isinstance(value, str | list):
+        raise TypeError
+    return value[::-1]
+
+
+SPACES = " \t\n\v\f\r\x85\xa0"
+
+
+def _trim(text: str) -> str:
+    def is_space(letter: str) -> bool:
+        return letter in SPACES or unicodedata.category(letter).startswith("Z")
+
+    start, end = 0, len(text)
+    while start < end and is_space(text[start]):
+        start += 1
+    while start < end and is_space(text[end - 1]):
+        end -= 1
+    return text[start:end]
+
+
+# --- lists and sets -------------------------------------------------------------------------------------
+
+
+def _is(one: Any, other: Any) -> bool:
+    try:
+        return equal(one, other)
+    except CelError:
+        return False
+
+
+def _size(value: Any) -> int:
+    if not isinstance(value, str | bytes | list | dict):
+        raise TypeError
+    return len(value)
+
+
+def _is_less(one: Any, other: Any) -> bool:
+    """Whether a value is less than another; no if they can't be compared."""
+    try:
+        return bool(OPERATORS["_<_"](one, other))
+    except (CelError, TypeError):
+        return False
+
+
+def _is_sorted(values: list[Any]) -> bool:
+    if not all(isinstance(each, COMPARABLE | int | float) for each in values):
+        raise TypeError
+    return not any(_is_less(after, before) for before, after in itertools.pairwise(values))
+
+
+def _extreme(name: str, is_better: Callable[[Any, Any], bool]) -> Callable[[Any], Any]:
+    def function(values: Any) -> Any:
+        if not values:
+            raise CelError(f"{name} called on empty list")
+        best = values[0]
+        for each in values:
+            if is_better(each, best):
+                best = each
+        return best
+
+    return function
+
+
+def _sum(values: list[Any]) -> Any:
+    if not values:
+        return 0
+    total = values[0]
+    for each in values[1:]:
+        total += each
+    return bounded(total, type(values[0])) if isinstance(total, int) else total
+
+
+def _slice(values: list[Any], start: int, end: int) -> list[Any]:
+    if start < 0 or end < 0:
+        raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
+    if start > end:
+        raise CelError(f"cannot slice({start}, {end}), start index must be less than or equal to end index")
+    if end > len(values):
+        raise CelError(f"cannot slice({start}, {end}), list is length {len(values)}")
+    return values[start:end]
+
+
+def _flatten(values: list[Any], depth: int = 1) -> list[Any]:
+    if depth < 0:
+        raise CelError("level must be non-negative")
+    flat: list[Any] = []
+    for each in values:
+        flat += _flatten(each, depth - 1) if isinstance(each, list) and depth > 0 else [each]
+    return flat
+
+
+def _distinct(values: list[Any]) -> list[Any]:
+    found: list[Any] = []
+    for each in values:
+        if not any(_is(each, one) for one in found):
+            found.append(each)
+    return found
+
+
+def _range(count: int) -> list[int]:
+    if count > MOST_ELEMENTS:
+        raise CelError("operation cancelled: actual cost limit exceeded")
+    return [*range(count)]
+
+
+def _sorted(values: list[Any], keys: list[Any] | None = None) -> list[Any]:
+    keys = values if keys is None else keys
+    kinds = {type(each) for each in keys}
+    if len(kinds) > 1:
+        raise CelError("list elements must have the same type")
+    if not all(isinstance(each, COMPARABLE | int | float) for each in keys):
+        raise CelError("list elements must be comparable")
+    return [values[at] for at in sorted(range(len(values)), key=lambda at: keys[at])]
+
+
+def _contains_all(values: list[Any], wanted: list[Any]) -> bool:
+    return all(any(_is(each, one) for one in values) for each in wanted)
+
+
+def _includes(target: Any, wanted: Any) -> bool:
+    return any(_is(each, wanted) for each in target) if isinstance(target, list) else _is(target, wanted)
+
+
+def _insert(target: dict[Any, Any], *more: Any) -> dict[Any, Any]:
+    entries = more[0] if len(more) == 1 else {key_of(more[0]): more[1]}
+    for key in entries:
+        if key in target:
+            raise CelError(f"insert failed: key {text_of(key)} already exists")
+    return {**target, **entries}
+
+
+def _value(optional: Optional) -> Any:
+    if not optional.is_there:
+        raise CelError("optional.none() dereference")
+    return optional.value
+
+
+def _non_zero(value: Any) -> Optional:
+    return Optional.of(value) if value else NONE
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    **OF_KUBERNETES,
+    "@in": is_in,
+    "size": _size,
+    "int": lambda value: _integer(value, int, "int"),
+    "uint": lambda value: _integer(value, Unsigned, "uint"),
+    "double": _double,
+    "bool": _bool,
+    "string": text_of,
+    "bytes": _bytes,
+    "dyn": lambda value: value,
+    "type": lambda value: TypeValue(type_name(value)),
+    "duration": _duration,
+    "timestamp": _timestamp,
+    "contains": lambda text, part: part in text,
+    "startsWith": str.startswith,
+    "endsWith": str.endswith,
+    "lowerAscii": lambda text: re.sub("[A-Z]+", lambda found: found[0].lower(), text),
+    "upperAscii": lambda text: re.sub("[a-z]+", lambda found: found[0].upper(), text),
+    "trim": _trim,
+    "substring": _substring,
+    "charAt": _char_at,
+    "split": _split,
+    "replace": lambda text, old, new, most=-1: text.replace(old, new, most),
+    "join": lambda texts, by="": by.join(texts),
+    "format": formatted,
+    "strings.quote": _quote,
+    "indexOf": _index_of,
+    "lastIndexOf": _last_index_of,
+    "reverse": _reverse,
+    "min": _extreme("min", _is_less),
+    "max": _extreme("max", lambda one, best: _is_less(best, one)),
+    "sum": _sum,
+    "isSorted": _is_sorted,
+    "sort": _sorted,
+    "@sortByAssociatedKeys": _sorted,
+    "slice": _slice,
+    "flatten": _flatten,
+    "distinct": _distinct,
+    "first": lambda values: Optional.of(values[0]) if values else NONE,
+    "last": lambda values: Optional.of(values[-1]) if values else NONE,
+    "lists.range": _range,
+    "sets.contains": _contains_all,
+    "sets.equivalent": lambda a, b: _contains_all(a, b) and _contains_all(b, a),
+    "sets.intersects": lambda a, b: any(_is(each, one) for each in b for one in a),
+    "includes": _includes,
+    "cel.@mapInsert": _insert,
+    "optional.of": Optional.of,
+    "optional.none": lambda: NONE,
+    "optional.ofNonZeroValue": _non_zero,
+    "hasValue": lambda value: value.is_there,
+    "value": _value,
+    "or": lambda value, other: value if value.is_there else other,
+    "orValue": lambda value, other: value.value if value.is_there else other,
+    "getFullYear": _moment(lambda moment: moment.year),
+    "getMonth": _moment(lambda moment: moment.month - 1),
+    "getDayOfYear": _moment(lambda moment: moment.timetuple().tm_yday - 1),
+    "getDayOfMonth": _moment(lambda moment: moment.day - 1),
+    "getDate": _moment(lambda moment: moment.day),
+    "getDayOfWeek": _moment(lambda moment: moment.isoweekday() % 7),
+    "getHours": _moment(lambda moment: moment.hour, timedelta(hours=1)),
+    "getMinutes": _moment(lambda moment: moment.minute, timedelta(minutes=1)),
+    "getSeconds": _moment(lambda moment: moment.second, timedelta(seconds=1)),
+    "getMilliseconds": _moment(lambda moment: moment.microsecond // 1000, timedelta(milliseconds=1)),
+}
+"""By name. They are given values of the types that were declared."""

@@ -1,0 +1,352 @@
+"""Functions of expressions that Kubernetes adds: addresses, networks, URLs, named formats.
+
+Source: k8s.io/apiserver/pkg/cel/library (ip.go, cidr.go, urls.go, format.go), k8s.io/apimachinery,
+pkg/util/validation
+"""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Mapping
+from datetime import date, datetime
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from lib.scheduling.devices.cel_values import (
+    NONE,
+    CelError,
+    CelQuantity,
+    CelSemver,
+    Cidr,
+    NamedFormat,
+    Optional,
+    Url,
+    quoted,
+)
+
+Address = IPv4Address | IPv6Address
+
+
+# --- quantities and versions ----------------------------------------------------------------------------
+
+
+def _semver(text: str, normalize: bool = False) -> CelSemver:
+    return CelSemver.parse(text, normalize=normalize)
+
+
+def _sum(sign: int) -> Callable[[CelQuantity, Any], CelQuantity]:
+    def function(left: CelQuantity, right: Any) -> CelQuantity:
+        other = right if isinstance(right, CelQuantity) else CelQuantity(right * 10**9)
+        is_decimal = not (left.is_integer and other.is_integer)
+        return CelQuantity(left.nano + sign * other.nano, is_decimal)
+
+    return function
+
+
+def _as_integer(value: CelQuantity) -> int:
+    if not value.is_integer:
+        raise CelError("cannot convert value to integer")
+    return value.nano // 10**9
+
+
+# --- addresses and networks -----------------------------------------------------------------------------
+
+
+def _why_no_address(text: str) -> str:
+    """The reason in the words of Go's netip."""
+    if not text:
+        return 'ParseAddr(""): unable to parse IP'
+    parts = text.split(".")
+    why = "unable to parse IP"
+    if ":" in text:
+        why = "unexpected character, want colon"
+    elif "." in text:
+        why = "unexpected character"
+        if all(re.fullmatch("[0-9]*", each) for each in parts):
+            if any(len(each) > 1 and each.startswith("0") for each in parts):
+                why = "IPv4 field has octet with leading zero"
+            elif any(each and int(each) > 255 for each in parts):
+                why = "IPv4 field has value >255"
+            else:
+                why = "IPv4 address too short" if len(parts) < 4 else "IPv4 address too long"
+    return f"ParseAddr({quoted(text)}): {why}"
+
+
+def _ip(text: Any) -> Address:
+    if isinstance(text, Cidr):
+        return text.address
+    try:
+        found = ip_address(text)
+    except ValueError:
+        why = _why_no_address(text)
+        raise CelError(
+            f"IP Address {quoted(text)} parse error during conversion from string: {why}"
+        ) from None
+    if "%" in text:
+        raise CelError(f"IP address {quoted(text)} with zone value is not allowed")
+    if isinstance(found, IPv6Address) and found.ipv4_mapped:
+        raise CelError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
+    return found
+
+
+def _cidr(text: str) -> Cidr:
+    wrong = "network address parse error during conversion from string"
+    before, slash, bits = text.rpartition("/")
+    why = ""
+    if not slash:
+        why = "no '/'"
+    elif not re.fullmatch("0|[1-9][0-9]{0,2}", bits):
+        why = f"bad bits after slash: {quoted(bits)}"
+    else:
+        try:
+            address = _ip(before)
+        except CelError:
+            why = _why_no_address(before)
+        else:
+            if int(bits) > address.max_prefixlen:
+                why = "prefix length out of range"
+    if why:
+        raise CelError(f"{wrong}: {wrong}: netip.ParsePrefix({quoted(text)}): {why}")
+    return Cidr(address, int(bits))
+
+
+def _contains_ip(network: Cidr, address: Any) -> bool:
+    try:
+        found = _ip(address) if isinstance(address, str) else address
+    except CelError:
+        raise CelError("no such overload") from None
+    return found in network.network
+
+
+def _contains_cidr(network: Cidr, other: Any) -> bool:
+    try:
+        found = _cidr(other) if isinstance(other, str) else other
+    except CelError:
+        raise CelError("no such overload") from None
+    return found.bits >= network.bits and found.address in network.network
+
+
+def _is_global(address: Address) -> bool:
+    is_broadcast = address == IPv4Address("255.255.255.255")
+    return not (
+        address.is_unspecified
+        or address.is_loopback
+        or address.is_multicast
+        or address.is_link_local
+        or is_broadcast
+    )
+
+
+def _is_local_multicast(address: Address) -> bool:
+    packed = address.packed
+    if isinstance(address, IPv4Address):
+        return packed[:3] == b"\xe0\x00\x00"
+    return packed[0] == 0xFF and packed[1] & 0x0F == 2
+
+
+# --- URLs -----------------------------------------------------------------------------------------------
+
+
+def _url(text: str) -> Url:
+    wrong = f"URL parse error during conversion from string: parse {quoted(text)}: "
+    if not text:
+        raise CelError(f"{wrong}empty url")
+    scheme = re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", text)
+    if not scheme and not text.startswith("/"):
+        raise CelError(f"{wrong}invalid URI for request")
+    try:
+        found = urlsplit(text, allow_fragments=False)
+        port = found.port
+    except ValueError:
+        raise CelError(f"{wrong}invalid port after host") from None
+    host = found.netloc.rpartition("@")[2]
+    if bad := re.search(r'[ "<>\\^`{|}]', host):
+        raise CelError(f"{wrong}invalid character {quoted(bad[0])} in host name")
+    del port
+    if scheme and not found.netloc and not found.path.startswith("/"):
+        raise CelError(f"{wrong}invalid URI for request")
+    return Url(found.scheme, host, found.path, found.query)
+
+
+def _host_name(url: Url) -> str:
+    if url.host.startswith("["):
+        return url.host[1:].partition("]")[0]
+    return url.host.partition(":")[0]
+
+
+def _port(url: Url) -> str:
+    return url.host.rpartition("]")[2].rpartition(":")[2] if ":" in url.host.rpartition("]")[2] else ""
+
+
+# --- formats --------------------------------------------------------------------------------------------
+
+LABEL = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
+LABEL_1035 = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
+SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
+NAME = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+UUID = re.compile("[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
+
+A_LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start "
+    "and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+A_LABEL_1035 = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
+    "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
+    "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
+)
+A_SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
+    "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
+    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+A_VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
+    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
+    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+A_NAME = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+
+
+def _named(pattern: re.Pattern[str], most: int, what: str, *, is_prefix: bool = False) -> Any:
+    def problems(text: str) -> list[str]:
+        if is_prefix and text.endswith("-") and len(text) > 1:
+            text = text[:-2] + "a"
+        found = [f"must be no more than {most} bytes"] if len(text.encode()) > most else []
+        return found if pattern.fullmatch(text) else [*found, what]
+
+    return problems
+
+
+def _qualified_name(text: str) -> list[str]:
+    parts = text.split("/")
+    found: list[str] = []
+    if len(parts) > 2:
+        example = A_NAME.replace("(e.g. 'MyName'", "(e.g. 'MyName'")
+        return [
+            "a qualified name "
+            + example
+            + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        ]
+    if len(parts) == 2:
+        if not parts[0]:
+            found.append("prefix part must be non-empty")
+        else:
+            found += [f"prefix part {each}" for each in _named(SUBDOMAIN, 253, A_SUBDOMAIN)(parts[0])]
+    name = parts[-1]
+    if not name:
+        found.append("name part must be non-empty")
+    elif len(name) > 63:
+        found.append("name part must be no more than 63 bytes")
+    return found if NAME.fullmatch(name) else [*found, f"name part {A_NAME}"]
+
+
+def _if_fails(parse: Callable[[str], object], what: str) -> Callable[[str], list[str]]:
+    def problems(text: str) -> list[str]:
+        try:
+            return [] if parse(text) is not None else [what]
+        except (ValueError, binascii.Error):
+            return [what]
+
+    return problems
+
+
+def _uri(text: str) -> list[str]:
+    try:
+        _url(text)
+    except CelError as error:
+        return [str(error).removeprefix("URL parse error during conversion from string: ")]
+    return []
+
+
+FORMATS: Mapping[str, NamedFormat] = {
+    name: NamedFormat(name, size, problems)
+    for name, size, problems in (
+        ("dns1123Label", 30, _named(LABEL, 63, A_LABEL)),
+        ("dns1123Subdomain", 60, _named(SUBDOMAIN, 253, A_SUBDOMAIN)),
+        ("dns1035Label", 30, _named(LABEL_1035, 63, A_LABEL_1035)),
+        ("qualifiedName", 60, _qualified_name),
+        ("dns1123LabelPrefix", 30, _named(LABEL, 63, A_LABEL, is_prefix=True)),
+        ("dns1123SubdomainPrefix", 60, _named(SUBDOMAIN, 253, A_SUBDOMAIN, is_prefix=True)),
+        ("dns1035LabelPrefix", 30, _named(LABEL_1035, 63, A_LABEL_1035, is_prefix=True)),
+        ("labelValue", 40, _named(VALUE, 63, A_VALUE)),
+        ("uri", 1103, _uri),
+        ("uuid", 70, _if_fails(UUID.fullmatch, "does not match the UUID format")),
+        ("byte", 84, _if_fails(lambda text: base64.b64decode(text, validate=True), "invalid base64")),
+        ("date", 71, _if_fails(lambda text: len(text) == 10 and date.fromisoformat(text), "invalid date")),
+        ("datetime", 71, _if_fails(datetime.fromisoformat, "invalid datetime")),
+    )
+}
+
+
+def _validate(of: NamedFormat, text: str) -> Optional:
+    problems = of.problems(text)
+    return Optional.of(problems) if problems else NONE
+
+
+def _format_named(name: str) -> Optional:
+    return Optional.of(FORMATS[name]) if name in FORMATS else NONE
+
+
+def _can(parse: Callable[..., Any]) -> Callable[..., bool]:
+    def function(*values: Any) -> bool:
+        try:
+            parse(*values)
+        except CelError:
+            return False
+        return True
+
+    return function
+
+
+FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "quantity": CelQuantity.parse,
+    "isQuantity": _can(CelQuantity.parse),
+    "semver": _semver,
+    "isSemver": _can(_semver),
+    "isGreaterThan": lambda a, b: a > b,
+    "isLessThan": lambda a, b: a < b,
+    "compareTo": lambda a, b: (a > b) - (a < b),
+    "add": _sum(1),
+    "sub": _sum(-1),
+    "sign": lambda value: (value.nano > 0) - (value.nano < 0),
+    "isInteger": lambda value: value.is_integer,
+    "asInteger": _as_integer,
+    "asApproximateFloat": lambda value: value.nano / 10**9,
+    "major": lambda version: version.major,
+    "minor": lambda version: version.minor,
+    "patch": lambda version: version.patch,
+    "ip": _ip,
+    "isIP": _can(_ip),
+    "ip.isCanonical": lambda text: str(_ip(text)) == text,
+    "family": lambda address: address.version,
+    "isLoopback": lambda address: address.is_loopback,
+    "isUnspecified": lambda address: address.is_unspecified,
+    "isLinkLocalMulticast": _is_local_multicast,
+    "isLinkLocalUnicast": lambda address: address.is_link_local,
+    "isGlobalUnicast": _is_global,
+    "cidr": _cidr,
+    "isCIDR": _can(_cidr),
+    "containsIP": _contains_ip,
+    "containsCIDR": _contains_cidr,
+    "prefixLength": lambda network: network.bits,
+    "masked": lambda network: Cidr(network.network.network_address, network.bits),
+    "url": _url,
+    "isURL": _can(_url),
+    "getScheme": lambda url: url.scheme,
+    "getHost": lambda url: url.host,
+    "getHostname": _host_name,
+    "getPort": _port,
+    "getEscapedPath": lambda url: url.path,
+    "getQuery": lambda url: parse_qs(url.query, keep_blank_values=True),
+    "format.named": _format_named,
+    "validate": _validate,
+    **{f"format.{name}": lambda made=made: made for name, made in FORMATS.items()},
+}

@@ -1,21 +1,19 @@
 """What reads input, with inputs that nobody meant: scripts/fuzz does the same for longer."""
 
-import signal
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from scripts.fuzzing import engine
-from scripts.fuzzing.engine import Fuzzer, raise_hang
+from scripts.fuzzing.engine import Fuzzer, ending_hangs
 from scripts.fuzzing.targets import FILE, TARGETS, Target
 
 
 @pytest.fixture(autouse=True)
 def alarm() -> Iterator[None]:
-    before = signal.signal(signal.SIGALRM, raise_hang)
-    yield
-    signal.signal(signal.SIGALRM, before)
+    with ending_hangs():
+        yield
     FILE.unlink(missing_ok=True)
 
 

@@ -1,13 +1,12 @@
 """`scripts/fuzz`: what reads input is given inputs that nobody meant. Unexpected errors are printed."""
 
 import argparse
-import signal
 import sys
 import time
 
 from lib.startup import DEEPEST_CALLS
 
-from .engine import Fuzzer, raise_hang
+from .engine import Fuzzer, ending_hangs
 from .targets import FILE, TARGETS, as_text
 
 TURN = 0.1
@@ -27,7 +26,6 @@ def options() -> argparse.Namespace:
 
 def main(chosen: argparse.Namespace) -> int:
     sys.setrecursionlimit(DEEPEST_CALLS)  # as poller does
-    signal.signal(signal.SIGALRM, raise_hang)
     fuzzers = {name: Fuzzer(TARGETS[name], chosen.seed) for name in chosen.target or TARGETS}
     began = time.monotonic()
     until, said = began + 60 * chosen.minutes, began
@@ -36,8 +34,9 @@ def main(chosen: argparse.Namespace) -> int:
             for name, fuzzer in fuzzers.items():
                 before = len(fuzzer.found)
                 ends = time.monotonic() + TURN
-                while time.monotonic() < ends:
-                    fuzzer.go_on()
+                with ending_hangs():
+                    while time.monotonic() < ends:
+                        fuzzer.go_on()
                 for found in [*fuzzer.found.values()][before:]:
                     print(f"{name}: {as_text(found.data)}\n{found.trace}", flush=True)
             if sys.stderr.isatty() and time.monotonic() > said + 5:

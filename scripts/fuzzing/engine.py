@@ -17,7 +17,10 @@ from .targets import Target
 LIB = str(Path(__file__).resolve().parents[2] / "lib")
 
 LONGEST = 10
-"""Seconds for an input: then it hangs."""
+"""Seconds of the processor for an input: then it hangs. A machine may be busy with other things."""
+
+LONGEST_WAIT = 120
+"""The same by the clock, for an input that waits."""
 
 LOOK_EVERY = 20
 """One of so many inputs is traced: that takes several times as long."""
@@ -84,13 +87,25 @@ class Fuzzer:
 @contextmanager
 def _limited() -> Iterator[None]:
     """A block that ends with a HangError when it takes too long."""
-    signal.setitimer(signal.ITIMER_REAL, LONGEST)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST)
+    signal.setitimer(signal.ITIMER_REAL, LONGEST_WAIT)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def raise_hang(*_: object) -> None:
-    """The handler of SIGALRM."""
+@contextmanager
+def ending_hangs() -> Iterator[None]:
+    """A block in which an input that takes too long raises a HangError."""
+    before = {each: signal.signal(each, _raise_hang) for each in (signal.SIGPROF, signal.SIGALRM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def _raise_hang(*_: object) -> None:
     raise HangError(f"an input takes longer than {LONGEST} s")

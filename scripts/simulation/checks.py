@@ -21,11 +21,12 @@ from scripts.minicluster.resources import (
 from scripts.minicluster.store import Event, Key, Object, Stored
 
 from .agenda import Agenda
-from .evictions import Preemption, broken_by_preemption, helps_nobody, preemption_of
+from .evictions import helps_nobody
 from .faults import Kind
 from .history import History
 from .network import Exchange
 from .placement import broken_by_zone, broken_rules
+from .preemptions import DONE_WITHIN, SEEN_WITHIN, Preemptions
 from .server import Server
 from .values import is_over, labels_of, node_of, priority_of
 
@@ -37,12 +38,6 @@ CALM = 4.0
 
 EVENT_WITHIN = 60.0
 """Seconds after which a binding's event must be there, when nothing goes wrong."""
-
-SEEN_WITHIN = 2.0
-"""Seconds after which a poller knows of a change, when nothing goes wrong."""
-
-DONE_WITHIN = 1.5
-"""Seconds after which what was decided together is written, when nothing goes wrong."""
 
 REST = 30.0
 """Seconds at the end in which a poller does nothing but poll: each list once a second at most."""
@@ -110,12 +105,15 @@ class Checks:
         self._told: set[tuple[int, str]] = set()  # by process and uid: the binding was answered by 201
         self._failed_events: Counter[str] = Counter()  # by the pod's uid
         self._identities: dict[int, str] = {}  # of candidates, by their process
+        self._left: dict[str, float] = {}  # the same, when pods had gone that were being deleted
         self._changed: dict[str, float] = defaultdict(
             lambda: -inf
         )  # by whom, "" for nobody: what others decide on
         self._claims_changed: dict[tuple[Resource, Key], float] = defaultdict(lambda: -inf)  # not by a poller
         self._trouble = self._trouble_began = -inf  # until when something went wrong last, and since when
-        self._preemptions: dict[str, tuple[float, Preemption, list[Stored]]] = {}  # by the preemptor's uid
+        self._preemptions = Preemptions(
+            agenda, server.store, self._is_settled, lambda broken: self._found(*broken[:2], *broken.about)
+        )
         self._troubled: set[str] = (
             set()
         )  # names of pods about which a request failed, or its poller was killed
@@ -140,12 +138,14 @@ class Checks:
         now = self._agenda.now
         return now - CALM if self._is_calm() else max(now - STALE, self._trouble_began - CALM)
 
-    def _is_settled(self, poller: str, seconds: float = SEEN_WITHIN) -> bool:
-        """Whether this poller knows all there is, apart from what it does itself."""
-        now = self._agenda.now
-        return self._is_calm() and all(
-            when <= now - seconds for who, when in self._changed.items() if who != poller
-        )
+    def _is_settled(self, poller: str, seconds: float = SEEN_WITHIN, left: bool = True) -> bool:
+        """Whether nothing has happened for so long but what this poller did itself.
+
+        left: whether that a pod has gone which was being deleted counts, too.
+        """
+        before = self._agenda.now - seconds
+        others = [*self._changed.items(), *(self._left.items() if left else ())]
+        return self._is_calm() and all(when <= before for who, when in others if who != poller)
 
     def _since(self, pod: Stored) -> float:
         """The same for a decision about this pod, which may wait for its claims after that."""
@@ -154,9 +154,12 @@ class Checks:
 
     def _happened(self, event: Event) -> None:
         self._history.happened(event)
+        self._preemptions.happened(event)
         actor = self._server.actor
         if _matters(event):
-            self._changed[actor.name if actor else ""] = self._agenda.now
+            has_left = event.kind == "DELETED" and event.new.metadata.get("deletionTimestamp")
+            changes = self._left if has_left else self._changed
+            changes[actor.name if actor else ""] = self._agenda.now
         if event.resource == PODS:
             self._pod_changed(event)
         elif event.resource == RESOURCE_CLAIMS:
@@ -295,26 +298,8 @@ class Checks:
         known = [each for each in here if self._seen_on_node.get(each.metadata["uid"], -inf) < since]
         if helps_nobody(nodes, preemptors, known):
             self._found("eviction", f"{actor.name} evicts pod {name}, and that helps nobody who waits", name)
-        if self._is_settled(actor.name) and (preemption := preemption_of(self._store, victim)):
-            self._note_preemption(victim, preemption, actor.name)
-
-    def _note_preemption(self, victim: Stored, preemption: Preemption, poller: str) -> None:
-        uid = preemption.pod.metadata["uid"]
-        when, _, victims = self._preemptions.get(uid, (-inf, preemption, []))
-        if when > self._agenda.now - DONE_WITHIN:
-            victims.append(victim)
-            return
-        for broken in broken_by_preemption(self._store, victim, preemption):
-            self._found(*broken[:2], *broken.about)
-        victims = [victim]
-        self._preemptions[uid] = self._agenda.now, preemption, victims
-
-        def check() -> None:
-            if self._is_settled(poller, DONE_WITHIN + SEEN_WITHIN):
-                for broken in preemption.broken(self._store, victims):
-                    self._found(*broken[:2], *broken.about)
-
-        self._agenda.after(DONE_WITHIN - 0.1, check)
+        if self._is_calm():
+            self._preemptions.evicted(victim, actor.name)
 
     # --- requests -----------------------------------------------------------------------------------------
 

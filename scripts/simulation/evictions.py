@@ -1,4 +1,4 @@
-"""Whether an eviction helps, whether it was needed, and whether there was one that no budget forbids."""
+"""Whether evictions help, whether they were needed, and whether there were better ones."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,16 +20,8 @@ LIMITS = (
 )
 """Fields of a pod's spec that make it harder to say where it fits."""
 
-
-def is_protected(store: Store, pod: Stored, beside: Sequence[Stored] = ()) -> bool:
-    """Whether a budget allows no eviction of this pod now. beside: others that may have to go with it."""
-    for budget in store.every(DISRUPTION_BUDGETS, pod.key[0]):
-        selector = budget.content["spec"]["selector"]
-        if matches_selector(selector, labels_of(pod)):
-            count = sum(matches_selector(selector, labels_of(each)) for each in beside)
-            if budget.content["status"].get("disruptionsAllowed", 0) < max(1, count):
-                return True
-    return False
+HARMLESS = {"app", "deployment", "pod-template-hash"}
+"""Labels that don't."""
 
 
 def helps_nobody(nodes: Sequence[Stored], preemptors: Iterable[Stored], here: Iterable[Stored]) -> bool:
@@ -39,120 +31,127 @@ def helps_nobody(nodes: Sequence[Stored], preemptors: Iterable[Stored], here: It
     """
     staying = [*here]
     return not any(
-        not accepts(node, pod) and _has_room(node, [each for each in staying if not _is_less(each, pod)], pod)
+        not accepts(node, pod) and has_room(node, [each for each in staying if not is_less(each, pod)], pod)
         for pod in preemptors
         for node in nodes
     )
 
 
+def is_plain(pod: Stored) -> bool:
+    """Whether it is easy to say where a pod fits."""
+    limits = any(pod.content["spec"].get(each) for each in LIMITS)
+    return not (limits or labels_of(pod).keys() - HARMLESS or ports_of(pod))
+
+
+@dataclass(frozen=True)
+class State:
+    """A cluster at a moment."""
+
+    nodes: Sequence[Stored]
+    pods: Sequence[Stored]
+    budgets: Sequence[Stored]
+
+    @classmethod
+    def of(cls, store: Store) -> "State":
+        """The cluster as it is now."""
+        return cls(*(store.every(each) for each in (NODES, PODS, DISRUPTION_BUDGETS)))
+
+    def on(self, name: str) -> list[Stored]:
+        """The pods on a node."""
+        return [each for each in self.pods if node_of(each) == name and not is_over(each)]
+
+    def is_protected(self, pod: Stored, beside: Sequence[Stored] = ()) -> bool:
+        """Whether a budget allows no eviction of this pod. beside: others that may have to go with it."""
+        for budget in self.budgets:
+            selector = budget.content["spec"]["selector"]
+            if budget.key[0] == pod.key[0] and matches_selector(selector, labels_of(pod)):
+                count = sum(matches_selector(selector, labels_of(each)) for each in beside)
+                if budget.content["status"].get("disruptionsAllowed", 0) < max(1, count):
+                    return True
+        return False
+
+
 @dataclass(frozen=True)
 class Preemption:
-    """A plain pod for which pods of a node are evicted, and what was on that node before."""
+    """A plain pod for which pods of a node were evicted, and the cluster before and after that."""
 
     pod: Stored
-    node: Stored
-    here: Sequence[Stored]
+    victims: Sequence[Stored]
+    before: State
+    after: State
 
-    def broken(self, store: Store, victims: Sequence[Stored]) -> Iterator[Broken]:
-        """What is wrong with these victims, when all have been evicted: who could have stayed?"""
-        yield from self._too_many(victims)
-        yield from self._too_important(store, victims)
-
-    def _too_important(self, store: Store, victims: Sequence[Stored]) -> Iterator[Broken]:
-        """On no other node would less important victims have done, unless a budget protects one."""
-        highest = max(map(priority_of, victims))
-        for node in store.every(NODES):
-            if node.key == self.node.key or accepts(node, self.pod):
+    def broken(self) -> Iterator[Broken]:
+        """What is wrong with these evictions."""
+        node_name, who = node_of(self.victims[0]), self.pod.key[1]
+        names = ", ".join(sorted(each.key[1] for each in self.victims))
+        yield from self._leaving_elsewhere(node_name)
+        violates = any(self.before.is_protected(each, self.victims) for each in self.victims)
+        highest = max(map(priority_of, self.victims))
+        for node in self.before.nodes:
+            if accepts(node, self.pod):
                 continue
-            here = _on(store, node)
-            less = [each for each in here if priority_of(each) < highest]
-            staying = [each for each in here if each not in less or is_protected(store, each, less)]
-            if _has_room(node, staying, self.pod):
-                names = ", ".join(sorted(each.key[1] for each in victims))
-                others = f"less important pods on {node.key[1]} would do"
-                what = f"{names} are evicted for {self.pod.key[1]}; {others}"
-                yield Broken("least important victims", what, (self.pod.key[1],))
+            name, here = node.key[1], self._room_taken(node.key[1])
+            if name != node_name and has_room(node, here.values(), self.pod):
+                what = f"{names} are evicted for {who}, which fits on {name} without that"
+                yield Broken("needless eviction", what, (who,))
+            elif name != node_name and violates and self._does(node, here, priority_of(self.pod)):
+                what = f"{names} are evicted for {who} against a budget; evictions on {name} would have done"
+                yield Broken("budget", what, (who,))
+            elif name != node_name and self._does(node, here, highest):
+                what = f"{names} are evicted for {who}; less important pods on {name} would have done"
+                yield Broken("least important victims", what, (who,))
+            elif name == node_name:
+                yield from self._too_many(node, here)
 
-    def _too_many(self, victims: Sequence[Stored]) -> Iterator[Broken]:
-        evicted = {each.metadata["uid"] for each in victims}
-        for victim in victims:
-            staying = [
-                each
-                for each in self.here
-                if each.metadata["uid"] not in evicted or each.metadata["uid"] == victim.metadata["uid"]
-            ]
-            if _has_room(self.node, staying, self.pod):
-                name, others = victim.key[1], ", ".join(sorted(each.key[1] for each in victims))
-                what = f"of {others}, which are evicted for {self.pod.key[1]}, {name} could have stayed"
-                yield Broken("no more evictions than needed", what, (name, self.pod.key[1]))
+    def _leaving_elsewhere(self, node_name: str) -> Iterator[Broken]:
+        """While victims leave the node to which a pod is nominated, nobody else is evicted for it."""
+        (before,) = (each for each in self.before.pods if each.metadata["uid"] == self.pod.metadata["uid"])
+        nominated = before.content["status"].get("nominatedNodeName", node_name)
+        node = next((each for each in self.before.nodes if each.key[1] == nominated), None)
+        if nominated != node_name and node and not accepts(node, self.pod):
+            for each in self.before.on(nominated):
+                if each.metadata.get("deletionTimestamp") and is_less(each, self.pod):
+                    what = f"for {self.pod.key[1]}, {each.key[1]} leaves {nominated}; others are evicted, too"
+                    yield Broken("needless eviction", what, (self.pod.key[1], each.key[1]))
+                    return
 
+    def _too_many(self, node: Stored, here: dict[str, Stored]) -> Iterator[Broken]:
+        """Those of the victims that could have stayed."""
+        gone = {each.metadata["uid"] for each in self.victims}
+        staying = [each for uid, each in here.items() if uid not in gone]
+        for victim in self.victims:
+            if has_room(node, [*staying, victim], self.pod):
+                what = f"{victim.key[1]}, which was evicted for {self.pod.key[1]}, could have stayed"
+                yield Broken("no more evictions than needed", what, (victim.key[1], self.pod.key[1]))
 
-def preemption_of(store: Store, victim: Stored) -> Preemption | None:
-    """What a victim is evicted for, if that is one plain pod, and no other may have room reserved."""
-    waiting = [
-        each
-        for each in store.every(PODS)
-        if not node_of(each) and not each.content["spec"].get("schedulingGates")
-    ]
-    preemptors = [each for each in waiting if priority_of(each) > priority_of(victim)]
-    if len(preemptors) != 1 or any(_may_have_room(each) for each in waiting if each not in preemptors):
-        return None
-    (pod,) = preemptors
-    if any(pod.content["spec"].get(each) for each in LIMITS) or labels_of(pod).keys() - {"app", "deployment"}:
-        return None
-    node = store.get(NODES, ("", node_of(victim)))
-    if ports_of(pod) or not node:
-        return None
-    return Preemption(pod, node, _on(store, node))
+    def _room_taken(self, name: str) -> dict[str, Stored]:
+        """By uid, the pods on a node, those for which its room is kept, and those that came since."""
+        kept = [
+            each
+            for state in (self.before, self.after)
+            for each in state.pods
+            if not node_of(each)
+            and each.content["status"].get("nominatedNodeName") == name
+            and each.metadata["uid"] != self.pod.metadata["uid"]
+        ]
+        here = [*self.before.on(name), *self.after.on(name), *kept]
+        return {
+            each.metadata["uid"]: each for each in here if each.metadata["uid"] != self.pod.metadata["uid"]
+        }
 
-
-def broken_by_preemption(store: Store, victim: Stored, preemption: Preemption) -> Iterator[Broken]:
-    """What is wrong with an eviction, at the moment of the first one."""
-    pod, name = preemption.pod, victim.key[1]
-    before = store.get(NODES, ("", pod.content["status"].get("nominatedNodeName", "")))
-    elsewhere = before and before.key[1] != node_of(victim) and not accepts(before, pod)
-    leaving = [each for each in _on(store, before) if _is_leaving(each, pod)] if before and elsewhere else []
-    if leaving:
-        what = f"pod {name} is evicted for {pod.key[1]}, for which others leave {node_of(leaving[0])}"
-        yield Broken("needless eviction", what, (name, pod.key[1]))
-    for node in store.every(NODES):
-        if accepts(node, pod):
-            continue
-        here = _on(store, node)
-        if _has_room(node, here, pod):
-            what = f"pod {name} is evicted for {pod.key[1]}, which fits on {node.key[1]} without that"
-            yield Broken("needless eviction", what, (name, pod.key[1]))
-        elif is_protected(store, victim):
-            less = [each for each in here if _is_less(each, pod)]
-            staying = [each for each in here if each not in less or is_protected(store, each, less)]
-            if _has_room(node, staying, pod):
-                what = f"pod {name} is evicted against its budget; evictions on {node.key[1]} would have done"
-                yield Broken("budget", what, (name,))
+    def _does(self, node: Stored, here: dict[str, Stored], below: int) -> bool:
+        """Whether evictions of pods below a priority make room on a node, and no budget forbids them."""
+        less = [each for each in self.before.on(node.key[1]) if priority_of(each) < below]
+        may_go = {each.metadata["uid"] for each in less if not self.before.is_protected(each, less)}
+        return has_room(node, [each for uid, each in here.items() if uid not in may_go], self.pod)
 
 
-def _on(store: Store, node: Stored) -> list[Stored]:
-    return [each for each in store.every(PODS) if node_of(each) == node.key[1] and not is_over(each)]
-
-
-def _is_less(pod: Stored, than: Stored) -> bool:
+def is_less(pod: Stored, than: Stored) -> bool:
+    """Whether a pod matters less than another."""
     return priority_of(pod) < priority_of(than)
 
 
-def _is_leaving(pod: Stored, preemptor: Stored) -> bool:
-    return bool(pod.metadata.get("deletionTimestamp")) and _is_less(pod, preemptor)
-
-
-def _may_have_room(pod: Stored) -> bool:
-    """Whether room may be reserved for a pod that waits."""
-    return bool(
-        pod.content["status"].get("nominatedNodeName")
-        or pod.content["spec"].get("volumes")
-        or pod.content["spec"].get("resourceClaims")
-        or "hold" in labels_of(pod)
-    )
-
-
-def _has_room(node: Stored, staying: Iterable[Stored], pod: Stored) -> bool:
+def has_room(node: Stored, staying: Iterable[Stored], pod: Stored) -> bool:
     """Whether a pod fits on a node beside others."""
     amounts = [amounts_of(each) for each in [*staying, pod]]
     has = allocatable_of(node)

@@ -9,7 +9,10 @@ from .server import Answer, Asked
 
 def answer_of_extender(asked: Asked, lies: Random | None) -> Answer:
     """What it answers. lies: the numbers by which an untrue answer is picked."""
-    nodes: list[str] = json.loads(asked.body)["NodeNames"] or []
+    try:
+        nodes: list[str] = json.loads(asked.body)["NodeNames"] or []
+    except ValueError:  # it has a pod as the API server sent it, and that was garbled
+        return Answer(400, b"unreadable", {"Content-Type": "text/plain"})
     said: Any
     if asked.target.endswith("/filter"):
         said = {"nodenames": nodes, "failedNodes": {}, "error": ""}

@@ -9,7 +9,11 @@ from .world import World
 
 T = TypeVar("T")
 
-MOST_RUNS = 300
+MOST_RUNS = 200
+
+
+WHOLE, LONG = 1000, 3600.0
+"""Lists that come at once, and watches that nobody ends."""
 
 
 def smaller(plan: Plan, rule: str, runs: int = MOST_RUNS) -> Plan:
@@ -36,8 +40,12 @@ def _candidates(plan: Plan) -> Iterator[Plan]:
         yield from (replace(plan, pollers=each) for each in _without(plan.pollers))
     for place, poller in enumerate(plan.pollers):
         plain = replace(poller, drift=0.0, skew=0.0, freezes=(), stops=(), jumps=(), suspends=())
-        if plain != poller:
-            yield replace(plan, pollers=(*plan.pollers[:place], plain, *plan.pollers[place + 1 :]))
+        simple = replace(plain, elects=False, policy=False, extender=False)
+        for each in dict.fromkeys((simple, plain, replace(poller, watch=False))):
+            if each != poller:
+                yield replace(plan, pollers=(*plan.pollers[:place], each, *plan.pollers[place + 1 :]))
+    if (plan.page, plan.longest_watch) != (WHOLE, LONG):
+        yield replace(plan, page=WHOLE, longest_watch=LONG)
     yield from (replace(plan, actions=each) for each in _without(plan.actions))
 
 

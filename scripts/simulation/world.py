@@ -193,7 +193,8 @@ class World:
     def _exchanged(self, exchange: Exchange) -> None:
         self.outcome.requests += 1
         self._checks.exchanged(exchange)
-        if self._show and (exchange.fault or not exchange.asked.is_read):
+        renews = "/leases/" in exchange.asked.target and exchange.code == 200
+        if self._show and (exchange.fault or not (exchange.asked.is_read or renews)):
             how = f": it {exchange.fault.value}" if exchange.fault else ""
             self._tell(exchange.process.name, f"{exchange.asked} -> {exchange.code or 'nothing'}{how}")
 

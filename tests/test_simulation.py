@@ -1,5 +1,6 @@
 """poller in simulated worlds: scripts/simulate."""
 
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -8,10 +9,12 @@ from typing import Any
 import pytest
 
 from scripts.servers.process import ROOT
+from scripts.servers.real import assets
 from scripts.simulation.cluster import Action
 from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
 from scripts.simulation.mutations import MUTATIONS, NAMED
 from scripts.simulation.plan import Plan, PollerPlan, random_plan
+from scripts.simulation.real import run_real
 from scripts.simulation.smaller import smaller
 from scripts.simulation.world import World
 
@@ -22,7 +25,7 @@ SECOND = Action(0.0, "add_node", "n2")
 def simulate(*arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "scripts.simulation", *arguments]
     environment = {"PYTHONHASHSEED": "0", "PATH": "/usr/bin:/bin"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=500)
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
 
 
 @pytest.mark.parametrize("first", range(1, 201, 25))
@@ -165,6 +168,15 @@ def test_an_extender_that_lies_breaks_no_rule() -> None:
     outcome = World(plan_of(SECOND, *lies, *pods, PollerPlan("poller-1", extender=True))).run()
     assert (outcome.bindings, outcome.violations) == (31, [])
     assert outcome.faults.keys() == {Kind.LIES, Kind.SILENT}
+
+
+@pytest.mark.skipif(not assets(), reason="there is no real kube-apiserver")
+def test_beside_a_real_api_server_a_fault_in_poller_is_found(capfd: pytest.CaptureFixture[str]) -> None:
+    """And nothing else is."""
+    assert run_real(1, 0.2, None, quiet=1.0, mutation="uid-left-out") == 1
+    said = capfd.readouterr().out
+    assert set(re.findall(r" s: ([a-z ]+): ", said)) == {"uid"}, said
+    assert re.search("bindings [1-9]", said), said
 
 
 def test_what_goes_wrong_is_made_smaller() -> None:

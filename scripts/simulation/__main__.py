@@ -53,7 +53,8 @@ def options() -> argparse.Namespace:
 
 def main(chosen: argparse.Namespace) -> int:
     if chosen.real:
-        return run_real(chosen.seed or chosen.first, chosen.minutes, chosen.logs)
+        seed = chosen.first if chosen.seed is None else chosen.seed
+        return run_real(seed, chosen.minutes, chosen.logs, mutation=chosen.mutation)
     seeds = [chosen.seed] if chosen.seed is not None else range(chosen.first, chosen.first + chosen.seeds)
     if chosen.mutations:
         found = [_find(name, seeds, chosen.minutes) for name in MUTATIONS]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
+from math import inf
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from random import Random
@@ -120,7 +121,11 @@ class _Kubelets(Kubelets):
 class _Poller:
     """A poller's process, behind a proxy of its own."""
 
-    def __init__(self, plan: PollerPlan, address: str, log: Path, agenda: RealTime) -> None:
+    def __init__(
+        self, plan: PollerPlan, address: str, log: Path, agenda: RealTime, mutation: str | None
+    ) -> None:
+        program = ["-m", "scripts.simulation.mutated", mutation] if mutation else ["poller.py"]
+        self._program = [sys.executable, *program]
         self.plan, self._address, self._log, self._agenda = plan, address, log, agenda
         self.actor = _Actor(plan.name)
         self.handle: subprocess.Popen[bytes] | None = None
@@ -130,7 +135,7 @@ class _Poller:
 
     def start(self) -> None:
         """Start it, as its command line would be."""
-        command = [sys.executable, "poller.py", "--proxy", self._address, "--verbose"]
+        command = [*self._program, "--proxy", self._address, "--verbose"]
         command += ["--watch"] if self.plan.watch else []
         command += ["--leader-elect"] if self.plan.elects else []
         command += ["--scheduler-name", self.plan.scheduler]
@@ -176,10 +181,22 @@ class _Poller:
 
 
 class RealWorld:
-    """Runs pollers, faults and what happens in a cluster, all by a seed, for so many minutes."""
+    """Runs pollers, faults and what happens in a cluster, all by a seed, for so many minutes.
 
-    def __init__(self, seed: int, minutes: float, folder: Path, cluster: RealCluster) -> None:
-        self.seconds = minutes * 60
+    quiet: seconds without faults after that; when they are few, nothing is checked at the end.
+    """
+
+    def __init__(
+        self,
+        seed: int,
+        minutes: float,
+        folder: Path,
+        cluster: RealCluster,
+        quiet: float,
+        mutation: str | None,
+    ) -> None:
+        self.seconds, self._ends = minutes * 60, minutes * 60 + quiet
+        self._mutation = mutation
         self.violations: list[Violation] = []
         self.requests, self.pods, self.starts = 0, 0, 0
         self.agenda = RealTime()
@@ -192,8 +209,9 @@ class RealWorld:
         self._versions: list[tuple[float, int]] = []
         self._notes: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._authors: dict[tuple[str, str], _Actor] = {}  # who wrote what to which pod, by verb and uid
-        self.checks = Checks(self.agenda, self.server, self.seconds + QUIET)  # type: ignore[arg-type]
-        self.checks.trouble(float("inf"))  # the machine may be slow: what rests on seconds isn't checked
+        ends = self._ends if quiet >= QUIET else inf
+        self.checks = Checks(self.agenda, self.server, ends)  # type: ignore[arg-type]
+        self.checks.trouble(inf)  # the machine may be slow: what rests on seconds isn't checked
         self._plans = self._pollers()
         schedulers = sorted({each.scheduler for each in self._plans})
         self._actions = random_actions(chance, self.seconds, 40, schedulers, WORKLOAD)
@@ -231,7 +249,8 @@ class RealWorld:
                     partial(self._crash, plan.name),
                 )
                 address = stack.enter_context(proxying(faulty))
-                poller = _Poller(plan, address, self._folder / f"{plan.name}.log", self.agenda)
+                log = self._folder / f"{plan.name}.log"
+                poller = _Poller(plan, address, log, self.agenda, self._mutation)
                 pollers.append(poller)
                 for when, seconds in plan.freezes:
                     self.agenda.at(when, partial(poller.freeze, seconds))
@@ -241,7 +260,7 @@ class RealWorld:
             for each in pollers:
                 each.start()
             try:
-                self._go_on(self.seconds + QUIET, pollers)
+                self._go_on(self._ends, pollers)
             finally:
                 for each in pollers:
                     each.kill()
@@ -249,7 +268,8 @@ class RealWorld:
         self.mirror.go_on(self._before, everything=True)
         self.checks.at_end()
         names = {each.scheduler for each in self._plans}
-        check_cluster(self.mirror, names, self._found)
+        if self._ends >= self.seconds + QUIET:
+            check_cluster(self.mirror, names, self._found)
         for each in pollers:
             for status in each.unexpected:
                 self._found("no crash", f"{each.plan.name} ended with exit status {status}")
@@ -315,7 +335,7 @@ class RealWorld:
             if "/leases" in path:
                 actor.identity = (body.get("spec") or {}).get("holderIdentity") or actor.identity
             elif path.endswith("/binding"):
-                self._authors["bind", body["metadata"].get("uid", "")] = actor
+                self._authors["bind", body["metadata"].get("uid") or path.split("/")[6]] = actor
             elif asked.method == "DELETE" and "/pods/" in path:
                 self._authors["delete", (body.get("preconditions") or {}).get("uid", "")] = actor
         self.checks.exchanged(Exchange(when, actor, asked, code, fault))  # type: ignore[arg-type]
@@ -332,7 +352,8 @@ class RealWorld:
         bound = new.content["spec"].get("nodeName") and not (old and old.content["spec"].get("nodeName"))
         leaves = new.metadata.get("deletionTimestamp") and not (old and old.metadata.get("deletionTimestamp"))
         if bound:
-            self.server.actor = self._authors.get(("bind", uid))
+            by_name = self._authors.get(("bind", new.key[1]))
+            self.server.actor = self._authors.get(("bind", uid), by_name)
         elif leaves or kind == "DELETED":
             self.server.actor = self._authors.get(("delete", uid)) if leaves else None
         if (actor := self.server.actor) and actor.identity:
@@ -364,8 +385,13 @@ def controllers(folder: Path, kubeconfig: Path) -> Iterator[None]:
         handle.wait()
 
 
-def run_real(seed: int, minutes: float, folder: Path | None) -> int:
-    """Run it, and print what was found; returns the exit status."""
+def run_real(
+    seed: int, minutes: float, folder: Path | None, quiet: float = QUIET, mutation: str | None = None
+) -> int:
+    """Run it, and print what was found; returns the exit status.
+
+    folder: keeps the logs. quiet: seconds without faults at the end. mutation: a fault in poller itself.
+    """
     if not assets():
         print("--real needs etcd and kube-apiserver in $KUBEBUILDER_ASSETS or /usr/local/kubebuilder/bin")
         return 2
@@ -378,13 +404,13 @@ def run_real(seed: int, minutes: float, folder: Path | None) -> int:
             controllers(place, cluster.kubeconfig),
             kubectl_proxy(cluster.url, cluster.kubeconfig, socket),
         ):
-            world = RealWorld(seed, minutes, place, cluster)
+            world = RealWorld(seed, minutes, place, cluster, quiet, mutation)
             world.run(str(socket))
     for each in world.violations:
         print(each)
     checks = world.checks
     print(
-        f"seed {seed}, {minutes:g} minutes with faults and {QUIET / 60:g} without: starts {world.starts},"
+        f"seed {seed}, {minutes:g} minutes with faults and {quiet / 60:g} without: starts {world.starts},"
         f" pods {world.pods}, bindings {checks.bindings}, evictions {checks.evictions},"
         f" requests {world.requests:,}"
     )

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lib.scheduling.node_info import NodeInfo, use_of
+from lib.scheduling.node_info import NodeInfo, amount_requested, capacity
 from lib.scheduling.text import amount
 
 
@@ -44,10 +44,8 @@ class Usage:
 
 def usage_of(node: NodeInfo, names: Iterable[str] = ("cpu", "memory")) -> Usage:
     """A node's usage of some resources, and of pods."""
-    uses = {name: use_of(node, name) for name in names} | {
-        "pods": (len(node.pods), node.allocatable.get("pods", 0))
-    }
+    names = [*names]
     return Usage(
-        {name: requested for name, (requested, _) in uses.items()},
-        {name: allocatable for name, (_, allocatable) in uses.items()},
+        {name: amount_requested(node, name) for name in names} | {"pods": len(node.pods)},
+        {name: capacity(node, name) for name in (*names, "pods")},
     )

@@ -151,14 +151,14 @@ def capacity(node: NodeInfo, resource: str) -> int:
     return node.allocatable.get(resource, 0)
 
 
-def use_of(node: NodeInfo, resource: str) -> tuple[int, int]:
-    """The requests of a node's pods for a resource, and its allocatable amount."""
-    return node.requested.get(resource, 0), node.allocatable.get(resource, 0)
+def amount_requested(node: NodeInfo, resource: str) -> int:
+    """The requests of a node's pods for a resource."""
+    return node.requested.get(resource, 0)
 
 
-def use_for_scores(node: NodeInfo, resource: str) -> tuple[int, int]:
+def amount_for_scores(node: NodeInfo, resource: str) -> int:
     """The same for cpu or memory, with defaults for containers that request nothing."""
-    return node.non_zero_requested.get(resource, 0), node.allocatable.get(resource, 0)
+    return node.non_zero_requested.get(resource, 0)
 
 
 def amount_left(node: NodeInfo, resource: str) -> int:

@@ -114,7 +114,7 @@ class PluginResults(Follower):
         new = [i for i in nodes.indexes if self._rejections[i] is NOT_EVALUATED]
         if not new:
             return found
-        some = NodeSlice(self._cache, new)
+        some = nodes if len(new) == len(nodes) else NodeSlice(self._cache, new)
         known = self._base.rejections(some) if self._base else [None] * len(new)
         fresh = self._framework.run_filters(self._filters, known, self.state, self._pod, some)
         for i, rejection in zip(new, fresh, strict=True):
@@ -145,7 +145,7 @@ class PluginResults(Follower):
         if NOT_SCORED not in found:
             return found
         new = [i for i in nodes.indexes if self._totals[i] == NOT_SCORED]
-        some = NodeSlice(self._cache, new)
+        some = nodes if len(new) == len(nodes) else NodeSlice(self._cache, new)
         totals = self._base.totals(some) if self._base else [0] * len(new)
         evaluations = self._framework.evaluations["Score"]
         for plugin, run, weight, normalizer in self._scorers or ():

@@ -15,7 +15,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import CPU_AND_MEMORY, Args, ResourceSpec
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
-from lib.scheduling.node_info import NodeInfo, use_of
+from lib.scheduling.node_info import NodeInfo, amount_left, capacity
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_resources_fit import LACKS, counts
 from lib.scheduling.resources import pod_requests
@@ -69,8 +69,10 @@ class NodeResourcesBalancedAllocation:
         """About 75, plus half of what the balance gains. A resource that a node lacks doesn't count there."""
         shares = [  # without a call for each node, because there are many
             [
-                (used + wanted) / room if used + wanted < room else 1.0 if room else LACKS
-                for used, room in nodes.values(use_of, name)
+                (room - free + wanted) / room if wanted < free else 1.0 if room else LACKS
+                for room, free in zip(
+                    nodes.values(capacity, name), nodes.values(amount_left, name), strict=True
+                )
             ]
             for name, wanted in state[self.name].items()
         ]

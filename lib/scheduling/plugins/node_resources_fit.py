@@ -44,7 +44,14 @@ from lib.scheduling.framework.interface import (
     unschedulable,
 )
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
-from lib.scheduling.node_info import NodeInfo, amount_left, capacity, pods_left, use_for_scores, use_of
+from lib.scheduling.node_info import (
+    NodeInfo,
+    amount_for_scores,
+    amount_left,
+    amount_requested,
+    capacity,
+    pods_left,
+)
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
@@ -345,8 +352,9 @@ class NodeResourcesFit:
         scores, weights, all_count = [], [], self.strategy != BY_SHAPE
         score_one = self._score_one
         for name, wanted, weight in state[TO_SCORE]:
-            use = nodes.values(use_for_scores if name in AT_LEAST else use_of, name)
-            found = [score_one(used + wanted, room) * weight if room else LACKS for used, room in use]
+            use = nodes.values(amount_for_scores if name in AT_LEAST else amount_requested, name)
+            rooms = zip(use, nodes.values(capacity, name), strict=True)
+            found = [score_one(used + wanted, room) * weight if room else LACKS for used, room in rooms]
             all_count = all_count and LACKS not in found
             scores.append(found)
             weights.append(weight)

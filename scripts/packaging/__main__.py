@@ -45,7 +45,6 @@ def main() -> None:
         choices=[*images.ARCHITECTURES, "none"],
         help="build the image for this architecture only, or none; by default for all of them",
     )
-    parser.add_argument("more", nargs="*", metavar="-- OPTION", help="options for buildah build")
     asked = parser.parse_args()
     architectures = [each for each in asked.image or images.ARCHITECTURES if each != "none"]
     try:
@@ -59,7 +58,7 @@ def main() -> None:
         with TemporaryDirectory(dir=asked.out.parent, prefix=".release-") as folder:
             made = Path(folder, "made")
             try:
-                build(version, made, architectures, asked.more)
+                build(version, made, architectures)
             except BuildError:
                 if asked.version:
                     _output("git", "checkout", "--", str(INIT), str(CHANGELOG), str(CHART))
@@ -113,10 +112,10 @@ def _parts(version: str) -> list[int]:
     return [int(each) for each in version.split(".")]
 
 
-def build(version: str, out: Path, architectures: Sequence[str], more: Sequence[str]) -> None:
+def build(version: str, out: Path, architectures: Sequence[str]) -> None:
     """Build everything into a folder, from the files that git knows.
 
-    architectures: those of the images. more: options for buildah.
+    architectures: those of the images.
     """
     out.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
@@ -129,7 +128,7 @@ def build(version: str, out: Path, architectures: Sequence[str], more: Sequence[
         date = str(_date_of(version))
         for architecture in architectures:
             print(f"building the image for {architecture}", file=sys.stderr)
-            name = images.build(architecture, version, int(date), tree, more)
+            name = images.build(architecture, version, int(date), tree)
             print(images.write(name, architecture, version, int(date), out), file=sys.stderr)
         _output(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(out.resolve()),
                 where=tree, SOURCE_DATE_EPOCH=date)  # fmt: skip

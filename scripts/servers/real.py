@@ -27,6 +27,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from scripts.servers.process import ending_with_us
 
 AUDIT_LOG = "audit.log"
+EMULATED = "KUBE_EMULATED_VERSION"
+"""In the environment, an earlier version of Kubernetes, such as 1.34: its APIs and features are served."""
+
 START_TIMEOUT = 180.0
 STOP_TIMEOUT = 1.0  # seconds; kube-apiserver waits longer while a watch is open, and nothing here needs that
 LOG_LINES_SHOWN = 20
@@ -132,6 +135,7 @@ def _apiserver_command(binaries: Path, folder: Path, port: int, etcd_url: str) -
         "--disable-admission-plugins=ServiceAccount",
         # The endpoints of the service `kubernetes` can't be on loopback; nothing here reads them.
         "--endpoint-reconciler-type=none",
+        *([f"--emulated-version={version}"] if (version := os.environ.get(EMULATED)) else []),
     ]
 
 

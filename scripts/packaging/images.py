@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import distributions
 from importlib.metadata import version as metadata_version
@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from urllib.parse import quote
 
+from lib import __version__
 from scripts.servers.process import ROOT
 
 ARCHITECTURES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -58,15 +59,13 @@ def main() -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="also write an archive and the list of its parts there"
     )
-    parser.add_argument("more", nargs="*", metavar="-- OPTION", help="more options for buildah build")
     asked = parser.parse_args()
-    here = _output("dpkg", "--print-architecture").strip()
-    date = int(_output("git", "log", "-1", "--format=%ct"))
-    from lib import __version__
-
     try:
+        check_tools()
+        here = _output("dpkg", "--print-architecture").strip()
+        date = int(_output("git", "log", "-1", "--format=%ct"))
         for architecture in asked.architecture or [here]:
-            name = build(architecture, __version__, date, ROOT, asked.more)
+            name = build(architecture, __version__, date, ROOT)
             print(f"{name} is built")
             if asked.out:
                 asked.out.mkdir(parents=True, exist_ok=True)
@@ -76,7 +75,7 @@ def main() -> None:
 
 
 def check_tools() -> None:
-    """BuildError if a program is missing."""
+    """BuildError if a program is missing that builds images."""
     missing = [package for tool, package in TOOLS.items() if shutil.which(tool) is None]
     if missing:
         raise BuildError(
@@ -85,13 +84,11 @@ def check_tools() -> None:
         )
 
 
-def build(architecture: str, version: str, date: int, tree: Path, more: Sequence[str] = ()) -> str:
+def build(architecture: str, version: str, date: int, tree: Path) -> str:
     """Build the image of a tree for an architecture; returns its name. BuildError if that fails.
 
-    date: of all files in it, in seconds, so that the same packages give the same bytes. more: options for
-    buildah.
+    date: of all files in it, in seconds, so that the same packages give the same bytes.
     """
-    check_tools()
     base, name = f"localhost/poller-base:{architecture}", f"localhost/poller:{version}-{architecture}"
     _output("sh", str(tree / "scripts/deploy/base"), base, architecture, SOURCE_DATE_EPOCH=str(date))
     with TemporaryDirectory() as folder:
@@ -116,7 +113,6 @@ def build(architecture: str, version: str, date: int, tree: Path, more: Sequence
             f"--tag={name}",
             f"--volume={seen}:{SEEN_AT}:ro",
             *(f"--build-arg={key}={value}" for key, value in arguments.items()),
-            *more,
             str(tree),
         )
     return name

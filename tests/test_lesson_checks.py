@@ -255,7 +255,7 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     (
         "modest_is_placed_and_miser_waits",
         [pod("modest", "node2", metadata=OURS), pod("miser"), event("FailedScheduling", "miser", "no cpu")],
-        "the event of pod miser says: no cpu",
+        "doesn't say \"too dear\", but: no cpu",
     ),
     ("the_follower_is_beside_the_leader", [pod("follower", "node1")], "hasn't tried pod follower in vain"),
     (
@@ -335,7 +335,7 @@ WRONG: list[tuple[str, list[Doing], str]] = [
             pod("nginx", "node1", metadata=OURS),
             lambda _: time.sleep(0.3),
         ],
-        "pod nginx was placed with your own rights",
+        "placed with your own rights: pod nginx",
     ),
     ("nginx_is_placed_with_the_rights_back", [rbac("clusterroles", **ROLE)], "create pods/binding"),
     ("all_four_of_api_run", api("500m", ""), "there is no limit for cpu any more"),

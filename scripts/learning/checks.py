@@ -267,7 +267,7 @@ def modest_is_placed_and_miser_waits(lab: Lab) -> str:
     require(not node_of(miser), f"pod miser is on {node_of(miser)}, which costs more than it wants to pay")
     told = [event["message"] for event in lab.events("FailedScheduling", "miser")]
     require(told, "poller hasn't tried pod miser yet")
-    said = f"the event of pod miser says: {told[-1]}; not: too dear"
+    said = f"the event of pod miser doesn't say \"too dear\", but: {told[-1]}"
     require(any("too dear" in words for words in told), said)
     return f"pod modest is on {node}{', scored by ' + ', '.join(scores) if scores else ''}; pod miser waits."
 
@@ -430,7 +430,7 @@ def was_placed_in_the_pod(lab: Lab, pod: Json) -> bool:
     return any(began - second < at <= ended for began, ended in times)
 
 
-WITH_OWN_RIGHTS = "was placed with your own rights. Delete it, and use scripts/lab/as-in-the-pod.sh"
+WITH_OWN_RIGHTS = "placed with your own rights: {}. Delete and create again, then use scripts/lab/as-in-the-pod.sh"
 
 
 @task
@@ -447,7 +447,7 @@ def sleep_runs_and_poller_has_its_rights(lab: Lab) -> str:
     require(ready == 3, f"{ready} of 3 pods of sleep run")
     require(all(map(decision_of, pods)), "the pods of sleep weren't placed by poller")
     own = [pod["metadata"]["name"] for pod in pods if not was_placed_in_the_pod(lab, pod)]
-    require(not own, f"{', '.join(own)} {WITH_OWN_RIGHTS}")
+    require(not own, WITH_OWN_RIGHTS.format(", ".join(own)))
     return "the Deployment sleep runs, and poller has placed it with the rights of its ServiceAccount."
 
 
@@ -458,7 +458,7 @@ def nginx_is_placed_with_the_rights_back(lab: Lab) -> str:
     require_no_more_rights(lab)
     pod, node = lab.bound("nginx")
     require(decision_of(pod), "pod nginx wasn't placed by poller")
-    require(was_placed_in_the_pod(lab, pod), f"pod nginx {WITH_OWN_RIGHTS}")
+    require(was_placed_in_the_pod(lab, pod), WITH_OWN_RIGHTS.format("pod nginx"))
     return f"pod nginx is on {node}, and poller has put it there with its own rights."
 
 
@@ -469,7 +469,7 @@ def nginx_is_placed_with_the_rights_back(lab: Lab) -> str:
 def all_four_of_api_run(lab: Lab) -> str:
     """The four pods of `api` are placed: they reserve less, and may still use 3 cpu."""
     pods = lab.pods("app=api")
-    require(len(pods) == 4, f"the Deployment api has {len(pods)} pods, not 4")
+    require(len(pods) == 4, f"the Deployment api has {len(pods)} pods, not 4{_because(pods, 4)}")
     for pod in pods:
         resources = pod["spec"]["containers"][0].get("resources") or {}
         limit = (resources.get("limits") or {}).get("cpu", "")
@@ -484,6 +484,11 @@ def all_four_of_api_run(lab: Lab) -> str:
     return "all four have a node: each reserves less, and may still use 3 cpu."
 
 
+def _because(pods: list[Json], wanted: int) -> str:
+    """What to do when there are old and new pods of a Deployment."""
+    return ": old ones are there still. Let poller place the new ones" if len(pods) > wanted else ""
+
+
 def _milli(amount: str) -> int:
     return Quantity.parse(amount).milli
 
@@ -495,7 +500,7 @@ def _milli(amount: str) -> int:
 def five_of_db_are_spread(lab: Lab) -> str:
     """The five pods of `db` are placed evenly, by a rule of their own."""
     pods = lab.pods("app=db")
-    require(len(pods) == 5, f"the Deployment db has {len(pods)} pods, not 5")
+    require(len(pods) == 5, f"the Deployment db has {len(pods)} pods, not 5{_because(pods, 5)}")
     for pod in pods:
         rules = [
             each

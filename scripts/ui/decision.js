@@ -113,7 +113,7 @@ function filters(nodes) {
     byPlugin.set(key, [...(byPlugin.get(key) || []), name]);
   }
   let left = Object.keys(nodes).length;
-  const steps = [make("li", {}, `${left} nodes`)];
+  const steps = [make("li", {}, left === 1 ? "1 node" : `${left} nodes`)];
   for (const [why, names] of byPlugin) {
     left -= names.length;
     steps.push(make("li", {}, make("s", {}, listed(names)), ` ${why}; ${left} left`));

@@ -10,13 +10,13 @@ import {Predict} from "./predict.js";
 
 const MAX_EVENTS = 100;
 const RESOURCES = [
-  {kind: "Node", path: "api/v1/nodes", slim: slimNode, without: "Nodes can't be read", parts: ["nodes"]},
-  {kind: "Pod", path: "api/v1/pods", slim: slimPod, without: "Pods can't be read", parts: ["queue", "nodes", "decision"]},
-  {kind: "Event", path: "api/v1/events", slim: slimEvent, without: "Events can't be read", parts: ["stream"]},
+  {kind: "Node", path: "api/v1/nodes", slim: slimNode, called: "Nodes", parts: ["nodes"]},
+  {kind: "Pod", path: "api/v1/pods", slim: slimPod, called: "Pods", parts: ["queue", "nodes", "decision"]},
+  {kind: "Event", path: "api/v1/events", slim: slimEvent, called: "Events", parts: ["stream"]},
 ];
 
 const history = new History();
-const problems = new Map(); // by kind: what went wrong
+const problems = new Map(); // by kind: what can't be read, and the error's message
 const lost = new Map(); // by kind: when it was last read, in milliseconds
 const asked = new Map(); // by a waiting pod's uid: {of, answer} or {of, error}; `of` is the state it was asked in
 const listed = new Set(); // kinds that were read once
@@ -135,14 +135,18 @@ function drawEvents(events, asks) {
 }
 
 function drawProblems() {
-  const broken = [...problems.entries()];
+  const broken = [...problems.values()];
   const isDown = broken.length === RESOURCES.length;
   const since = Math.min(...[...lost.values()]);
   const words = isDown && lost.size ? `not connected since ${new Date(since).toLocaleTimeString()}`
     : broken.length ? "some of it can't be read" : listed.size === RESOURCES.length ? "connected" : "connecting…";
   say(byId("connection"), words);
   const age = isDown && lost.size ? ` What you see is as old as ${new Date(since).toLocaleTimeString()}.` : "";
-  say(byId("notes"), broken.map(([, each]) => each).join(" ") + age);
+  const notes = [...new Set(broken.map((each) => each.message))].map((message) => {
+    const kinds = RESOURCES.map((each) => each.called).filter((name) => broken.some((each) => each.called === name && each.message === message));
+    return `${kinds.join(" and ")} can't be read: ${message}. The page tries again.`;
+  });
+  say(byId("notes"), notes.join(" ") + age);
   const old = new Set(RESOURCES.filter(({kind}) => lost.has(kind)).flatMap(({parts}) => parts));
   for (const part of RESOURCES.flatMap(({parts}) => parts)) byId(part).classList.toggle("old", old.has(part));
 }
@@ -158,7 +162,7 @@ function apply(uid, after) {
   }
 }
 
-for (const {kind, path, slim, without} of RESOURCES) {
+for (const {kind, path, slim, called} of RESOURCES) {
   follow(path, {
     replace(items) {
       const objects = items.map(slim);
@@ -177,7 +181,7 @@ for (const {kind, path, slim, without} of RESOURCES) {
     },
     status(error) {
       if (error) {
-        problems.set(kind, `${without}: ${error.message}. The page tries again.`);
+        problems.set(kind, {called, message: error.message});
         if (listed.has(kind) && !lost.has(kind)) lost.set(kind, Date.now());
       } else {
         problems.delete(kind);

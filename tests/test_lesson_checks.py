@@ -255,7 +255,7 @@ WRONG: list[tuple[str, list[Doing], str]] = [
     (
         "modest_is_placed_and_miser_waits",
         [pod("modest", "node2", metadata=OURS), pod("miser"), event("FailedScheduling", "miser", "no cpu")],
-        "doesn't say \"too dear\", but: no cpu",
+        'doesn\'t say "too dear", but: no cpu',
     ),
     ("the_follower_is_beside_the_leader", [pod("follower", "node1")], "hasn't tried pod follower in vain"),
     (

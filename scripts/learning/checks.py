@@ -267,7 +267,7 @@ def modest_is_placed_and_miser_waits(lab: Lab) -> str:
     require(not node_of(miser), f"pod miser is on {node_of(miser)}, which costs more than it wants to pay")
     told = [event["message"] for event in lab.events("FailedScheduling", "miser")]
     require(told, "poller hasn't tried pod miser yet")
-    said = f"the event of pod miser doesn't say \"too dear\", but: {told[-1]}"
+    said = f'the event of pod miser doesn\'t say "too dear", but: {told[-1]}'
     require(any("too dear" in words for words in told), said)
     return f"pod modest is on {node}{', scored by ' + ', '.join(scores) if scores else ''}; pod miser waits."
 
@@ -430,7 +430,9 @@ def was_placed_in_the_pod(lab: Lab, pod: Json) -> bool:
     return any(began - second < at <= ended for began, ended in times)
 
 
-WITH_OWN_RIGHTS = "placed with your own rights: {}. Delete and create again, then use scripts/lab/as-in-the-pod.sh"
+WITH_OWN_RIGHTS = (
+    "placed with your own rights: {}. Delete and create again, then use scripts/lab/as-in-the-pod.sh"
+)
 
 
 @task

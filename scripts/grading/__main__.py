@@ -9,9 +9,12 @@ from rich.console import Console
 from rich.progress import track
 
 from lib.questions.errors import QuestionError
+from scripts.grading.contest import FILE as CONTEST
+from scripts.grading.contest import Contest
 from scripts.grading.hand_in import Result, grade_all, hand_ins
 from scripts.grading.kernel import has_walls
 from scripts.grading.outputs import FOR_ONE, OUTPUTS, Output, report
+from scripts.grading.ranking import beats, ranking
 from scripts.grading.scenario import Scenario, ScenarioError
 from scripts.grading.trial import Limits
 
@@ -27,7 +30,7 @@ app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions
 @app.command()
 def grade(
     policies: Annotated[list[Path], typer.Argument(metavar="POLICY.py...", help="Files, one a student.")],
-    scenario: Annotated[Path, typer.Option(help="A folder with scenario.yaml, cluster.yaml and pods.yaml.")],
+    scenario: Annotated[Path, typer.Option(help="A folder with scenario.yaml, or a contest's.")],
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.")] = 1,
     hidden: Annotated[
         int | None,
@@ -49,6 +52,9 @@ def grade(
 
     The first row is poller without a policy. Exit 0: all have all points. 3: some don't.
 
+    In a contest, whose folder has replay.yaml, each replays a trace, and a figure of the replay is its score:
+    the table has all policies with their places. Exit 0: all beat the policy that is to be beaten.
+
     A policy has to do as well on hidden clusters: these differ from the open one by names, by prices, and by
     amounts of cpu and memory, and are others for each student.
 
@@ -61,6 +67,8 @@ def grade(
     output = Output.CSV if as_csv else output
     if output in FOR_ONE and len(policies) != 1:
         raise typer.BadParameter(f"{output} is for one policy", param_hint="--output")
+    if (scenario / CONTEST).is_file():
+        raise typer.Exit(play(scenario, policies, seed, Limits(seconds, memory), output))
     try:
         read = Scenario(scenario)
         clusters = read.hidden.clusters if hidden is None else hidden
@@ -73,6 +81,22 @@ def grade(
     if reports:
         write_reports(read, results[1:], reports)
     raise typer.Exit(0 if all(each.points == each.most for each in results[1:]) else 3)
+
+
+def play(scenario: Path, policies: list[Path], seed: int, limits: Limits, output: Output) -> int:
+    """Play a contest, and show who has which place. Returns the exit status."""
+    if output in FOR_ONE:
+        raise typer.BadParameter(f"{output} isn't for contests", param_hint="--output")
+    try:
+        contest = Contest(scenario)
+    except (ScenarioError, QuestionError) as error:
+        raise typer.BadParameter(str(error), param_hint="--scenario") from None
+    total = len(policies) + bool(contest.beat)
+    steps = contest.play(hand_ins(policies), seed, limits)
+    console = Console(stderr=True)
+    entries = [*track(steps, "replaying", total, console=console, transient=True)]
+    sys.stdout.write(ranking(contest, entries, output))
+    return 0 if all(each.to_beat or beats(contest, each, entries) for each in entries) else 3
 
 
 def write_reports(scenario: Scenario, results: list[Result], folder: Path) -> None:

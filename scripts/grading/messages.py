@@ -40,7 +40,8 @@ class Call(msgspec.Struct, omit_defaults=True):
     """A call of one method of one plugin.
 
     number: the answer has it, too. cycle: the same for all calls with the same CycleState. changed: by node,
-    the uids of its pods, where that isn't as in the last call. new: pods that weren't named before.
+    the uids of its pods, where that isn't as in the last call. new: pods that weren't named before. pods: for
+    `prepare`, which is no part of a cycle.
     """
 
     number: int
@@ -52,6 +53,7 @@ class Call(msgspec.Struct, omit_defaults=True):
     scores: dict[str, int] = {}
     changed: dict[str, list[str]] = {}
     new: list[msgspec.Raw] = []
+    pods: list[msgspec.Raw] = []
 
 
 class Told(msgspec.Struct, omit_defaults=True):

@@ -67,7 +67,7 @@ def as_csv(scenario: Scenario, results: Results) -> str:
         values = [mark.value for mark in each.marks] or [""] * len(headings)
         texts = [each.hand_in.name, each.hand_in.student, *values]
         points = [number(each.points), number(each.most)]
-        writer.writerow([*map(_cell, texts), *points, _cell(each.why if each.hand_in.file else "")])
+        writer.writerow([*map(cell, texts), *points, cell(each.why if each.hand_in.file else "")])
     return out.getvalue()
 
 
@@ -161,7 +161,7 @@ def _by_heading(scenario: Scenario, result: Result) -> list[tuple[str, Mark | No
     return list(zip(headings, result.marks or [None] * len(headings), strict=True))
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
     """A text that a spreadsheet doesn't take for a formula."""
     text = escaped(text)
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -114,6 +114,9 @@ class Answering:
 
     def _call(self, call: Call, plugin: Any) -> Answer:
         self._framework.running = plugin
+        if call.method == "prepare":
+            plugin.prepare([read(each, Pod) for each in call.pods])
+            return Answer()
         pod, cache = self._replica.pods[call.pod], self._replica.cache
         nodes = [cache.nodes[name] for name in call.nodes]
         state = self._state(call.cycle)

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -40,6 +40,9 @@ MAX_PLUGINS, MAX_NAME, MAX_REASONS, MAX_REASON = 20, 100, 10, 500
 
 CYCLE = "scripts.grading"
 """The key of a cycle's number in the CycleState."""
+
+SCORING = ("prepare", "pre_score", "score", "normalize_score")
+"""The methods that a policy is asked for if it only scores."""
 
 OTHERS = {
     method
@@ -216,8 +219,19 @@ class RemotePolicy:
         self._cache: Cache | None = None
         self._known: dict[str, list[Pod]] = {}  # by node, its pods as the process knows them
         self._uids: set[str] = set()
-        made = [_plugin(each, i, self) for i, each in enumerate(plugins)]
-        self.policy = Policy("", tuple(made), weight)
+        self._told, self._weight = plugins, weight
+        self.policy = self._policy(CALLS)
+
+    def scoring(self) -> Policy:
+        """The policy's scores alone. PolicyProblemError when it has a filter, too."""
+        for each in self._told:
+            if "filter" in each.methods:
+                raise PolicyProblemError(f"{each.name} has filter: here, a policy only scores")
+        return self._policy(SCORING)
+
+    def _policy(self, calls: Sequence[str]) -> Policy:
+        made = [_plugin(each, i, self, calls) for i, each in enumerate(self._told)]
+        return Policy("", tuple(made), self._weight)
 
     @property
     def problem(self) -> str:
@@ -266,6 +280,15 @@ class RemotePolicy:
             raise PluginError(answer.error[:MAX_REASON])
         return answer
 
+    def prepare(self, plugin: int, pods: Iterable[Pod]) -> None:
+        """Tell a plugin about the pods that are to come. PolicyProblemError when it fails."""
+        call = Call(
+            next(self._numbers), plugin, "prepare", 0, "", [], pods=[messages.raw(each) for each in pods]
+        )
+        answer = self._conversation.ask(call, call.number, "prepare")
+        if answer.error:
+            raise PolicyProblemError(answer.error[:MAX_REASON])
+
     def _changes(self) -> dict[str, list[Pod]]:
         """The nodes whose pods aren't as in the last call."""
         assert self._cache
@@ -281,6 +304,9 @@ class RemotePlugin:
 
     def __init__(self, name: str, index: int, policy: RemotePolicy) -> None:
         self.name, self._index, self._policy = name, index, policy
+
+    def _prepare(self, pods: Iterable[Pod]) -> None:
+        self._policy.prepare(self._index, pods)
 
     def _pre_filter(self, state: CycleState, pod: Pod, _cache: Cache) -> set[str] | Status | None:
         answer = self._policy.ask(self._index, "pre_filter", state, pod)
@@ -316,10 +342,10 @@ class RemotePlugin:
             raise PluginError(f"plugin {self.name} answered with a code that there is not") from None
 
 
-def _plugin(told: messages.Plugin, index: int, policy: RemotePolicy) -> RemotePlugin:
+def _plugin(told: messages.Plugin, index: int, policy: RemotePolicy, calls: Sequence[str]) -> RemotePlugin:
     """A plugin whose class has just the methods that the policy's has: these say at which points it runs."""
     own: dict[str, Callable[..., Any]] = {
-        each: getattr(RemotePlugin, f"_{each}") for each in CALLS if each in told.methods
+        each: getattr(RemotePlugin, f"_{each}") for each in calls if each in told.methods
     }
     kind: type[RemotePlugin] = type("RemotePlugin", (RemotePlugin,), own)
     return kind(told.name, index, policy)

@@ -21,13 +21,12 @@ from lib.questions.replay.generated import SIZES, generated
 from lib.questions.replay.placements import placements_into
 from lib.questions.replay.plot import check, draw
 from lib.questions.replay.reading import NO_NODES, read_snapshot, read_trace
-from lib.questions.replay.replaying import Replaying
+from lib.questions.replay.replaying import Replaying, profile_of
 from lib.questions.replay.show import as_json, print_csv, show_replays
 from lib.questions.replay.trace import Kinds, Trace, inflated
 from lib.questions.verdict import Verdict
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.plugins.registry import default_profile
 from lib.service.command_line import option
 from lib.service.config.fields import ConfigError
 from lib.service.config.file import default_config, load_config
@@ -152,11 +151,12 @@ def ask_replay(
     replays: list[Figures] = []
     with placements_into(placements) as note_placed:
         for file in files or [None]:
-            profiles = _profiles(file, file in (policy or []), MACHINE.random(seed))
+            profiles = _profiles(file, MACHINE.random(seed), is_policy=file in (policy or []))
             name = file.name if file else "default"
-            replaying = Replaying(name, profiles, snapshot, replayed, kinds, partial(note_placed, name))
+            note = partial(note_placed, name)
+            replaying = Replaying(name, profiles, snapshot, replayed, kinds, seed, note)
             with suppress(KeyboardInterrupt):
-                run_through(replaying.steps(seed), len(replayed.arrivals), f"replaying with {name}")
+                run_through(replaying.steps(), len(replayed.arrivals), f"replaying with {name}")
             replays.append(replaying.figures)
             if not replaying.figures.complete:
                 complain(context.command_path, "stopped; what there is so far:")
@@ -172,15 +172,12 @@ def ask_replay(
     return Verdict.YES if all(each.complete and not each.pending for each in replays) else Verdict.NO
 
 
-def _profiles(file: Path | None, is_policy: bool, random: Random) -> list[Profile]:
+def _profiles(file: Path | None, random: Random, *, is_policy: bool) -> list[Profile]:
     """The profiles of a configuration; a policy's: the default plugins, of which only the filters count."""
     try:
         if file and is_policy:
             (loaded,) = load_policies([file])
-            profile = default_profile(MAIN_SCHEDULER, *loaded.plugins)
-            return [
-                Profile(MAIN_SCHEDULER, profile.plugins, loaded.weights, percentage_of_nodes_to_score=100)
-            ]
+            return [profile_of(loaded)]
         read = load_config(file) if file else default_config()
         return profiles_for(read, Asked(None if read.profiles else MAIN_SCHEDULER), Handle(random))
     except (ConfigError, PolicyError) as error:

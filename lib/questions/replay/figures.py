@@ -9,7 +9,7 @@ from typing import Any
 
 from lib.kube.objects import Node, Pod
 from lib.questions.replay.trace import Arrival, Kinds, capacity
-from lib.scheduling.cache import Cache
+from lib.questions.replay.world import World
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import Resources, pod_requests
 
@@ -72,6 +72,8 @@ class Figures:
     pending: int = 0
     evictions: int = 0
     decisions: int = 0
+    errors: int = 0
+    first_error: str = ""
     seconds: float = 0.0
     ended_at: float = 0.0
     fragmentation: float = 0.0
@@ -152,10 +154,11 @@ class Figures:
             if len(self.points) >= POINTS:
                 self.points, self._every = self.points[::2], self._every * 2
 
-    def end(self, cache: Cache, decisions: int, seconds: float) -> None:
+    def end(self, world: World, seconds: float) -> None:
         """The replay has ended, or was stopped. seconds: that it took."""
-        self.decisions, self.seconds = decisions, seconds
-        self.fragmentation = fragmentation(cache.nodes.values(), self.typical, self.main)
+        self.decisions, self.seconds = world.decisions, seconds
+        self.errors, self.first_error = world.errors, world.first_error
+        self.fragmentation = fragmentation(world.cache.nodes.values(), self.typical, self.main)
         percent = self._arrived_percent
         if not self.rows or percent > self.rows[-1].arrived_percent:
             self.rows.append(self._row(round(percent, 2)))
@@ -212,6 +215,8 @@ class Figures:
             "fragmentation_percent": self.fragmentation,
             "ended_at_seconds": self.ended_at,
             "decisions": self.decisions,
+            "failed_decisions": self.errors,
+            "first_error": self.first_error,
             "decisions_per_second": self.decisions / self.seconds if self.seconds else 0.0,
         }
 

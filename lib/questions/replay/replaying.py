@@ -3,19 +3,28 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from lib.kube.objects import Node, Pod
+from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.replay.figures import Figures, typical_of
 from lib.questions.replay.trace import Arrival, Kinds, Trace, capacity, main_resource, requested
 from lib.questions.replay.world import World
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.plugins.registry import default_profile
+from lib.service.policies import Policy
+
+
+def profile_of(policy: Policy) -> Profile:
+    """The default plugins, of which only the filters count, with a policy, whose scores alone count."""
+    plugins = default_profile(MAIN_SCHEDULER, *policy.plugins).plugins
+    return Profile(MAIN_SCHEDULER, plugins, policy.weights, percentage_of_nodes_to_score=100)
 
 
 class Replaying:
-    """A replay. name: the configuration's. kinds: those of the trace's pods. QuestionError when the nodes
-    have nothing that pods request.
+    """A replay. name: the configuration's. kinds: those of the trace's pods. seed: of ties between nodes.
 
-    note_placed: is told of each pod that got a node.
+    note_placed: is told of each pod that got a node. QuestionError when the nodes have nothing that pods
+    request.
     """
 
     def __init__(
@@ -25,26 +34,27 @@ class Replaying:
         snapshot: Snapshot,
         trace: Trace,
         kinds: Kinds,
-        note_placed: Callable[[Arrival, Pod, float], object],
+        seed: int,
+        note_placed: Callable[[Arrival, Pod, float], object] = lambda *_: None,
     ) -> None:
         asked, there = requested(kinds), capacity(snapshot.of(Node))
         main = main_resource(asked, there)
         shown = {each: amount for each, amount in there.items() if each in {main, *asked}}
         self.figures = Figures(name, shown, main, typical_of(kinds), note_placed)
-        self._profiles, self._snapshot, self._trace = profiles, snapshot, trace
+        for pod in snapshot.of(Pod):
+            if pod.spec.node_name:
+                self.figures.running_pod(pod)
+        self.world = World(snapshot, profiles, MACHINE.random(seed), self.figures)
+        self._profiles, self._trace = profiles, trace
 
-    def steps(self, seed: int) -> Iterator[None]:
+    def steps(self) -> Iterator[None]:
         """Yields for each pod that has arrived. At the end, also of an iteration that is broken off, the
         figures are there.
         """
-        figures = self.figures
+        figures, world = self.figures, self.world
         for plugin in {id(each): each for profile in self._profiles for each in profile.plugins}.values():
             if prepare := getattr(plugin, "prepare", None):
                 prepare(each.like for each in self._trace.arrivals)
-        for pod in self._snapshot.of(Pod):
-            if pod.spec.node_name:
-                figures.running_pod(pod)
-        world = World(self._snapshot, self._profiles, MACHINE.random(seed), figures)
         began = MACHINE.monotonic()
         try:
             for arrived in world.run(self._trace):
@@ -53,4 +63,4 @@ class Replaying:
                     yield
             figures.complete = True
         finally:
-            figures.end(world.cache, world.decisions, MACHINE.monotonic() - began)
+            figures.end(world, MACHINE.monotonic() - began)

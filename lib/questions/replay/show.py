@@ -10,6 +10,7 @@ from typing import Any
 
 from lib.questions.page import Page
 from lib.questions.replay.figures import Figures
+from lib.scheduling.text import count
 
 
 def as_json(replays: Sequence[Figures]) -> dict[str, Any]:
@@ -48,6 +49,8 @@ def show_replays(replays: Sequence[Figures], page: Page) -> None:
     ]
     page.table(["", *(each.name for each in replays)], rows, right=range(1, len(replays) + 1))
     for each in replays:
+        if each.errors:
+            page.line(f"{each.name}: {count(each.errors, 'decision')} failed; the first: {each.first_error}")
         if not each.complete:
             page.line(f"{each.name}: stopped after {each.arrived:,} pods had arrived")
 

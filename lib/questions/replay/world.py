@@ -60,6 +60,7 @@ class World:
         watcher: Watcher,
     ) -> None:
         self.now, self.decisions = 0.0, 0
+        self.errors, self.first_error = 0, ""  # decisions that failed, as a policy did
         self.cache = cache_of(snapshot)
         self._names = [each.scheduler_name for each in profiles]
         self._schedulers = {each.scheduler_name: Scheduler(each, random, in_full=False) for each in profiles}
@@ -198,6 +199,9 @@ class World:
         if decision.outcome == Outcome.WAITING:
             self.cache.lives.hold(uid, decision.message)
             return False
+        if decision.outcome == Outcome.ERROR:
+            self.errors += 1
+            self.first_error = self.first_error or f"{pod}: {decision.message}"
         why = decision.rejected_by, decision.message
         self._try_later(pod, *why)
         self.queue.await_victims(uid, decision.victims)

@@ -1,0 +1,149 @@
+"""A contest: policies place the pods of a trace, and a figure of the replay is their score.
+
+`replay.yaml` in a scenario's folder says which trace, and which figure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+import msgspec
+import yaml
+
+from lib.kube.bounded_files import MAX_YAML, TooMuchError, load_yaml, read_at_most
+from lib.kube.objects import Node
+from lib.kube.system import MACHINE
+from lib.questions.errors import QuestionError
+from lib.questions.replay.figures import Figures
+from lib.questions.replay.reading import read_snapshot, read_trace
+from lib.questions.replay.replaying import Replaying, profile_of
+from lib.questions.replay.trace import Kinds, Trace, inflated
+from scripts.grading.hand_in import HandIn
+from scripts.grading.remote_policy import Limits, PolicyProblemError, policy_process
+from scripts.grading.scenario import ScenarioError
+
+FILE = "replay.yaml"
+
+Score = Literal["allocated", "nodes_used", "wait_p95"]
+
+WHAT: Mapping[Score, str] = {
+    "allocated": "% of {main} that is allocated at the end",
+    "nodes_used": "nodes that are used, the mean over time",
+    "wait_p95": "seconds that 95 % of the pods wait at most",
+}
+"""What a score is, in words."""
+
+
+class _Told(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The file. pods, nodes: files beside it, as `replay` reads them. inflate: as its option.
+
+    runs: the score is the mean of so many, each with a seed of its own. beat: a policy in the folder that is
+    to be beaten. secret: nobody who doesn't know it can find the seeds.
+    """
+
+    title: str
+    pods: str
+    score: Score
+    nodes: str = ""
+    inflate: float | None = None
+    beat: str = ""
+    runs: int = 3
+    secret: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a policy comes to. score: None if it failed; then `problem` says why. to_beat: it is the
+    scenario's own, not a hand-in.
+    """
+
+    hand_in: HandIn
+    score: float | None
+    problem: str = ""
+    to_beat: bool = False
+
+
+class Contest:
+    """A contest's folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read it. ScenarioError when a file can't be read."""
+        file = folder / FILE
+        try:
+            self._told = msgspec.convert(next(load_yaml(read_at_most(file, MAX_YAML)), None), _Told)
+            snapshot = read_snapshot(folder / self._told.nodes) if self._told.nodes else None
+            self._snapshot, self._trace = read_trace(folder / self._told.pods, snapshot)
+        except (OSError, TooMuchError, msgspec.MsgspecError, yaml.YAMLError) as error:
+            raise ScenarioError(f"{file}: {error}") from error
+        except QuestionError as error:
+            raise ScenarioError(str(error)) from error
+        if not 1 <= self._told.runs <= 100:
+            raise ScenarioError(f"{file}: runs: must be from 1 to 100")
+        self.title, self.score = self._told.title, self._told.score
+        self.beat = folder / self._told.beat if self._told.beat else None
+        self.main = ""
+
+    @property
+    def what(self) -> str:
+        """What the score is, in words."""
+        runs = f", the mean of {self._told.runs} runs" if self._told.runs > 1 else ""
+        return f"{WHAT[self.score].format(main=self.main)}{runs}"
+
+    @property
+    def more_is_better(self) -> bool:
+        """Whether a high score is good."""
+        return self.score == "allocated"
+
+    def play(self, found: Sequence[HandIn], seed: int, limits: Limits) -> Iterator[Entry]:
+        """What each policy comes to, the one to be beaten first."""
+        if self.beat:
+            yield self.entry(HandIn(self.beat, self.beat.name, ""), seed, limits, to_beat=True)
+        for each in found:
+            yield self.entry(each, seed, limits)
+
+    def entry(self, hand_in: HandIn, seed: int, limits: Limits, *, to_beat: bool = False) -> Entry:
+        """What one policy comes to."""
+        assert hand_in.file
+        try:
+            scores = [
+                self._score_of(self._run(hand_in.file, run, limits))
+                for run in _seeds(f"{self._told.secret} {seed}", self._told.runs)
+            ]
+        except PolicyProblemError as error:
+            return Entry(hand_in, None, str(error), to_beat)
+        except Exception as error:  # each hand-in stands alone, whatever is wrong with the grader
+            return Entry(hand_in, None, f"the grader failed on it: {type(error).__name__}: {error}", to_beat)
+        return Entry(hand_in, fmean(scores), "", to_beat)
+
+    def _run(self, file: Path, seed: int, limits: Limits) -> Figures:
+        """A replay, in which the policy answers from a process of its own."""
+        trace = self._trace
+        if self._told.inflate is not None:
+            nodes = self._snapshot.of(Node)
+            trace = Trace(inflated(trace.arrivals, nodes, self._told.inflate, MACHINE.random(seed)))
+        with policy_process(file, str(seed), self._snapshot, limits) as remote:
+            policy = remote.scoring()  # with a filter, who turned pods away would have a good figure
+            kinds = Kinds.of(trace.arrivals)
+            replaying = Replaying(file.name, [profile_of(policy)], self._snapshot, trace, kinds, seed)
+            remote.begin(replaying.world.cache)
+            for _ in replaying.steps():
+                if remote.problem or replaying.world.first_error:
+                    raise PolicyProblemError(remote.problem or replaying.world.first_error)
+        self.main = replaying.figures.main
+        return replaying.figures
+
+    def _score_of(self, figures: Figures) -> float:
+        if self.score == "allocated":
+            return figures.last(figures.main)
+        if self.score == "nodes_used":
+            return figures.nodes_used[0]
+        return figures.wait(0.95)
+
+
+def _seeds(secret: str, number: int) -> list[int]:
+    """The seeds of so many runs; nobody can prepare for them who doesn't know the secret."""
+    digests = (blake2b(f"{secret} {i}".encode(), digest_size=4).digest() for i in range(number))
+    return [int.from_bytes(each) for each in digests]

@@ -1,0 +1,111 @@
+"""scripts/grade with a replay as its scenario: scores, places, and who doesn't take part."""
+
+import csv
+import io
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.servers.process import ROOT
+
+DAY = ROOT / "scripts" / "lab" / "contests" / "gpu-day"
+
+NODES = "sn,cpu_milli,memory_mib,gpu,model\nn1,4000,8192,0,\nn2,4000,8192,0,\n"
+PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,scheduled_time,deletion_time\n"
+
+PACK = "def score(pod, node):\n    return 100 if node.pods else 0\n"
+SPREAD = "def score(pod, node):\n    return 0 if node.pods else 100\n"
+
+
+def grade(
+    scenario: Path, *policies: Path, options: tuple[str, ...] = ("--csv",)
+) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [ROOT / "scripts" / "grade", *policies, "--scenario", scenario, *options],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+
+
+def a_contest(folder: Path, score: str, more: str = "") -> Path:
+    """Two nodes, and six pods of which three run at a time."""
+    folder.mkdir()
+    (folder / "nodes.csv").write_text(NODES)
+    rows = "".join(f"p{i},1000,1024,0,0,{i},{i},{i + 3}\n" for i in range(6))
+    (folder / "pods.csv").write_text(PODS + rows)
+    told = f"title: Small\npods: pods.csv\nnodes: nodes.csv\nscore: {score}\nruns: 1\n{more}"
+    (folder / "replay.yaml").write_text(told)
+    return folder
+
+
+def written(folder: Path, **sources: str) -> list[Path]:
+    files = [folder / f"{name}.py" for name in sources]
+    for file, source in zip(files, sources.values(), strict=True):
+        file.write_text(source)
+    return files
+
+
+def test_a_table_has_all_submissions_with_their_places(tmp_path: Path) -> None:
+    contest = a_contest(tmp_path / "contest", "nodes_used", "beat: beaten.py\n")
+    written(contest, beaten=SPREAD)
+    files = written(
+        tmp_path,
+        spread=SPREAD,
+        pack=PACK,
+        also_pack=PACK,
+        fails="def score(pod, node):\n    return node.nope\n",
+        refuses=f"{PACK}\ndef filter(pod, node):\n    return False\n",
+        gives_up="def score(pod, node):\n    raise ValueError('no')\n",
+    )
+    done = grade(contest, *files)
+    rows = {row["policy"]: row for row in csv.DictReader(io.StringIO(done.stdout))}
+    assert done.returncode == 3
+    assert [(name, row["place"], row["nodes_used"], row["beats"]) for name, row in rows.items()] == [
+        ("also_pack.py", "1", "1.00", "yes"),
+        ("pack.py", "1", "1.00", "yes"),
+        ("beaten.py", "3", "1.75", ""),
+        ("spread.py", "3", "1.75", "no"),
+        ("fails.py", "", "", "no"),
+        ("refuses.py", "", "", "no"),
+        ("gives_up.py", "", "", "no"),
+    ]
+    assert "failed at fails.py:2" in rows["fails.py"]["problem"]
+    assert "here, a policy only scores" in rows["refuses.py"]["problem"]
+    assert "no" in rows["gives_up.py"]["problem"]
+    table = grade(contest, files[1], options=())
+    assert table.returncode == 0
+    assert "score: nodes that are used, the mean over time; the less the better" in table.stdout
+    assert json.loads(grade(contest, files[1], options=("-o", "json")).stdout)["entries"][0]["place"] == 1
+
+
+def test_the_day_of_the_lab_has_room_above_best_fit(tmp_path: Path) -> None:
+    """The lesson's test beats it with the lesson's solution; here: who copies it doesn't."""
+    (copy,) = written(tmp_path, copy=(DAY / "best_fit.py").read_text())
+    done = grade(DAY, copy, options=("-o", "json"))
+    assert done.returncode == 3
+    told = json.loads(done.stdout)
+    assert told["score"].startswith("% of alibabacloud.com/gpu-milli that is allocated at the end")
+    assert [each["place"] for each in told["entries"]] == [1, 1]
+    assert 90 < told["entries"][0]["score"] < 97
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [
+        ("title: x\npods: pods.csv\nscore: fame\n", "replay.yaml: Invalid enum value 'fame'"),
+        ("title: x\npods: gone.csv\nnodes: nodes.csv\nscore: allocated\n", "gone.csv: No such file"),
+        ("title: x\npods: pods.csv\nscore: allocated\n", "--nodes FILE is missing"),
+        ("title: x\npods: pods.csv\nnodes: nodes.csv\nscore: allocated\nruns: 0\n", "runs: must be from 1"),
+        ("- x\n", "replay.yaml: "),
+    ],
+)
+def test_what_is_wrong_with_a_contest_is_said(tmp_path: Path, told: str, why: str) -> None:
+    contest = a_contest(tmp_path / "contest", "allocated")
+    (contest / "replay.yaml").write_text(told)
+    done = grade(contest, *written(tmp_path, pack=PACK))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr

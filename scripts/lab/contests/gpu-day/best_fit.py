@@ -2,6 +2,7 @@
 
 GPU = "alibabacloud.com/gpu-milli"
 
+
 def score(pod, node):
     cpu = (node.free["cpu"] - pod.requests["cpu"]) / 128_000
     gpu = (node.free.get(GPU, 0) - pod.requests.get(GPU, 0)) / 8_000

@@ -127,7 +127,9 @@ class Contest:
         with policy_process(file, str(seed), self._snapshot, limits) as remote:
             policy = remote.scoring()  # with a filter, who turned pods away would have a good figure
             kinds = Kinds.of(trace.arrivals)
-            replaying = Replaying(file.name, [profile_of(policy)], self._snapshot, trace, kinds, seed)
+            replaying = Replaying(
+                file.name, [profile_of(policy.plugins, policy.weights)], self._snapshot, trace, kinds, seed
+            )
             remote.begin(replaying.world.cache)
             for _ in replaying.steps():
                 if remote.problem or replaying.world.first_error:

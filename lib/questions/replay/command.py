@@ -177,7 +177,7 @@ def _profiles(file: Path | None, random: Random, *, is_policy: bool) -> list[Pro
     try:
         if file and is_policy:
             (loaded,) = load_policies([file])
-            return [profile_of(loaded)]
+            return [profile_of(loaded.plugins, loaded.weights)]
         read = load_config(file) if file else default_config()
         return profiles_for(read, Asked(None if read.profiles else MAIN_SCHEDULER), Handle(random))
     except (ConfigError, PolicyError) as error:

@@ -1,6 +1,6 @@
 """Replays a trace with one configuration, and takes its figures."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from lib.kube.objects import Node, Pod
 from lib.kube.source import MAIN_SCHEDULER
@@ -9,15 +9,17 @@ from lib.questions.replay.figures import Figures, typical_of
 from lib.questions.replay.trace import Arrival, Kinds, Trace, capacity, main_resource, requested
 from lib.questions.replay.world import World
 from lib.questions.snapshot import Snapshot
-from lib.scheduling.framework.interface import Profile
+from lib.scheduling.framework.interface import Plugin, Profile
 from lib.scheduling.plugins.registry import default_profile
-from lib.service.policies import Policy
 
 
-def profile_of(policy: Policy) -> Profile:
-    """The default plugins, of which only the filters count, with a policy, whose scores alone count."""
-    plugins = default_profile(MAIN_SCHEDULER, *policy.plugins).plugins
-    return Profile(MAIN_SCHEDULER, plugins, policy.weights, percentage_of_nodes_to_score=100)
+def profile_of(policy: Sequence[Plugin], weights: Mapping[str, int]) -> Profile:
+    """The default plugins, of which only the filters count, with a policy's, whose scores alone count.
+
+    weights: by plugin name.
+    """
+    plugins = default_profile(MAIN_SCHEDULER, *policy).plugins
+    return Profile(MAIN_SCHEDULER, plugins, weights, percentage_of_nodes_to_score=100)
 
 
 class Replaying:

@@ -4,9 +4,9 @@ from typing import Literal
 
 import msgspec
 
-Part = Literal["burst", "throughput", "single", "start", "idle", "failover", "decide"]
+Part = Literal["burst", "throughput", "single", "start", "idle", "failover", "decide", "replay"]
 
-WITHOUT_ARENA = "decide", "failover"
+WITHOUT_ARENA = "decide", "failover", "replay"
 """These parts need no API server, or start one of their own."""
 
 

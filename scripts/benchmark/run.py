@@ -18,6 +18,7 @@ from scripts.benchmark.figures import WITHOUT_ARENA, Figure, Part
 from scripts.benchmark.measures import Result
 from scripts.benchmark.options import Options
 from scripts.benchmark.processes import FailedError
+from scripts.benchmark.replaying import REPLAY, replay
 from scripts.benchmark.workloads import NAMES, Workload, chosen
 
 FAILURES = (FailedError, RefusedError, OSError, http.client.HTTPException)
@@ -52,6 +53,7 @@ def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> 
     """All measurements: those with the fewest nodes first, and the contestants right after each other."""
     planned = [
         *_deciding(options, contestants),
+        *_replaying(options, contestants),
         *_singles(arena, options, contestants),
         *_bursts(arena, options, contestants),
         *_throughput(arena, options, contestants),
@@ -74,6 +76,11 @@ def _deciding(options: Options, contestants: Sequence[Contestant]) -> Iterator[S
         yield Step(
             "decide", [deciding(workload.title)], contestant, workload.nodes, measure, workload.existing
         )
+
+
+def _replaying(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    for contestant, nodes in product(_taking_part("replay", contestants), options.nodes):
+        yield Step("replay", [REPLAY], contestant, nodes, partial(replay, nodes, options.pods))
 
 
 def _singles(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:

@@ -129,6 +129,8 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
     parts = {each.part for each in results.figures}
     if "decide" in parts:
         yield "deciding alone: by seconds of CPU time, in a process of its own, without an API server."
+    if "replay" in parts:
+        yield "replay: by the clock, in virtual time, without an API server."
     if "burst" in parts:
         yield "burst: from SIGCONT, with all pods waiting, to the last binding that a watch sees."
         for each in CONTESTANTS:

@@ -323,5 +323,18 @@ class ResourceClaim(Object, tag_field="kind", tag=True):
     status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
 
 
+class ResourceClaimTemplateSpec(Object):
+    """What the claims of a template are like."""
+
+    spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
+
+
+class ResourceClaimTemplate(Object, tag_field="kind", tag=True):
+    """resource.k8s.io/v1 ResourceClaimTemplate: each pod that names it gets a claim of its own."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+    spec: ResourceClaimTemplateSpec = msgspec.field(default_factory=ResourceClaimTemplateSpec)
+
+
 DeviceObject = ResourceClaim | DeviceClass | ResourceSlice
 """The kinds that are read."""

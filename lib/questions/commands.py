@@ -14,6 +14,7 @@ from lib.questions.admission import ServerSaid, not_asked
 from lib.questions.asking import Common, now
 from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas
 from lib.questions.compare import Comparison, Replacing
+from lib.questions.device_claims import may_need_devices
 from lib.questions.drain import Draining
 from lib.questions.dry_run import ask_server
 from lib.questions.errors import QuestionError
@@ -31,7 +32,7 @@ from lib.questions.show_drain import show_drain
 from lib.questions.show_pending import show_pending
 from lib.questions.show_why import show_why
 from lib.questions.sizing.command import ask_size
-from lib.questions.snapshot import Snapshot, look_up_controllers, look_up_pod_groups
+from lib.questions.snapshot import Snapshot, look_up_controllers, look_up_devices, look_up_pod_groups
 from lib.questions.targets import Target, find_pods, parse_selector, target
 from lib.questions.trial import Placing, new_pods
 from lib.questions.verdict import Verdict
@@ -120,6 +121,8 @@ def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None)
         snapshot = common.read(api, manifests=True)
         if api:
             look_up_pod_groups(api, snapshot, [str(objects)])
+            if may_need_devices(list(objects)):
+                look_up_devices(api, snapshot)
         common.what_if.apply(snapshot)
         workloads = workloads_in(objects, snapshot, replicas)
         if api:

@@ -15,6 +15,7 @@ import msgspec
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
+from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import StorageObject
 from lib.questions.errors import QuestionError
 from lib.questions.snapshot import PriorityClass, Snapshot
@@ -220,7 +221,8 @@ class Decider:
         spreads = any(each.when_unsatisfiable == "DoNotSchedule" for each in constraints)
         by_others = spec.affinity.pod_affinity or spec.affinity.pod_anti_affinity
         alone = group_of(pod) is None and not (spec.volumes and has_claims(pod))
-        return own and alone and not (spreads or by_others or spec.resource_claims or self.gated(pod))
+        by_devices = spec.resource_claims or (self.cache.classes_by_resource and may_need_devices(pod))
+        return own and alone and not (spreads or by_others or by_devices or self.gated(pod))
 
     def place_on(self, pod: Pod, node_name: str) -> Decision:
         """Place a pod that names its only node, as a DaemonSet's pods do; evaluates only this node."""

@@ -9,22 +9,23 @@ from typing import IO, Any
 import msgspec
 
 from lib.kube.bounded_files import MAX_JSON, TooMuchError, read_at_most, unpacked
+from lib.kube.devices import ResourceClaim
 from lib.kube.escaping import json_escaped
 from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Pod, decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.errors import QuestionError
 from lib.questions.events import Event
-from lib.questions.snapshot import CONTROLLERS, POD_GROUPS, RESOURCES, Snapshot
+from lib.questions.snapshot import CONTROLLERS, DEVICES, POD_GROUPS, RESOURCES, Snapshot
 
 KINDS: dict[str, type[Object]] = {
-    **{each.kind.__name__: each.kind for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS)},
+    **{each.kind.__name__: each.kind for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS, *DEVICES)},
     "Event": Event,
 }
 
 _API_VERSIONS = {
     each.kind.__name__: each.api.removeprefix("/apis/").removeprefix("/api/")
-    for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS)
+    for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS, *DEVICES)
 }
 
 KEPT_ANNOTATIONS = (
@@ -34,6 +35,7 @@ KEPT_ANNOTATIONS = (
     "volume.beta.kubernetes.io/",
     "storage.alpha.kubernetes.io/",
     "storageclass.kubernetes.io/",
+    "resource.kubernetes.io/",
 )
 """Only annotations that begin like this are saved; others may hold anything."""
 
@@ -80,6 +82,8 @@ def read_files(files: Sequence[Path]) -> Snapshot:
         raise QuestionError(f"--from {' '.join(map(str, files))}: holds no nodes and no pods{why}")
     if PersistentVolumeClaim not in snapshot.objects:
         snapshot.forbidden.add(PersistentVolumeClaim)  # the file has none, but the cluster may have some
+    if not any(each.kind in snapshot.objects for each in DEVICES):
+        snapshot.forbidden.add(ResourceClaim)
     return snapshot
 
 
@@ -151,7 +155,7 @@ def write_file(snapshot: Snapshot, out: gzip.GzipFile | IO[bytes]) -> str:
 
 def slim(each: Object) -> dict[str, Any]:
     """An object as JSON, with what decisions need."""
-    body: dict[str, Any] = msgspec.to_builtins(each, enc_hook=_quantity)
+    body: dict[str, Any] = _without_parameters(msgspec.to_builtins(each, enc_hook=_plain))
     annotations = body.get("metadata", {}).pop("annotations", {})
     if kept := {key: value for key, value in annotations.items() if key.startswith(KEPT_ANNOTATIONS)}:
         body["metadata"]["annotations"] = kept
@@ -159,9 +163,20 @@ def slim(each: Object) -> dict[str, Any]:
     return {"kind": kind, "apiVersion": _API_VERSIONS.get(kind, "v1"), **body}
 
 
-def _quantity(value: object) -> str:
+def _without_parameters(value: Any) -> Any:
+    """JSON without what drivers of devices are told: it may be anything."""
+    if isinstance(value, list | tuple):
+        return [_without_parameters(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _without_parameters(each) for key, each in value.items() if key != "opaque"}
+    return value
+
+
+def _plain(value: object) -> str:
     if isinstance(value, Quantity):
         return quantity_text(value)
+    if isinstance(value, msgspec.Raw):
+        return ""
     raise NotImplementedError(type(value))
 
 

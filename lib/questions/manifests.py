@@ -239,6 +239,7 @@ CLUSTER_SCOPED = frozenset(
     {
         *("Node", "Namespace", "PriorityClass", "RuntimeClass", "StorageClass"),
         *("PersistentVolume", "CSINode", "CSIDriver", "VolumeAttachment"),
+        *("DeviceClass", "ResourceSlice"),
     }
 )
 """The kinds whose objects are in no namespace."""

@@ -9,18 +9,20 @@ from dataclasses import dataclass
 
 import msgspec
 
+from lib.kube.devices import ResourceClaimTemplate
 from lib.kube.objects import NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.admission import NOTHING_SAID, Admission, ServerSaid
+from lib.questions.device_claims import add_resource_claims
 from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Json, Workload, as_dict, convert
 from lib.questions.new_claims import add_claims, claim_volumes
 from lib.questions.snapshot import Snapshot
+from lib.scheduling.cache import Cache
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
-from lib.scheduling.volumes.assume_cache import Storage
 
 DAEMON_TOLERATIONS = (
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -47,11 +49,12 @@ class NewPod:
 
 
 class PodMaker:
-    """Creates pods of workloads, as they would be in a cluster. Their claims are put into `storage`."""
+    """Creates pods of workloads, as they would be in a cluster. Their claims are put into `cache`."""
 
-    def __init__(self, snapshot: Snapshot, storage: Storage, said: ServerSaid = NOTHING_SAID) -> None:
+    def __init__(self, snapshot: Snapshot, cache: Cache, said: ServerSaid = NOTHING_SAID) -> None:
         self.admission = Admission(snapshot)
-        self._storage, self._said = storage, said
+        self._cache, self._said = cache, said
+        self._claim_templates = snapshot.of(ResourceClaimTemplate)
 
     def refusal(self, workload: Workload, body: Json) -> str:
         """Count one more pod of a workload; or why the API server refuses it, "" if it doesn't."""
@@ -91,7 +94,10 @@ class PodMaker:
             spec = {**spec, "volumes": [*(spec.get("volumes") or ()), *volumes]}
         pod: Pod = convert({**body, "metadata": metadata, "spec": spec}, Pod, str(workload))
         if pod.spec.volumes:
-            add_claims(pod, self._templates_of(workload), self._ephemeral(spec, workload), self._storage)
+            add_claims(
+                pod, self._templates_of(workload), self._ephemeral(spec, workload), self._cache.storage
+            )
+        add_resource_claims(pod, self._claim_templates, self._cache)
         return pod
 
     def _ephemeral(self, spec: Json, workload: Workload) -> dict[str, PersistentVolumeClaim]:

@@ -12,6 +12,7 @@ from lib.kube.errors import AnswerError, ForbiddenError, NotFoundError
 from lib.kube.objects import ControllerRef, Object, ObjectMeta, Pod
 from lib.kube.paths import path_of
 from lib.questions.deciding import Decider, queue_order
+from lib.questions.device_claims import knows_devices
 from lib.questions.events import Event, Said
 from lib.questions.fixes import fixed
 from lib.questions.snapshot import Snapshot
@@ -146,7 +147,7 @@ class Pending:
     @property
     def verdict(self) -> Verdict:
         """Whether all pods are created, and have a node or would get one."""
-        only_devices = all(pod.spec.resource_claims for each in self.causes for pod in each.pods)
+        only_devices = not any(knows_devices(each.why.decision) for each in self.causes)
         yes = all(each.why.yes for each in self.causes) and not self.uncreated
         return verdict(yes, sure=yes or bool(self.uncreated) or not only_devices)
 

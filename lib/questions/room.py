@@ -11,6 +11,7 @@ import msgspec
 from lib.kube.objects import Pod
 from lib.questions.admission import NOTHING_SAID, ServerSaid
 from lib.questions.deciding import Decider
+from lib.questions.device_claims import knows_devices
 from lib.questions.manifests import Json, Workload
 from lib.questions.new_pods import PodMaker
 from lib.questions.snapshot import Snapshot
@@ -40,8 +41,8 @@ class Room:
     def verdict(self) -> Verdict:
         """Whether one more of each is created, and fits."""
         fits = all(counts.total() for counts in self.fit.values())
-        only_devices = not self.refused and all(
-            each.pod.spec.resource_claims for workload, each in self.stopped.items() if not self.fit[workload]
+        only_devices = not self.refused and not any(
+            knows_devices(each.decision) for workload, each in self.stopped.items() if not self.fit[workload]
         )
         return verdict(fits, sure=not self.said.unsure if fits else not only_devices)
 
@@ -79,7 +80,7 @@ class Filling:
         said: ServerSaid = NOTHING_SAID,
     ) -> None:
         self.room = Room({each: Counter() for each in workloads}, said=said)
-        self._maker = PodMaker(snapshot, decider.cache.storage, said)
+        self._maker = PodMaker(snapshot, decider.cache, said)
         self._decider, self._most = decider, most
 
     def steps(self) -> Iterator[str]:

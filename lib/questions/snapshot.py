@@ -8,6 +8,7 @@ from typing import TypeVar, cast
 import msgspec
 
 from lib.kube.api import Api
+from lib.kube.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
 from lib.kube.objects import (
     ControllerRef,
@@ -24,8 +25,9 @@ from lib.kube.objects import (
     StatefulSet,
     Toleration,
 )
-from lib.kube.paths import STORAGE_PATHS, path_of
+from lib.kube.paths import DEVICES_API, STORAGE_PATHS, path_of
 from lib.kube.quantity import Quantity
+from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import (
     PersistentVolumeClaim,
 )
@@ -112,6 +114,16 @@ RESOURCES = (
 )
 """The resources that are listed."""
 
+IN_USE = "what devices there are, and which are in use"
+
+DEVICES = (
+    Resource(ResourceClaim, DEVICES_API, "resourceclaims", IN_USE),
+    Resource(DeviceClass, DEVICES_API, "deviceclasses", IN_USE),
+    Resource(ResourceSlice, DEVICES_API, "resourceslices", IN_USE),
+    Resource(ResourceClaimTemplate, DEVICES_API, "resourceclaimtemplates", "templates of resource claims"),
+)
+"""Listed only if a pod may need devices."""
+
 POD_GROUPS = Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "the sizes of pod groups")
 """Listed only if a pod has the label of a PodGroup: few clusters have them."""
 
@@ -157,7 +169,16 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
     for resource in [*wanted, *(CONTROLLERS if whole else ())]:
         _list(api, snapshot, resource)
     look_up_pod_groups(api, snapshot, (pod.metadata.labels for pod in snapshot.of(Pod)))
+    if whole or any(map(may_need_devices, snapshot.of(Pod))):
+        look_up_devices(api, snapshot)
     return snapshot
+
+
+def look_up_devices(api: Api, snapshot: Snapshot) -> None:
+    """Add devices, and the claims that use them, to a snapshot that doesn't have them yet."""
+    if ResourceClaim not in snapshot.objects and ResourceClaim not in snapshot.forbidden:
+        for resource in DEVICES:
+            _list(api, snapshot, resource)
 
 
 def look_up_pod_groups(api: Api, snapshot: Snapshot, labels: Iterable[Container[str]]) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from itertools import chain
 from typing import get_args
 
+from lib.kube.devices import DeviceObject
 from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
@@ -27,6 +28,11 @@ from lib.scheduling.workloads import Workloads
 UNSEEN = "claims can't be seen, so whether the pod can have its volumes isn't known"
 """The reason against a pod with volumes if claims can't be listed."""
 
+DEVICES_UNSEEN = "what devices there are can't be seen, so whether the pod can have any isn't known"
+"""The reason against a pod with resource claims if devices, or claims, can't be listed."""
+
+DEVICE_KINDS: tuple[type[DeviceObject], ...] = get_args(DeviceObject)
+
 STORAGE_KINDS: tuple[type[StorageObject], ...] = get_args(StorageObject)
 
 
@@ -40,6 +46,9 @@ def cache_of(snapshot: Snapshot) -> Cache:
     )
     storage: list[Iterable[StorageObject]] = [snapshot.of(kind) for kind in STORAGE_KINDS]
     cache.storage = Storage(chain.from_iterable(storage))
+    for kind in DEVICE_KINDS:
+        for each in snapshot.of(kind):
+            cache.devices.put(each)
     for pod in pods:
         if not pod.spec.node_name and pod.status.nominated_node_name:
             cache.nominator.add(pod, pod.status.nominated_node_name)
@@ -54,6 +63,7 @@ def _looked_up(snapshot: Snapshot) -> LookedUp:
         workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
         group_sizes={(each.metadata.namespace, each.metadata.name): each.spec.min_member for each in groups},
         storage_unseen=UNSEEN if PersistentVolumeClaim in forbidden else "",
+        devices_unseen=DEVICES_UNSEEN if forbidden.intersection(DEVICE_KINDS) else "",
     )
 
 

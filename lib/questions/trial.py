@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from lib.kube.objects import Pod
 from lib.questions.admission import NOTHING_SAID, ServerSaid
 from lib.questions.deciding import Decider
+from lib.questions.device_claims import knows_devices
 from lib.questions.errors import QuestionError
 from lib.questions.manifests import Workload
 from lib.questions.new_pods import REPLACED, NewPod, PodMaker
@@ -34,7 +35,8 @@ MOST_PODS = 100_000
 class Placed:
     """The result for a new pod: its node ("" if none), the victims, and why it has none.
 
-    unprotected: by victim, the budgets that don't allow its eviction.
+    unprotected: by victim, the budgets that don't allow its eviction. knows_devices: whether the devices are
+    known that it may need.
     """
 
     new: NewPod
@@ -42,6 +44,7 @@ class Placed:
     victims: tuple[Pod, ...] = ()
     message: str = ""
     unprotected: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    knows_devices: bool = True
 
 
 @dataclass
@@ -64,7 +67,7 @@ class Trial:
         """Whether all are created, and have a node."""
         without = [each for each in self.placed if not each.node_name]
         refused = self.said.refused or any(each.new.refused for each in without)
-        only_devices = all(each.new.pod.spec.resource_claims for each in without)
+        only_devices = not any(each.knows_devices for each in without)
         unknown = self.said.unsure if not without else only_devices
         stuck = any(each.stuck for each in self.rollouts)
         return verdict(not without and not refused and not stuck, sure=bool(refused) or not unknown)
@@ -129,7 +132,7 @@ def new_pods(
     workloads = list(workloads)
     if (asked := sum(each.replicas or 0 for each in workloads)) > MOST_PODS:
         raise QuestionError(f"these are {asked:,} pods; try places no more than {MOST_PODS:,}")
-    maker = PodMaker(snapshot, decider.cache.storage, said)
+    maker = PodMaker(snapshot, decider.cache, said)
     found: list[NewPod] = []
     for workload in workloads:
         if workload.existing and workload.kind not in REPLACED:
@@ -227,7 +230,8 @@ class Placing:
         if not node_name and new.workload not in trial.why and len(trial.why) < self._explained:
             trial.why[new.workload] = _why(new, self._decider)
         message = "" if node_name else decision.message
-        placed = Placed(new, node_name, decision.victims, message, unprotected)
+        known = knows_devices(decision)
+        placed = Placed(new, node_name, decision.victims, message, unprotected, known)
         trial.placed.append(placed)
         return placed
 

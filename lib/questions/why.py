@@ -7,6 +7,7 @@ from typing import Any
 
 from lib.kube.objects import Pod
 from lib.questions.deciding import Decider, queue_order, without_node
+from lib.questions.device_claims import knows_devices
 from lib.questions.events import Event, Said, last_said
 from lib.questions.explaining import Explaining
 from lib.questions.fixes import fixed
@@ -71,8 +72,8 @@ class Why:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it has a node, or would get one; unknown if that depends on devices."""
-        return verdict(self.yes, sure=self.yes or not self.pod.spec.resource_claims)
+        """Whether it has a node, or would get one; unknown if that depends on devices that can't be seen."""
+        return verdict(self.yes, sure=self.yes or knows_devices(self.decision))
 
     @property
     def groups(self) -> list[Group]:

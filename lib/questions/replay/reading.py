@@ -15,7 +15,7 @@ from lib.questions.replay import openb
 from lib.questions.replay.recorded import is_recording, read_recording
 from lib.questions.replay.trace import Arrival, Arrivals, Trace
 from lib.questions.snapshot import Snapshot
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.cache import Cache
 
 ARRIVES, RUNS_FOR = "poller/arrives", "poller/runs-for"
 """Annotations of a manifest: when its pods arrive, and for how long each runs, such as 90s, 15m or 1h30m."""
@@ -73,7 +73,7 @@ def _of_manifests(objects: Sequence[Json], snapshot: Snapshot) -> Iterator[Arriv
         runs_for = inf
         if RUNS_FOR in annotations:
             runs_for = seconds_in(annotations[RUNS_FOR], f"{workload}: {RUNS_FOR}")
-        for new in PodMaker(snapshot, Storage(())).pods_of(workload):
+        for new in PodMaker(snapshot, Cache()).pods_of(workload):
             pod = without_node(new.pod)
             if str(pod) in names:
                 raise QuestionError(f"{workload}: there are two pods {pod}")

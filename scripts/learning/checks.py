@@ -26,6 +26,8 @@ from scripts.servers.process import ROOT
 
 Check = Callable[[Lab], str]
 
+RESOURCE_CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+
 CHECKS: dict[str, Check] = {}
 
 
@@ -694,3 +696,28 @@ def best_fit_is_beaten(lab: Lab) -> str:
     said = f"day.py allocates {own.score:.1f} % of the GPUs, and best fit {best_fit.score:.1f} %"
     require(beats(contest, own, entries), said)
     return f"{said}."
+
+
+# --- 19: a GPU for a pod ----------------------------------------------------------------------------------
+
+
+@task
+def both_pods_have_a_gpu(lab: Lab) -> str:
+    """`train` has the large GPU, and `second` the other one, as its own claim says."""
+    devices = {}
+    for name in ("train", "second"):
+        pod, _ = lab.bound(name)
+        require(decision_of(pod), f"pod {name} wasn't placed by poller")
+        named = [each.get("resourceClaimName") for each in pod["spec"].get("resourceClaims") or ()]
+        require(named == [name], f"pod {name} doesn't use the claim {name}")
+        claim = lab.get(f"{RESOURCE_CLAIMS}/{name}") or {}
+        allocation = claim.get("status", {}).get("allocation") or {}
+        results = allocation.get("devices", {}).get("results") or [{}]
+        devices[name] = results[0].get("device")
+        require(devices[name], f"the claim {name} has no device")
+    require(devices["train"] == "gpu-1", "train has lost the large GPU")
+    found = lab.get("/apis/resource.k8s.io/v1/resourceslices/lab-gpus") or {}
+    there = [each["name"] for each in found.get("spec", {}).get("devices", ())]
+    require(there == ["gpu-0", "gpu-1"], f"the node has other GPUs now: {', '.join(there)}")
+    require(devices["second"] == "gpu-0", f"second has {devices['second']}, as train does")
+    return "train has gpu-1, and second has gpu-0."

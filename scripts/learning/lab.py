@@ -26,6 +26,8 @@ COLLECTIONS = (
     "/apis/policy/v1/poddisruptionbudgets",
     "/api/v1/services",
     "/api/v1/persistentvolumeclaims",
+    "/apis/resource.k8s.io/v1/resourceclaims",
+    "/apis/resource.k8s.io/v1/resourceclaimtemplates",
 )
 """The paths of what lessons and students make in namespaces, beside pods; some of it creates pods."""
 
@@ -33,6 +35,8 @@ OF_THE_CLUSTER = (
     "/apis/scheduling.k8s.io/v1/priorityclasses",
     "/apis/storage.k8s.io/v1/storageclasses",
     "/api/v1/persistentvolumes",
+    "/apis/resource.k8s.io/v1/deviceclasses",
+    "/apis/resource.k8s.io/v1/resourceslices",
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
     "/apis/rbac.authorization.k8s.io/v1/clusterroles",
     "/api/v1/namespaces",

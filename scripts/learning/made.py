@@ -14,6 +14,7 @@ PATHS = {
     "deployment": "/apis/apps/v1/namespaces/default/deployments",
     "persistentvolumeclaim": f"{DEFAULT}/persistentvolumeclaims",
     "poddisruptionbudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+    "resourceclaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
     "namespace": "/api/v1/namespaces",
     "node": "/api/v1/nodes",
     "clusterrole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",

@@ -71,7 +71,9 @@ def cluster_file(tmp_path: Path) -> str:
 def test_why_knows_which_node_has_a_device(poller: Run, cluster_file: str) -> None:
     found = poller("why", "web", "--from", cluster_file, "-o", "json").json
     assert (found["answer"], found["node"]) == ("yes", "n2")
-    assert found["nodes"]["n1"]["reasons"] == ["cannot allocate all claims"]
+    n1 = found["nodes"]["n1"]
+    assert n1["reasons"] == ["cannot allocate all claims"]
+    assert n1["details"] == ["claim default/free, request one: no devices are there"]
     lost = poller("why", "lost", "--from", cluster_file)
     assert lost.status == 3
     assert 'could not find ResourceClaim "default/missing"' in lost.out
@@ -94,6 +96,15 @@ def workload(tmp_path: Path, replicas: int, **spec: Any) -> str:
     file = tmp_path / "train.json"
     file.write_text(json.dumps(body))
     return str(file)
+
+
+def test_why_says_why_a_node_has_no_device_for_a_pod(poller: Run, tmp_path: Path) -> None:
+    taken = [claim(f"of-{at}", f"gpu-{at}") for at in range(2)]
+    pods = (a_pod("web", "1", resourceClaims=claims_of("free")),)
+    cluster = write(tmp_path / "c.json", a_node("n2"), CLASS, slice_of("n2", 2), claim("free"), *taken, *pods)
+    found = poller("why", "web", "--from", cluster, "-o", "json").json
+    why = "2 devices: 1 in use by default/of-0, 1 in use by default/of-1"
+    assert found["nodes"]["n2"]["details"] == [f"claim default/free, request one: {why}"]
 
 
 @pytest.mark.parametrize(

@@ -301,7 +301,7 @@ class _Search:
             and not self._counters.take(pool, device.device)
         ):
             return False
-        if any(not _is_tolerated(taint, request.spec.tolerations) for taint in device.device.taints):
+        if any(not is_tolerated(taint, request.spec.tolerations) for taint in device.device.taints):
             return False
         names = (request.parent, request.name) if request.parent else (request.name, "")
         for number, constraint in enumerate(self._constraints[index]):
@@ -388,7 +388,7 @@ class _Search:
         return True
 
 
-def _is_tolerated(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> bool:
+def is_tolerated(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) -> bool:
     """Whether a taint doesn't matter. Source: k8s.io/dynamic-resource-allocation/resourceclaim."""
     return taint.effect not in ("NoSchedule", "NoExecute") or any(
         each.effect in ("", taint.effect)

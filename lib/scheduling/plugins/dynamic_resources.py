@@ -20,6 +20,7 @@ from lib.scheduling.framework.arguments import Args, Duration, Handle
 from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
+    Lines,
     PluginError,
     Rejection,
     Status,
@@ -186,6 +187,15 @@ class DynamicResources:
         """Don't count them any longer; release what was written."""
         kept: PodDevices | None = state.get(self.name)
         return kept.unreserve() if kept else None
+
+    def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
+        """Which devices are on the node, and why none of them will do."""
+        kept: PodDevices | None = state.get(self.name)
+        if kept is None:
+            return ()
+        from lib.scheduling.devices.explaining import why_no_devices
+
+        return why_no_devices(kept.claims, node, cache.devices)
 
     # --- the binding cycle ------------------------------------------------------------------------------
 

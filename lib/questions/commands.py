@@ -64,7 +64,7 @@ def ask_why(
 ) -> Verdict:
     """Why do pods wait, and what would help? Or why is a pod where it is?
 
-    Exit 0: it has a node, or would get one. 3: it fits nowhere. 4: it needs devices.
+    Exit 0: it has a node, or would get one. 3: it fits nowhere. 4: it needs devices that can't be seen.
     """
     meant = target(pod or (), "" if all_namespaces else common.namespace)
     if meant.kind == "pod":

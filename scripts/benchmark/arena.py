@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scripts.benchmark import objects, volumes
+from scripts.benchmark import devices, objects, volumes
 from scripts.benchmark.client import MERGE, THREADS, Client, Json, Request, clients, send_all
 from scripts.benchmark.workloads import HIGH_PRIORITY, HIGH_PRIORITY_VALUE, Workload
 from scripts.servers.embedded import minicluster
@@ -35,6 +35,7 @@ class Arena:
     _bound: list[Json] = field(default_factory=list)
     _used: set[str] = field(default_factory=lambda: {"default"})  # namespaces in which pods were created
     _storage: dict[str, Json] = field(default_factory=dict)  # by path: claims, volumes and such
+    _devices: dict[str, Json] = field(default_factory=dict)  # by path: classes, slices and claims
     _created: set[str] = field(default_factory=set)  # paths of other objects that stay
     _clients: list[Client] = field(default_factory=list)
 
@@ -58,6 +59,7 @@ class Arena:
         if service := workload.service_object():
             self._create_once(f"{NAMESPACES}/{workload.namespace}/services", service)
         self._prepare(workload.node_objects(), workload.existing_pods(), workload.storage_objects())
+        self._have_devices(workload.device_objects(), workload.device_claims())
 
     def _prepare(self, nodes: Sequence[Json], pods: list[Json], storage: Sequence[Json] = ()) -> None:
         anew = pods != self._bound
@@ -119,6 +121,23 @@ class Arena:
         self._storage = wanted
         return len(new)
 
+    def _have_devices(self, cluster: Sequence[Json], claims: Sequence[Json]) -> None:
+        """Have these devices and no others, and claims without any: those of before are deleted."""
+        wanted = {_path_of_device(each): each for each in [*cluster, *claims]}
+        anew = {_path_of_device(each) for each in claims}
+        gone = [path for path, body in self._devices.items() if path in anew or wanted.get(path) != body]
+        of_claims = [path for path in gone if path.endswith(tuple("0123456789")) and "claims/" in path]
+        self._send([Request("PATCH", path, {"metadata": {"finalizers": None}}, MERGE) for path in of_claims])
+        self._send([Request("DELETE", path) for path in gone])
+        new = {path: each for path, each in wanted.items() if path in gone or path not in self._devices}
+        plain = ({key: each[key] for key in each if key != "status"} for each in new.values())
+        self._send([Request("POST", devices.path_of(each), each) for each in plain])
+        allocated = {path: each["status"] for path, each in new.items() if "status" in each}
+        statuses = [({"status": each}, f"{path}/status") for path, each in allocated.items()]
+        self._send([Request("PATCH", path, body, MERGE) for body, path in statuses])
+        self._devices = wanted
+        time.sleep(RECOVERY * len(new))
+
     def _create_once(self, path: str, body: Json) -> None:
         """Create an object, unless it exists; it stays until the end."""
         whole = f"{path}/{body['metadata']['name']}"
@@ -140,6 +159,10 @@ class Arena:
 
 def _path_of_storage(storage: Json) -> str:
     return f"{volumes.path_of(storage)}/{storage['metadata']['name']}"
+
+
+def _path_of_device(thing: Json) -> str:
+    return f"{devices.path_of(thing)}/{thing['metadata']['name']}"
 
 
 def pods_path(pod: Json) -> str:

@@ -3,15 +3,17 @@
 Names, pods and nodes are those of scheduler_perf; the numbers of pods and nodes are our own.
 
 Source: https://github.com/kubernetes/kubernetes/tree/master/test/integration/scheduler_perf, the folders
-affinity, default_preemption, misc, topology_spreading and volumes with their performance-config.yaml, and
-templates.
+affinity, default_preemption, dra, misc, topology_spreading and volumes with their performance-config.yaml,
+and templates.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
+from scripts.benchmark import devices
 from scripts.benchmark.client import Json
+from scripts.benchmark.devices import DeviceUse
 from scripts.benchmark.objects import BOUND, WAITING
 from scripts.benchmark.volumes import claim_and_volume, csi_node, use_of_claim
 
@@ -70,7 +72,7 @@ class Workload:
     all these namespaces have the label `team: devops`. service: the labels that a service selects in the
     namespace of the measured pods. named_node: there is one more node, NAMED_NODE, with room for all of them.
     evicts: whether existing pods are evicted. claims: whether each pod has a claim of its own, bound to a CSI
-    volume.
+    volume. devices: what devices the nodes have, and how the pods use them.
     """
 
     name: str
@@ -88,12 +90,14 @@ class Workload:
     churn: Churn | None = None
     evicts: bool = False
     claims: bool = False
+    devices: DeviceUse | None = None
 
     def scaled(self, scale: float) -> "Workload":
         """The same with so many times the nodes and pods, and at least one of each that it has."""
         counts = {name: ceil(getattr(self, name) * scale) for name in ("nodes", "existing", "measured")}
         spaces = self.existing_namespaces[: max(1, ceil(len(self.existing_namespaces) * scale))]
-        return replace(self, existing_namespaces=spaces, **counts)
+        use = self.devices and replace(self.devices, existing=ceil(self.devices.existing * scale))
+        return replace(self, existing_namespaces=spaces, devices=use, **counts)
 
     @property
     def title(self) -> str:
@@ -121,8 +125,23 @@ class Workload:
 
     def measured_pods(self, scheduler_name: str) -> list[Json]:
         names = (f"measured-{i}" for i in range(self.measured))
-        pods = (self.template.pod(self.namespace, name, scheduler_name, WAITING) for name in names)
+        pods = [self.template.pod(self.namespace, name, scheduler_name, WAITING) for name in names]
+        for number, pod in enumerate(pods if self.devices else ()):
+            assert self.devices
+            pod["spec"] |= devices.use_of_claim(self.devices, number)
         return [self._with_claim(pod) for pod in pods]
+
+    def device_objects(self) -> list[Json]:
+        """Classes, the slices of its nodes, and the claims that have a device from the start."""
+        if not self.devices:
+            return []
+        nodes = [_node_name(i) for i in range(self.nodes)]
+        whole = devices.of_cluster(self.devices, nodes)
+        return [*whole, *devices.existing_claims(self.devices, nodes, self.namespace)]
+
+    def device_claims(self) -> list[Json]:
+        """The claims of the measured pods: each contestant needs new ones."""
+        return [*devices.claims_of(self.devices, self.measured_pods(""))] if self.devices else []
 
     def _with_claim(self, pod: Json) -> Json:
         if self.claims:
@@ -192,6 +211,7 @@ def _spread(key: str, skew: int, action: str, labels: Mapping[str, str], **polic
 
 
 DEFAULT = Template()
+BARE = Template(cpu="")
 LOW_PRIORITY = Template(cpu="900m")
 PREEMPTOR = Template(cpu="3", high_priority=True)
 UNSCHEDULABLE = Template(cpu="9", high_priority=True)
@@ -293,6 +313,18 @@ WORKLOADS = (
         service=SERVED,
     ),
     Workload("SchedulingCSIPVs", 5000, 1000, 1000, DEFAULT, claims=True),
+    Workload("SchedulingWithResourceClaimTemplate", 500, 0, 2500, BARE, devices=DeviceUse(10, existing=2500)),
+    Workload(
+        "SteadyStateClusterResourceClaimTemplate", 500, 0, 10, BARE, devices=DeviceUse(10, existing=4990)
+    ),
+    Workload(
+        "SchedulingWithResourceClaim", 500, 0, 2500, BARE, devices=DeviceUse(2, sharing=5, existing=500)
+    ),
+    Workload(
+        "SchedulingWithPrioritizedList",
+        *(500, 0, 2500, BARE),
+        devices=DeviceUse(10, first_available=True, existing=2500),
+    ),
 )
 
 NAMES = [each.name for each in WORKLOADS]

@@ -202,7 +202,14 @@ READ = ["get", "list"]
 RULES = [
     {"apiGroups": [""], "resources": ["*"], "verbs": READ},
     {
-        "apiGroups": ["apps", "policy", "scheduling.k8s.io", "storage.k8s.io", "node.k8s.io"],
+        "apiGroups": [
+            "apps",
+            "policy",
+            "scheduling.k8s.io",
+            "storage.k8s.io",
+            "node.k8s.io",
+            "resource.k8s.io",
+        ],
         "resources": ["*"],
         "verbs": READ,
     },

@@ -3,7 +3,7 @@
 # In ~/.zshrc, after `autoload -U compinit bashcompinit && compinit && bashcompinit`, the same line.
 _poller() {
     local IFS=$'\n' said directive
-    said=$(kubectl_complete-poller "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null) || return
+    said=$(kubectl_complete-poller "${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null) || return
     directive=${said##*:}
     COMPREPLY=(${said%:*})
     if [ "$COMP_CWORD" = 1 ]; then

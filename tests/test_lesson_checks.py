@@ -422,6 +422,41 @@ def test_a_check_says_what_is_wrong(
     assert words in str(told.value)
 
 
+POLICY = """
+def filter(pod, node):
+    most = pod.metadata.annotations.get("example.com/max-price")
+    price = float(node.annotations.get("example.com/price", 1))
+    return {} or "too dear"
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "words"),
+    [
+        ("most is None or price <= float(most)", ""),
+        ("most is None or node.name == 'node2' and pod.metadata.name == 'modest'", "puts modest on node2"),
+        ("price <= float(most or 0)", "pays any price"),
+        ("most is None or node.cost <= 0.2", "puts modest on no node: plugin mine failed"),
+        ("(", "can't be loaded"),
+    ],
+    ids=["by-price", "by-names", "all-are-poor", "fails", "no-python"],
+)
+def test_a_policy_is_tried_with_other_prices(cluster: Cluster, tmp_path: Path, rule: str, words: str) -> None:
+    for do in (
+        pod("modest", "node2", metadata=OURS),
+        pod("miser"),
+        event("FailedScheduling", "miser", "3 too dear"),
+    ):
+        do(cluster)
+    (tmp_path / "mine.py").write_text(POLICY.format(rule))
+    lab = Lab(cluster.server, own=True, folder=tmp_path)
+    if not words:
+        assert "with other prices, they go elsewhere" in CHECKS["modest_is_placed_and_miser_waits"](lab)
+        return
+    with pytest.raises(NotYetError, match=words):
+        CHECKS["modest_is_placed_and_miser_waits"](lab)
+
+
 @pytest.mark.parametrize("kept", [True, False], ids=["third-pod-first", "deleted-first"])
 def test_a_shop_that_had_one_pod_for_a_while_has_broken_its_budget(
     cluster: Cluster, tmp_path: Path, kept: bool

@@ -21,7 +21,7 @@ from scripts.grading.hand_in import HandIn
 from scripts.grading.ranking import beats
 from scripts.grading.remote_policy import Limits
 from scripts.learning.lab import Json, Lab, NotYetError, condition, node_of
-from scripts.learning.probe import bound_by_script
+from scripts.learning.probe import bound_by_script, placed_by_policy
 from scripts.servers.process import ROOT
 
 Check = Callable[[Lab], str]
@@ -276,7 +276,24 @@ def modest_is_placed_and_miser_waits(lab: Lab) -> str:
     require(told, "poller hasn't tried pod miser yet")
     said = f'the event of pod miser doesn\'t say "too dear", but: {told[-1]}'
     require(any("too dear" in words for words in told), said)
-    return f"pod modest is on {node}{', scored by ' + ', '.join(scores) if scores else ''}; pod miser waits."
+    policy = lab.folder / "mine.py"
+    require(policy.is_file(), "there is no .lab/mine.py: which policy has placed them?")
+    first, second, third = the_nodes(lab)[:3]
+    found = placed_by_policy(lab, policy, {first: "0.10", second: "0.50", third: "0.04"})
+    require(found, "they are there, but .lab/mine.py can't be loaded now, or is slow")
+    where = f"with the prices 0.10, 0.50 and 0.04 for {first}, {second} and {third}, .lab/mine.py puts"
+    for name, allowed in (("modest", (first, third)), ("miser", (third,))):
+        on = found[name] if found[name] in lab.nodes() else f"no node: {found[name]}"
+        require(found[name] in allowed, f"{where} {name} on {on}")
+    found = placed_by_policy(lab, policy, {second: "0.50"})
+    require(
+        found.get("nginx") == second,
+        "a pod without a maximum price pays any price, but .lab/mine.py keeps it away from a node for 0.50",
+    )
+    scores_words = f", scored by {' + '.join(scores)}" if scores else ""
+    return (
+        f"pod modest is on {node}{scores_words}; pod miser waits; and with other prices, they go elsewhere."
+    )
 
 
 # --- 8: the queue -----------------------------------------------------------------------------------------

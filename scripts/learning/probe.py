@@ -1,12 +1,16 @@
-"""Tries a student's script: which nodes does it take, if other nodes are cordoned than before?"""
+"""Tries a student's script with other cordons than before, and a student's policy with other prices."""
 
+import json
 import os
 import subprocess
+import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from scripts.learning.lab import DEFAULT, Lab, node_of
-from scripts.servers.process import ending_with_all_it_starts
+from scripts.servers.process import ROOT, ending_with_all_it_starts
 
 SCHEDULER = "lab-probe"
 PODS = ("lab-probe-1", "lab-probe-2")
@@ -43,3 +47,31 @@ def bound_by_script(lab: Lab, script: Path, *, free: str, cordoned: str) -> set[
             lab.delete(f"{DEFAULT}/pods/{name}")
         lab.cordon(free, True)
         lab.cordon(cordoned, False)
+
+
+MANIFESTS = ("frugal.yaml", "pod.yaml")
+PRICE = "example.com/price"
+
+
+def placed_by_policy(lab: Lab, policy: Path, prices: Mapping[str, str]) -> dict[str, str]:
+    """Where a policy would put the pods of MANIFESTS at these prices: by name the node, or why none.
+
+    Nothing is written to the cluster. Empty if the policy can't be loaded, or takes longer than LONGEST.
+    """
+    nodes = [lab.nodes()[name] for name in prices]
+    for node in nodes:
+        node["metadata"]["annotations"] = {PRICE: prices[node["metadata"]["name"]]}
+        node["spec"] = {}
+        node |= {"apiVersion": "v1", "kind": "Node"}
+    with TemporaryDirectory(prefix="lab-") as folder:
+        cluster = Path(folder) / "cluster.json"
+        cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": nodes}))
+        pods = [f"--filename={ROOT / 'scripts/lab' / name}" for name in MANIFESTS]
+        more = ["--output=json", "--scheduler-name=my-scheduler", f"--plugin={policy}"]
+        command = [sys.executable, str(ROOT / "poller.py"), "try", f"--from={cluster}", *pods, *more]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST, cwd=ROOT)
+            answer = json.loads(done.stdout)
+        except (subprocess.TimeoutExpired, ValueError):
+            return {}
+    return {each["pod"].partition("/")[2]: each["node"] or each["message"] for each in answer["pods"]}

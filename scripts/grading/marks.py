@@ -91,9 +91,8 @@ def mark(scenario: Scenario, trial: Trial) -> Marks:
     for what, worth, value in zip(expectations(scenario), worths(scenario), values, strict=True):
         part = value.part(worth) if enough else 0.0
         good = value.is_good and enough
-        marks.append(
-            Mark(what, value.text, value.wanted, good, part * worth.points, worth.points, value.possible)
-        )
+        possible = value.possible if enough else ""  # the least for few pods is no measure
+        marks.append(Mark(what, value.text, value.wanted, good, part * worth.points, worth.points, possible))
         if what.startswith("placed"):  # without pods, spread and cost would be perfect
             enough = value.is_good
     if low := _too_low(values):

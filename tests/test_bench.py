@@ -194,4 +194,6 @@ def test_a_write_of_one_that_led_before_is_found() -> None:
 def test_an_unknown_part_is_named() -> None:
     done = bench("--only", "bursts")
     assert done.returncode == 2
-    assert "'bursts' is none of burst, throughput, single, start, idle, failover, decide" in done.stderr
+    assert (
+        "'bursts' is none of burst, throughput, single, start, idle, failover, decide, replay" in done.stderr
+    )

@@ -165,6 +165,9 @@ def test_where_a_pod_ran_before_does_not_matter(poller: Run, tmp_path: Path) -> 
         ("A B,1,1,0,0,,0,1,0", "pods.csv:2: name: 'A B' is not a valid object name"),
         ("p,1,1,0,0,,0,1,0\np,1,1,0,0,,0,1,0", "pods.csv:3: name: p is the name of line 2, too"),
         ("p,1", "pods.csv:2: memory_mib: '' is not a whole number"),
+        ("p,1,1,0,0,,0,1,0,7", "pods.csv:2: has more fields than the first line"),
+        ('p,1,1,0,0,",0,1,0\nq,1,1,0,0,,0,1,0', "pods.csv:3: unexpected end of data"),
+        (f"p,{'1' * 10_000}", "pods.csv:2: is longer than 10,000 characters"),
         ("", "pods.csv: holds no pods"),
     ],
 )
@@ -175,6 +178,16 @@ def test_a_wrong_line_is_named(poller: Run, tmp_path: Path, row: str, why: str) 
     assert (done.status, done.out) == (1, "")
     assert why in done.err
     assert "Traceback" not in done.err
+
+
+def test_a_spreadsheet_may_have_written_the_trace(poller: Run, tmp_path: Path) -> None:
+    (tmp_path / "nodes.csv").write_text(NODES)
+    body = f"\ufeff{PODS}p,1000,1024,0,0,,0,5,0\n".replace("\n", "\r\n").encode()
+    (tmp_path / "pods.csv").write_bytes(body)
+    asked = str(tmp_path / "pods.csv"), "--nodes", str(tmp_path / "nodes.csv")
+    assert figures(poller, *asked)["placed"] == 1
+    (tmp_path / "pods.csv").write_bytes(body.replace(b"p,1000", b"p,\xff"))
+    assert "pods.csv:2: cpu_milli: '\\udcff' is not a whole number" in poller("replay", *asked).err
 
 
 @pytest.mark.parametrize(

@@ -64,13 +64,18 @@ def _read(
 ) -> Iterator[T]:
     """What is made of each row. unique: check that no name comes twice."""
     with _opened(file) as lines:
-        rows = csv.DictReader(_short(lines, file))
+        rows = csv.DictReader(_short(lines, file), strict=True)
         if missing := [each for each in columns if each not in (rows.fieldnames or ())]:
             what = f"the column {missing[0]} is missing" if rows.fieldnames else "is empty"
             raise QuestionError(f"{file}:1: {what}; a first line must name the columns {', '.join(columns)}")
         names = set[int]()
-        for row in rows:
+        while True:
             try:
+                row = next(rows, None)
+                if row is None:
+                    return
+                if None in row:  # the key of what is too much
+                    raise ValueError("has more fields than the first line")
                 name = row[columns[0]]
                 if not is_object_name(name):
                     raise ValueError(f"{columns[0]}: {name!r} is not a valid object name")
@@ -79,8 +84,8 @@ def _read(
                         raise ValueError(f"{columns[0]}: {name} is the name of line {line}, too")
                     names.add(hash(name))  # smaller than the name: there may be millions
                 yield made(row)
-            except ValueError as error:
-                raise QuestionError(f"{file}:{rows.line_num}: {error}") from error
+            except (ValueError, csv.Error) as error:
+                raise QuestionError(f"{file}:{rows.reader.line_num}: {error}") from error
 
 
 @contextmanager
@@ -89,9 +94,11 @@ def _opened(file: Path) -> Iterator[IO[str]]:
     try:
         with file.open("rb") as raw:
             packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        with gzip.open(file, "rt", newline="") if packed else file.open(newline="") as opened:
+        # A spreadsheet begins a file with a mark. What isn't UTF-8 fits nowhere: so it is told with its line.
+        how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+        with gzip.open(file, "rt", **how) if packed else file.open(**how) as opened:
             yield opened
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise QuestionError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
 
 
@@ -108,7 +115,7 @@ def _short(lines: IO[str], file: Path) -> Iterator[str]:
 def _line_of(name: str, file: Path, column: str) -> int:
     """The first line with this name."""
     with _opened(file) as lines:
-        rows = csv.DictReader(_short(lines, file))
+        rows = csv.DictReader(_short(lines, file), strict=True)
         return next(rows.line_num for row in rows if row[column] == name)
 
 

@@ -212,14 +212,17 @@ class _Search:
 
     # --- the search -------------------------------------------------------------------------------------
 
+    def _check_time(self) -> None:
+        if self._allocator.clock() > self._until:
+            raise AllocationTimeoutError("timed out trying to allocate devices")
+
     def _claim(self, index: int) -> bool:
         """Allocate this claim and those after it."""
         return index == len(self._claims) or self._request(index, 0)
 
     def _request(self, index: int, number: int) -> bool:
         """Allocate this request of a claim, and all after it."""
-        if self._allocator.clock() > self._until:
-            raise AllocationTimeoutError("timed out trying to allocate devices")
+        self._check_time()
         requests = self._claims[index].spec.devices.requests
         if number == len(requests):
             try:
@@ -249,8 +252,7 @@ class _Search:
         start: the first candidate. Those before it were tried for the devices before: their order doesn't
         matter.
         """
-        if self._allocator.clock() > self._until:
-            raise AllocationTimeoutError("timed out trying to allocate devices")
+        self._check_time()
         request = self._requests[key]
         if request.all_devices is not None and not request.all_devices:
             return False
@@ -360,6 +362,7 @@ class _Search:
         """Whether the selectors of a request and of its class match a device, and the node can reach it."""
         if (known := self._matches.get((device.id, key))) is not None:
             return known
+        self._check_time()
         name = request.device_class.metadata.name
         of_class, of_claim = request.device_class.spec.selectors, request.spec.selectors
         found = (

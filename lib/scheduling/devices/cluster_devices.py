@@ -5,7 +5,7 @@ allocateddevices.go; for classes that serve extended resources, k8s.io/dynamic-r
 deviceclass/extendedresourcecache
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from lib.kube.changes import AnyChange, Change, Kind
@@ -22,7 +22,9 @@ class ClusterDevices:
 
     claims: as the API server has them, or as they were just written. classes: by name. slices: by name.
     served: the name of the class that serves an extended resource, by the resource's name. pending: by uid,
-    claims with the allocation that they get in a binding which is under way.
+    claims with the allocation that they get in a binding which is under way. hopeless: by the uid of a pod
+    and the name of a node, the node's labels and the uids of the pod's claims when a search took too long.
+    Until devices come, change or are free, it isn't worth another try.
     """
 
     def __init__(self, objects: Iterable[DeviceObject] = ()) -> None:
@@ -33,6 +35,7 @@ class ClusterDevices:
         self.pending: dict[str, ResourceClaim] = {}
         self.taken = Taken()
         self.selectors = Selectors()
+        self.hopeless: dict[tuple[str, str], tuple[Mapping[str, str], Sequence[str]]] = {}
         self._counted: dict[str, AllocationResult] = {}  # what is taken, by namespace/name of the claim
         self._pools: Pools | None = None
         for each in objects:
@@ -68,9 +71,11 @@ class ClusterDevices:
     def _look_again(self) -> None:
         """The slices have changed: pools, and which devices are selected, are found anew."""
         self._pools, self.selectors = None, Selectors()
+        self.hopeless.clear()
 
     def _serve_again(self) -> bool:
         """Note which class serves which resource: of several, the newest; of these, the first by name."""
+        self.hopeless.clear()
         before, self.served = self.served, {}
         for name in self.classes:
             self.served[DEVICE_CLASS_PREFIX + name] = name
@@ -114,9 +119,15 @@ class ClusterDevices:
             self.taken.add(claim.status.allocation)
 
     def unreserve(self, uid: str) -> None:
-        """An allocation is written, or will not be."""
+        """An allocation will not be written."""
+        if self._forget_pending(uid):
+            self.hopeless.clear()
+
+    def _forget_pending(self, uid: str) -> bool:
         if (claim := self.pending.pop(uid, None)) and claim.status.allocation:
             self.taken.remove(claim.status.allocation)
+            return True
+        return False
 
     def written(self, claim: ResourceClaim, reserved_as: str) -> None:
         """A claim was written: this is how the API server has it now. reserved_as: its uid before."""
@@ -124,7 +135,7 @@ class ClusterDevices:
             self.claims.put(claim)
         self.claims.assume(claim)
         self._count(claim)
-        self.unreserve(reserved_as)
+        self._forget_pending(reserved_as)
 
     def forget(self, claim: ResourceClaim) -> None:
         """A claim is deleted, or is going to be."""
@@ -141,6 +152,7 @@ class ClusterDevices:
         if now != before:
             if before:
                 self.taken.remove(before)
+                self.hopeless.clear()
             if now:
                 self.taken.add(now)
 

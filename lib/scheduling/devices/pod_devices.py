@@ -51,6 +51,7 @@ BEING_ALLOCATED = "resource claim {} is in the process of being allocated"
 NO_CLASS = "request {}: device class {} does not exist"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
+TOO_LONG = "timed out trying to allocate devices"
 STILL_NOT = unschedulable("still not schedulable")
 
 MAX_SUBREQUESTS = 8
@@ -152,11 +153,15 @@ class PodDevices:
         if self.filter_timeout:
             until = self._seconds() + self.filter_timeout
         running = 'running "DynamicResources" filter plugin'
+        which, now = (self.pod.metadata.uid, node.name), (node.labels, [c.metadata.uid for c in claims])
         try:
+            if devices.hopeless.get(which) == now:  # it would hold up all pods again
+                raise AllocationTimeoutError(TOO_LONG)
             found = self._allocator.allocate(node, claims, until)
         except NodeAllocationError as error:
             return unresolvable(str(error))
         except AllocationTimeoutError as error:
+            devices.hopeless[which] = now
             raise PluginError(f"{running}: node {node.name}: {error}") from error
         except AllocationError as error:
             raise PluginError(f"{running}: {error}") from error

@@ -5,12 +5,22 @@ message instead of a traceback. So at first it imports only the standard library
 parse it.
 """
 
-import gc
 import sys
-from collections.abc import Callable
-from functools import partial
-from importlib.util import find_spec
-from typing import Any, NoReturn
+
+
+def _quietly(kind: "type[BaseException]", error: BaseException, trace: object) -> None:
+    """Ctrl-C while poller starts needs no traceback; Python then ends by the signal."""
+    if not issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)  # type: ignore[arg-type]
+
+
+sys.excepthook = _quietly  # before the imports: they take a while
+
+import gc  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from functools import partial  # noqa: E402
+from importlib.util import find_spec  # noqa: E402
+from typing import NoReturn  # noqa: E402
 
 OLDEST_PYTHON = (3, 11)
 
@@ -51,14 +61,7 @@ def check() -> None:
         )
 
 
-def _quietly(kind: type[BaseException], error: BaseException, trace: Any) -> None:
-    """Ctrl-C while poller starts needs no traceback; Python then ends by the signal."""
-    if not issubclass(kind, KeyboardInterrupt):
-        sys.__excepthook__(kind, error, trace)
-
-
 check()
-sys.excepthook = _quietly
 gc.set_threshold(OBJECTS_BEFORE_COLLECTION)
 sys.setrecursionlimit(DEEPEST_CALLS)
 # httpx imports a command line of its own, which poller doesn't use and which takes 50 ms.

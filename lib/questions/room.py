@@ -1,7 +1,7 @@
 """`room`: how many more pods like these fit, and what stops the next one."""
 
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -82,61 +82,64 @@ class Filling:
         self.room = Room({each: Counter() for each in workloads}, said=said)
         self._maker = PodMaker(snapshot, decider.cache, said)
         self._decider, self._most = decider, most
+        self._bodies: dict[Workload, Json] = {}
+        self._rings: dict[Workload, deque[str]] = {}
 
     def steps(self) -> Iterator[str]:
         """Yields the node of each pod when it is placed; the answer is complete at the end."""
-        bodies = {each: self._maker.body_of(each) for each in self.room.fit}
-        if len(bodies) == 1:
-            ((workload, body),) = bodies.items()
-            pod = self._maker.pod_named(workload, body, workload.name)
-            if self._decider.fits_by_node(pod):
-                yield from self._by_node(workload, body, pod)
-                return
+        bodies = self._bodies = {each: self._maker.body_of(each) for each in self.room.fit}
+        pods = {each: self._maker.pod_named(each, body, each.name) for each, body in bodies.items()}
+        place = self._place
+        if all(map(self._decider.fits_by_node, pods.values())):
+            nodes = [*self._decider.cache.nodes]
+            self._rings = {each: deque(nodes) for each in pods}
+            place = self._place_on_next
         going, placed = list(bodies), 0
         while going:
             for workload in list(going):
                 if placed >= self._most:
                     self.room.at_least = True
                     return
-                if refused := self._maker.refusal(workload, bodies[workload]):
+                pod = self._one_more(workload, pods[workload])
+                node_name = place(workload, pod)
+                if node_name is None:
+                    going.remove(workload)
+                elif refused := self._maker.refusal(workload, bodies[workload]):
+                    self._decider.remove(pod)
                     going.remove(workload)
                     self.room.refused[workload] = refused
-                    continue
-                name = f"{workload.name}{MORE}{self.room.fit[workload].total() + 1}"
-                pod = self._maker.pod_named(workload, bodies[workload], name)
-                decision = self._decider.place_alone(pod)
-                if decision.outcome in PLACED and decision.node_name:
-                    placed += 1
-                    self.room.fit[workload][decision.node_name] += 1
-                    yield decision.node_name
                 else:
-                    going.remove(workload)
-                    self.room.stopped[workload] = self._why(pod, decision)
+                    placed += 1
+                    self.room.fit[workload][node_name] += 1
+                    yield node_name
 
-    def _by_node(self, workload: Workload, body: Json, pod: Pod) -> Iterator[str]:
-        """Fill the nodes in turn with one pod each, where no pod depends on where the others are."""
-        counts, placed = self.room.fit[workload], 0
-        going = [*self._decider.cache.nodes]
-        while going:
-            left = []
-            for name in going:
-                if placed >= self._most:
-                    self.room.at_least = True
-                    return
-                new = _copy(pod, f"{workload.name}{MORE}{placed + 1}")
-                if self._decider.rejection(new, name):
-                    continue
-                if refused := self._maker.refusal(workload, body):
-                    self.room.refused[workload] = refused
-                    return
-                self._decider.cache.assume(new, name)
-                placed += 1
-                counts[name] += 1
-                left.append(name)
-                yield name
-            going = left
-        last = _copy(pod, f"{workload.name}{MORE}{placed + 1}")
-        self.room.stopped[workload] = self._why(last, self._decider.place_alone(last))
+    def _place(self, workload: Workload, pod: Pod) -> str | None:
+        """Place a pod as a scheduler would; None if it fits nowhere."""
+        decision = self._decider.place_alone(pod)
+        if decision.outcome in PLACED and decision.node_name:
+            return decision.node_name
+        self.room.stopped[workload] = self._why(pod, decision)
+        return None
+
+    def _place_on_next(self, workload: Workload, pod: Pod) -> str | None:
+        """The same for a pod that fits a node or not, wherever others like it are: the nodes take turns."""
+        ring = self._rings[workload]
+        while ring:
+            if self._decider.rejection(pod, ring[0]):
+                ring.popleft()  # nobody leaves, so no further one fits there, either
+                continue
+            ring.rotate(-1)
+            self._decider.cache.assume(pod, ring[-1])
+            return ring[-1]
+        self.room.stopped[workload] = self._why(pod, self._decider.place_alone(pod))
+        return None
+
+    def _one_more(self, workload: Workload, model: Pod) -> Pod:
+        """One more pod of a workload; it has claims of its own if the workload's pods have."""
+        name = f"{workload.name}{MORE}{self.room.fit[workload].total() + 1}"
+        if workload.claim_templates or model.spec.volumes:
+            return self._maker.pod_named(workload, self._bodies[workload], name)
+        return _copy(model, name)
 
     def _why(self, pod: Pod, decision: Decision) -> Why:
         """Why a pod has no node. Those that were placed before it have names that nobody knows."""

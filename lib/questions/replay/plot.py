@@ -44,6 +44,8 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
     pending.set_ylabel("pending pods")
     nodes.set_ylabel("nodes with pods")
     nodes.set_xlabel(f"time, {unit}")
+    for axes in (pending, nodes):
+        axes.yaxis.get_major_locator().set_params(integer=True)
     for axes in (allocated, pending, nodes):
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)

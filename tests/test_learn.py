@@ -15,6 +15,7 @@ import pytest
 from cluster import eventually
 
 from scripts.learning.pages import LESSONS, lessons
+from scripts.learning.progress import Progress, ProgressError
 from scripts.servers.process import ROOT
 
 PLACE = ("lib", "poller.py", "requirements.txt", "requirements.lock")
@@ -250,6 +251,22 @@ def test_a_class_is_reported(folder: Path) -> None:
     assert f"bob,1,5,a second pod,1,learn run,0,0,{at}" in lines
     _, ann, bob = report("ann.json", "bob.json")
     assert (ann.split()[:4], bob.split()[:4]) == (["ann", "1", "0", "0"], ["bob", "0", "0", "1"])
+
+
+def test_a_progress_that_cannot_be_read_is_kept_and_named(tmp_path: Path) -> None:
+    file = tmp_path / "progress.json"
+    for broken in ('{"lesson": 3, "ta', '{"tasks": {"1.5": {"solved": "=1+1"}}}'):
+        file.write_text(broken)
+        with pytest.raises(ProgressError, match="isn't the progress of a student"):
+            Progress.read(file, lessons())
+        progress = Progress.load(file, lessons())
+        assert progress == Progress()
+        progress.save(file)
+        assert (tmp_path / "progress.unreadable.json").read_text() == broken
+        assert Progress.read(file, lessons()) == progress
+    file.write_text('{"lesson": 99, "tasks": {"1.5": {"tries": 4}}}')
+    found = Progress.load(file, lessons())
+    assert (found.lesson, found.step, found.tasks["1.5"].tries) == (1, 1, 4)
 
 
 def test_outside_of_its_shell_learn_says_where_to_go() -> None:

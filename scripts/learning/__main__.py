@@ -20,7 +20,7 @@ from scripts.learning.lab import Lab, LabError, NotYetError, eventually
 from scripts.learning.made import check_made
 from scripts.learning.markdown import Page
 from scripts.learning.pages import Step, lessons
-from scripts.learning.progress import Progress, find, following, preceding
+from scripts.learning.progress import Progress, ProgressError, find, following, preceding
 from scripts.learning.session import lab_of, run_shell, schedulers_of_shells
 from scripts.servers.process import ending_with_all_it_starts
 
@@ -247,7 +247,10 @@ def report(
     if missing:
         raise typer.BadParameter(f"there is no file {', '.join(missing)}")
     if files or csv:
-        reports.many(console, files or [PROGRESS], LESSONS, as_csv=csv)
+        try:
+            reports.many(console, files or [PROGRESS], LESSONS, as_csv=csv)
+        except (OSError, ProgressError) as error:
+            raise typer.BadParameter(str(error)) from None
     else:
         reports.one(console, Progress.load(PROGRESS, LESSONS), LESSONS)
 

@@ -6,7 +6,14 @@ from pathlib import Path
 
 import msgspec
 
+from lib.kube.bounded_files import TooMuchError, read_at_most
 from scripts.learning.pages import Lesson, Step
+
+MAX_BYTES = 1_000_000
+
+
+class ProgressError(Exception):
+    """A file isn't the progress of a student. The text names it, and says why."""
 
 
 class Task(msgspec.Struct):
@@ -32,18 +39,36 @@ class Progress(msgspec.Struct):
 
     @classmethod
     def load(cls, file: Path, lessons: Sequence[Lesson]) -> "Progress":
-        """Read the file; the first step of all if the file, or the step that it names, doesn't exist."""
+        """Read the file; if there is none, or it can't be read, begin with the first step of all."""
         try:
-            progress = msgspec.json.decode(file.read_bytes(), type=cls)
-            progress.current(lessons)
-        except (OSError, msgspec.MsgspecError, LookupError):
+            return cls.read(file, lessons)
+        except (OSError, ProgressError):
             return cls()
+
+    @classmethod
+    def read(cls, file: Path, lessons: Sequence[Lesson]) -> "Progress":
+        """Read the file. OSError, or ProgressError when it is no progress of a student.
+
+        If there is no such step as it names any more, its tasks are kept.
+        """
+        progress = _decoded(file)
+        try:
+            progress.current(lessons)
+        except LookupError:
+            progress.lesson = progress.step = 1
         return progress
 
     def save(self, file: Path) -> None:
-        """Write the file."""
+        """Write the file, as a whole or not at all. One that can't be read is kept beside it."""
         file.parent.mkdir(exist_ok=True)
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+        if file.exists():
+            try:
+                _decoded(file)
+            except ProgressError:
+                file.replace(file.with_name("progress.unreadable.json"))
+        new = file.with_name(f"{file.name}.new")
+        new.write_bytes(msgspec.json.format(msgspec.json.encode(self), indent=1) + b"\n")
+        new.replace(file)
 
     def current(self, lessons: Sequence[Lesson]) -> Step:
         """The lesson's step. LookupError when it doesn't exist."""
@@ -61,6 +86,17 @@ class Progress(msgspec.Struct):
     def go_to(self, step: Step) -> None:
         """Make a step the current one."""
         self.lesson, self.step, self.hints = step.lesson.number, step.number, 0
+
+
+def _decoded(file: Path) -> Progress:
+    try:
+        progress = msgspec.json.decode(read_at_most(file, MAX_BYTES), type=Progress)
+        for task in progress.tasks.values():
+            if task.solved:
+                datetime.fromisoformat(task.solved)
+    except (msgspec.MsgspecError, TooMuchError, ValueError) as error:
+        raise ProgressError(f"{file} isn't the progress of a student: {error}") from error
+    return progress
 
 
 def following(lessons: Sequence[Lesson], step: Step) -> Step | None:

@@ -5,11 +5,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich import markup
 from rich.console import Console
 from rich.table import Table
 
+from lib.kube.escaping import escaped
 from scripts.learning.pages import Lesson, Step
 from scripts.learning.progress import Progress, Task
+
+FORMULA = ("=", "+", "-", "@")
+"""With these a spreadsheet's formulas begin."""
 
 COLUMNS = ("student", "lesson", "step", "task", "solved", "by", "hints", "tries", "when")
 
@@ -44,12 +49,15 @@ def one(console: Console, progress: Progress, lessons: Sequence[Lesson]) -> None
 
 
 def many(console: Console, files: Sequence[Path], lessons: Sequence[Lesson], *, as_csv: bool) -> None:
-    """Show what each of several students has solved: a line a student, or as CSV a line a task."""
-    students = {_student(file, files): Progress.load(file, lessons) for file in files}
+    """Show what each of several students has solved: a line a student, or as CSV a line a task.
+
+    ProgressError when a file is no progress.
+    """
+    students = [(_student(file, files), Progress.read(file, lessons)) for file in files]
     if as_csv:
         writer = csv.writer(sys.stdout, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for name, progress in students.items():
+        for name, progress in students:
             for step in tasks(lessons):
                 task = progress.tasks.get(f"{step.lesson.number}.{step.number}", Task())
                 who = by(step, task)
@@ -60,12 +68,14 @@ def many(console: Console, files: Sequence[Path], lessons: Sequence[Lesson], *, 
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for head in ("student", "alone", "with the solution", "learn run", "of", "hints", "last solved"):
         table.add_column(head, justify="left" if head in ("student", "last solved") else "right")
-    for name, progress in students.items():
+    for name, progress in students:
         counts = _counts(progress, lessons)
         hints = sum(task.hints for task in progress.tasks.values())
         last = max((task.solved for task in progress.tasks.values()), default="")
         numbers = [str(counts[each]) for each in ("alone", "with the solution", "learn run")]
-        table.add_row(name, *numbers, str(len(tasks(lessons))), str(hints), last.replace("T", " ")[:16])
+        table.add_row(
+            markup.escape(name), *numbers, str(len(tasks(lessons))), str(hints), last.replace("T", " ")[:16]
+        )
     console.print(table)
 
 
@@ -75,7 +85,8 @@ def _title(step: Step) -> str:
 
 def _student(file: Path, files: Sequence[Path]) -> str:
     """The name of the file, or of its folder if all files have one name."""
-    return file.resolve().parent.name if len({each.name for each in files}) == 1 else file.stem
+    name = file.resolve().parent.name if len({each.name for each in files}) == 1 else file.stem
+    return "'" * name.startswith(FORMULA) + escaped(name)
 
 
 def _counts(progress: Progress, lessons: Sequence[Lesson]) -> dict[str, int]:

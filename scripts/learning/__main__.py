@@ -68,7 +68,7 @@ def start(
 
 @app.command("next")
 def go_on() -> None:
-    """Look whether the task is done; if it is, or there is none, go on to the next step."""
+    """Check the task, and go on to the next step if it is done."""
     lab, progress = the_lab(), Progress.load(PROGRESS, LESSONS)
     step = progress.current(LESSONS)
     to = following(LESSONS, step)
@@ -161,7 +161,10 @@ def hint() -> None:
 
 @app.command()
 def run() -> None:
-    """Type this step's commands for you: those of the page, or of the solution once you have seen it."""
+    """Type this step's commands for you.
+
+    They are those of the page, or of the solution once you have seen it.
+    """
     the_lab()
     progress = Progress.load(PROGRESS, LESSONS)
     step = progress.current(LESSONS)
@@ -185,7 +188,7 @@ def run() -> None:
 
 @app.command()
 def again() -> None:
-    """Start this step over, on a cluster that is as it was when the step began. Your files stay."""
+    """Start this step over. The cluster is as when it began; your files stay."""
     progress = Progress.load(PROGRESS, LESSONS)
     progress.hints = 0
     progress.save(PROGRESS)
@@ -239,9 +242,10 @@ def report(
     files: Annotated[list[Path] | None, typer.Argument(help="For a class: students' progress.json.")] = None,
     csv: Annotated[bool, typer.Option("--csv", help="A line for each student and task, as CSV.")] = False,
 ) -> None:
-    """Show which tasks are solved: alone, with how many hints, when; of you, or of each student of a class.
+    """Show which tasks you have solved, or the students of a class.
 
-    A student hands in .lab/progress.json, as ann.json or ann/progress.json.
+    It says whether alone, with how many hints, and when. A student hands in .lab/progress.json, as ann.json
+    or ann/progress.json.
     """
     missing = [str(each) for each in files or () if not each.is_file()]
     if missing:
@@ -259,20 +263,23 @@ def report(
 def slides(
     file: Annotated[Path, typer.Argument(help="Where to write it.")],
 ) -> None:
-    """For a teacher: write the lecture as one HTML file with slides, which also prints."""
+    """For a teacher: write the lecture as slides, in one HTML file.
+
+    It prints, too.
+    """
     file.write_text(teaching.slides())
     console.print(f"{file}: arrows go on and back, n shows what to say; printed, each slide is a page")
 
 
 @app.command()
 def answers() -> None:
-    """For a teacher: print the expected answer to each task, as Markdown."""
+    """For a teacher: print the expected answers, as Markdown."""
     print(teaching.answers(LESSONS), end="")
 
 
 @app.command()
 def page() -> None:
-    """Open a page in the browser that shows pods, nodes and decisions, live. It places no pods."""
+    """Show pods, nodes and decisions in the browser. It places no pods."""
     the_lab()
     with console.status("starting the page …"):
         url = browser.address()
@@ -335,7 +342,7 @@ def show(step: Step) -> None:
 def main() -> None:
     """Run a command; an error is printed in one line."""
     try:
-        app()
+        app(prog_name="learn")
     except (LabError, ShellError) as error:
         Console(stderr=True, highlight=False).print(f"learn: {error}", style="red", soft_wrap=True)
         raise SystemExit(1) from None

@@ -19,7 +19,7 @@ from lib.scheduling.preemption.budgets import guards
 from lib.scheduling.workloads import belongs_to_node, controller_of
 
 EXPLAINED = 3
-"""For at most so many pods that fit nowhere, the reason is explained in full."""
+"""For at most so many pods that fit nowhere, each of another controller, the reason is explained in full."""
 
 MANY_BUDGETS = "it has more than one disruption budget, which the eviction subresource does not support"
 """In the API server's words, why such a pod can't be evicted."""
@@ -238,7 +238,8 @@ class Draining:
             decider.evict(decision)
         else:
             to_node = (decision.node_name or "") if decision.outcome in PLACED else ""
-        if not to_node and len(self.drain.why) < EXPLAINED:
+        alike = any(controller_of(each.pod) == controller_of(again) for each in self.drain.why)
+        if not to_node and not alike and len(self.drain.why) < EXPLAINED:
             self.drain.why.append(self._why(again, decision))
         found = replace(
             moved,

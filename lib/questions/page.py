@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, JustifyMethod
+from rich.console import Console, JustifyMethod, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.padding import Padding
@@ -47,17 +47,26 @@ class Page:
             width=None if sys.stdout.isatty() else WIDTH,
         )
 
+    def _print(self, what: RenderableType) -> None:
+        """Print; to a file or a pipe without the spaces that fill up cells."""
+        if self._console.is_terminal:
+            self._console.print(what)
+            return
+        with self._console.capture() as captured:
+            self._console.print(what)
+        self._console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+
     def heading(self, text: str) -> None:
         """A line with the most important result."""
-        self._console.print(Text(escaped(text), style="bold"))
+        self._print(Text(escaped(text), style="bold"))
 
     def line(self, text: str, *, indent: int = 0, style: str = "") -> None:
         """A paragraph."""
-        self._console.print(Padding(Text(escaped(text), style=style), (0, 0, 0, indent), expand=False))
+        self._print(Padding(Text(escaped(text), style=style), (0, 0, 0, indent), expand=False))
 
     def gap(self) -> None:
         """An empty line."""
-        self._console.print()
+        self._print("")
 
     def items(self, texts: Iterable[str]) -> None:
         """A list."""
@@ -70,7 +79,7 @@ class Page:
         grid.add_column(overflow="fold")
         for short, text in rows:
             grid.add_row(Text(escaped(short)), Text(escaped(text)))
-        self._console.print(Padding(grid, (0, 0, 0, 2), expand=False))
+        self._print(Padding(grid, (0, 0, 0, 2), expand=False))
 
     def table(
         self,
@@ -103,7 +112,7 @@ class Page:
         if Measurement.get(self._console, options, table).maximum > self._console.width:
             for column, width in zip(table.columns, widths, strict=True):
                 column.width = width
-        self._console.print(table)
+        self._print(table)
 
 
 def run_through(steps: Iterable[object], total: int, what: str) -> None:

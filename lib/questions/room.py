@@ -135,11 +135,11 @@ class Filling:
         return None
 
     def _one_more(self, workload: Workload, model: Pod) -> Pod:
-        """One more pod of a workload; it has claims of its own if the workload's pods have."""
+        """One more pod of a workload, with claims of its own if it has any."""
         name = f"{workload.name}{MORE}{self.room.fit[workload].total() + 1}"
-        if workload.claim_templates or model.spec.volumes:
-            return self._maker.pod_named(workload, self._bodies[workload], name)
-        return _copy(model, name)
+        if self._rings:  # these have no claims
+            return _copy(model, name)
+        return self._maker.pod_named(workload, self._bodies[workload], name)
 
     def _why(self, pod: Pod, decision: Decision) -> Why:
         """Why a pod has no node. Those that were placed before it have names that nobody knows."""

@@ -142,6 +142,8 @@ def _status(command: str, ask: Callable[[], int]) -> int:
         complain(command, *error.lines)
     except ApiError as error:
         complain(command, str(error))
+    except BrokenPipeError:  # who reads has enough; Python must not flush into the pipe at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except Exception:  # a defect, or a policy's: a traceback of Python would print texts as they are
         log.exception("%s: there is no answer, because of an unexpected error:", command)
     return FAILED

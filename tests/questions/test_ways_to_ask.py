@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import threading
 import time
 from contextlib import suppress
@@ -21,6 +23,7 @@ from lib.kube.errors import refusal
 from lib.kube.system import System
 from lib.questions.verbs import verb_first
 from scripts.servers.kubectl import KUBECTL
+from scripts.servers.process import ROOT
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -123,6 +126,22 @@ def test_piped_lines_are_not_broken(poller: Run, tmp_path: Path) -> None:
     file = write(tmp_path / "cluster.json", a_node("n1"), a_pod("web", "1", nodeSelector=labels))
     said = poller("why", "web", "--from", file).out
     assert any(all(key in line for key in labels) for line in said.splitlines())
+    assert not [line for line in said.splitlines() if line != line.rstrip()]
+
+
+@pytest.mark.parametrize("output", ["table", "json"])
+def test_who_reads_a_part_of_the_answer_gets_no_traceback(tmp_path: Path, output: str) -> None:
+    """As `poller.py why web | head -1`, where the answer is longer than what a pipe holds."""
+    nodes = [a_node(f"n{i}", f"{i + 1}m") for i in range(1500)]
+    file = write(tmp_path / "cluster.json", *nodes, a_pod("web", "2"))
+    words = ["why", "web", "--from", file, "-o", "wide" if output == "table" else output]
+    command = [sys.executable, str(ROOT / "poller.py"), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asked:
+        assert asked.stdout
+        assert asked.stderr
+        asked.stdout.readline()
+        asked.stdout.close()
+        assert asked.stderr.read() == ""
 
 
 def test_several_workloads_fit_in_turn(poller: Run, tmp_path: Path) -> None:

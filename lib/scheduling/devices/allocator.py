@@ -76,7 +76,15 @@ class Allocator:
 
         until: when to stop the search. AllocationError and its subclasses when there is no answer.
         """
-        return _Search(self, node, claims, until).run()
+        found = self.search(node, claims, until)
+        return found and [*found()]
+
+    def search(
+        self, node: NodeInfo, claims: Sequence[ResourceClaim], until: float = float("inf")
+    ) -> Callable[[], Iterator[AllocationResult]] | None:
+        """The same, but what each claim gets is only put together when the returned function is called."""
+        search = _Search(self, node, claims, until)
+        return search.results if search.run() else None
 
     def share_id(self) -> str:
         """A new name for a share of a device."""
@@ -116,8 +124,8 @@ class _Search:
         self._consumed: dict[DeviceId, Consumed] = {}
         self._chosen: list[list[ChosenDevice]] = [[] for _ in claims]
 
-    def run(self) -> list[AllocationResult] | None:
-        """See `Allocator.allocate`."""
+    def run(self) -> bool:
+        """Whether all claims got their devices. Errors: see `Allocator.allocate`."""
         for index, claim in enumerate(self._claims):
             self._prepare(index, claim)
         try:
@@ -125,12 +133,13 @@ class _Search:
         except _TooManyDevicesError:
             raise AllocationError("allocation max size exceeded") from None
         if found:
-            return [*self._results()]
+            return True
         if any(pool.invalid for pool in self._pools):
             raise NodeAllocationError("invalid resource pools were encountered")
-        return None
+        return False
 
-    def _results(self) -> Iterator[AllocationResult]:
+    def results(self) -> Iterator[AllocationResult]:
+        """What each claim got."""
         for index, claim in enumerate(self._claims):
             met = [
                 self._requests[index, number, self._chosen_sub_request.get((index, number), 0)]

@@ -7,6 +7,7 @@ pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import cached_property
 from math import inf
 from random import Random
 
@@ -49,6 +50,7 @@ EXTENDED_STALE = unresolvable("cannot schedule extended resource claim")
 EXTENDED_CANNOT_FIT = unresolvable(CANNOT_FIT)
 BEING_ALLOCATED = "resource claim {} is in the process of being allocated"
 NO_CLASS = "request {}: device class {} does not exist"
+UNKNOWN_REQUEST = "resource claim {}, request {}: unknown request type"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
 TOO_LONG = "timed out trying to allocate devices"
@@ -62,12 +64,17 @@ MAX_SUBREQUESTS = 8
 class Found:
     """What a pod would get on a node: the claims without an allocation, and the allocation for each.
 
-    mappings: which request is for which container's extended resource.
+    search: returns these. mappings: which request is for which container's extended resource.
     """
 
     claims: list[ResourceClaim]
-    allocations: list[AllocationResult]
+    search: Callable[[], Iterator[AllocationResult]]
     mappings: tuple[RequestMapping, ...] = ()
+
+    @cached_property
+    def allocations(self) -> list[AllocationResult]:
+        """What each claim gets: put together for the picked node only, and where scores depend on it."""
+        return [*self.search()]
 
 
 @dataclass
@@ -112,6 +119,8 @@ class PodDevices:
             if claim.metadata.uid in self.devices.pending:
                 return unresolvable(BEING_ALLOCATED.format(_named(claim)))
             for request in claim.spec.devices.requests if claim is not self.extended else ():
+                if not (request.exactly or request.first_available):
+                    return unresolvable(UNKNOWN_REQUEST.format(_named(claim), request.name))
                 for name, kind in _classes_of(request):
                     if kind not in self.devices.classes:
                         return unresolvable(NO_CLASS.format(name, kind))
@@ -133,10 +142,10 @@ class PodDevices:
         unavailable = [claim for claim in self.claims if not self._is_available(claim, node)]
         found: Found | None = None
         if to_allocate:
-            allocations = self._allocate(node, to_allocate)
-            if isinstance(allocations, Status):
-                return allocations
-            found = Found(to_allocate, allocations, mappings)
+            search = self._allocate(node, to_allocate)
+            if isinstance(search, Status):
+                return search
+            found = Found(to_allocate, search, mappings)
         if unavailable:
             self.unavailable |= dict.fromkeys(claim.metadata.name for claim in unavailable)
             return NOT_AVAILABLE
@@ -144,7 +153,9 @@ class PodDevices:
             self.by_node[node.name] = found
         return None
 
-    def _allocate(self, node: NodeInfo, claims: list[ResourceClaim]) -> list[AllocationResult] | Status:
+    def _allocate(
+        self, node: NodeInfo, claims: list[ResourceClaim]
+    ) -> Callable[[], Iterator[AllocationResult]] | Status:
         devices, until = self.devices, inf
         if self._allocator is None:
             self._allocator = Allocator(
@@ -157,7 +168,7 @@ class PodDevices:
         try:
             if devices.hopeless.get(which) == now:  # it would hold up all pods again
                 raise AllocationTimeoutError(TOO_LONG)
-            found = self._allocator.allocate(node, claims, until)
+            found = self._allocator.search(node, claims, until)
         except NodeAllocationError as error:
             return unresolvable(str(error))
         except AllocationTimeoutError as error:
@@ -206,13 +217,17 @@ class PodDevices:
     def score(self, node_name: str) -> int:
         """The more of its first choices the pod gets there, the better."""
         found = self.by_node.get(node_name)
-        if not found:
+        if not found or not self._has_choices:
             return 0
         allocated = [(claim, claim.status.allocation) for claim in self.claims if claim.status.allocation]
         return sum(
             _score(claim, allocation)
             for claim, allocation in (*allocated, *zip(found.claims, found.allocations, strict=True))
         )
+
+    @cached_property
+    def _has_choices(self) -> bool:
+        return any(each.first_available for claim in self.claims for each in claim.spec.devices.requests)
 
     # --- a node was picked ------------------------------------------------------------------------------
 
@@ -245,6 +260,7 @@ class PodDevices:
     def to_write(self, node_name: str) -> list[ReserveClaim]:
         """What is to be written of the claims: that the pod uses them, and new allocations."""
         steps, self.is_handed_out = [], True
+        self.by_node = {}  # the others aren't needed any more, and there may be many
         new = zip(self.reserved.claims, self.reserved.allocations, strict=True) if self.reserved else ()
         allocations = {claim.metadata.uid: (claim, allocation) for claim, allocation in new}
         for claim in self.all_claims:

@@ -156,6 +156,11 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
         workload = _workload(each, replicas)
         if workload:
             found.append(workload)
+            if (
+                each["kind"] in ("Job", "CronJob")
+                and as_dict(each.get("spec"), workload).get("suspend") is True
+            ):
+                snapshot.note(f"{workload} is suspended: its pods come only when it is resumed")
         elif each["kind"] in KINDS:
             put_object(snapshot, each)
     if not found:

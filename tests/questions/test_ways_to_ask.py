@@ -144,6 +144,16 @@ def test_who_reads_a_part_of_the_answer_gets_no_traceback(tmp_path: Path, output
         assert asked.stderr.read() == ""
 
 
+def test_a_suspended_job_is_told_of(poller: Run, tmp_path: Path) -> None:
+    template = {"spec": {"containers": [{"name": "main", "image": "x"}], "restartPolicy": "Never"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "late"}}
+    manifest = tmp_path / "job.json"
+    for suspend in (True, False):
+        manifest.write_text(json.dumps({**job, "spec": {"suspend": suspend, "template": template}}))
+        said = poller("try", "-f", str(manifest), "--from", write(tmp_path / "c.json", a_node("n1"))).err
+        assert ("Job default/late is suspended: its pods come only when it is resumed" in said) == suspend
+
+
 def test_several_workloads_fit_in_turn(poller: Run, tmp_path: Path) -> None:
     manifests = tmp_path / "both.json"
     manifests.write_text(json.dumps({"kind": "List", "items": [a_pod("a", "1"), a_pod("b", "1")]}))

@@ -155,3 +155,11 @@ def test_the_list_of_its_parts_names_what_is_in_it(image: Path) -> None:
     assert named["tini"]["purl"].startswith("pkg:deb/debian/tini@")
     assert len({each["bom-ref"] for each in parts["components"]}) == len(parts["components"])
     assert re.search(r"^\d+\.\d+", str(named["python3"]["version"]))
+
+
+def test_its_user_can_read_all_of_poller_and_write_nothing(image: Path) -> None:
+    """Whatever the umask of who built it."""
+    for each in (image / "opt/poller").rglob("*"):
+        mode = each.lstat().st_mode
+        assert mode & 0o004, each
+        assert each.is_symlink() or not mode & 0o022, each

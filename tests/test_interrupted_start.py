@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -14,7 +15,8 @@ from scripts.servers.process import ROOT
 def test_ctrl_c_while_a_module_is_imported(module: str, arguments: list[str]) -> None:
     """Python names each module that it has imported, so the signal comes at a known moment."""
     command = [sys.executable, "-X", "importtime", "poller.py", "--proxy", "http://127.0.0.1:9", *arguments]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as poller:
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell has its background jobs ignore it
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as poller:
         assert poller.stderr
         for line in poller.stderr:
             if line.split("|")[-1].strip() == module:

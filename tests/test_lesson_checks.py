@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from cluster import Cluster, eventually, http_client
 
+from scripts.learning import checks
 from scripts.learning.checks import CHECKS, is_ready, victims_of
 from scripts.learning.lab import Lab, NotYetError
 from scripts.servers.embedded import minicluster
@@ -398,6 +400,10 @@ WRONG: list[tuple[str, list[Doing], str]] = [
         ],
         "pod ours-0 tolerates the taint of node3",
     ),
+    ("best_fit_is_beaten", [], "there is no file"),
+    ("both_pods_have_a_gpu", [], "there is no pod train"),
+    ("both_pods_have_a_gpu", [pod("train", "node1")], "pod train wasn't placed by poller"),
+    ("both_pods_have_a_gpu", [pod("train", "node1", metadata=OURS)], "pod train doesn't use the claim train"),
     (
         "fast_is_on_the_best_of_all",
         [pod("fast", "node1", metadata=OURS, nodeSelector={"lab-disk": "ssd"})],
@@ -459,8 +465,9 @@ def test_a_policy_is_tried_with_other_prices(cluster: Cluster, tmp_path: Path, r
 
 @pytest.mark.parametrize("kept", [True, False], ids=["third-pod-first", "deleted-first"])
 def test_a_shop_that_had_one_pod_for_a_while_has_broken_its_budget(
-    cluster: Cluster, tmp_path: Path, kept: bool
+    cluster: Cluster, tmp_path: Path, kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(checks, "AT_ONCE", timedelta(seconds=1))
     path, labels = "/apis/apps/v1/namespaces/default/deployments", {"app": "shop"}
     pods = {"schedulerName": "my-scheduler", "containers": [{"name": "main", "image": "nginx"}]}
     template = {"metadata": {"labels": labels}, "spec": pods}
@@ -471,12 +478,13 @@ def test_a_shop_that_had_one_pod_for_a_while_has_broken_its_budget(
         do(cluster)
     cluster.post(path, {"metadata": {"name": "shop"}, "spec": spec})
     eventually(lambda: len(shop()) == 2)
+    first = shop()[0]["metadata"]["name"]
     steps: list[Callable[[], Any]] = [
         lambda: cluster.patch(f"{path}/shop", {"spec": {"replicas": 3}}),
-        lambda: lab.delete(f"/api/v1/namespaces/default/pods/{shop()[0]['metadata']['name']}"),
+        lambda: lab.delete(f"/api/v1/namespaces/default/pods/{first}"),
     ]
     for step in steps if kept else reversed(steps):
-        time.sleep(1.1)  # the API's times are whole seconds
+        time.sleep(2.1)  # the API's times are whole seconds
         step()
     eventually(lambda: len(shop()) == 3)
     for each in shop():

@@ -176,7 +176,10 @@ def _run(file: Path) -> ModuleType:
         raise_if_interrupted(error)
         if not file.exists():
             raise PolicyError(f"{file}: file not found") from None
-        last = traceback.extract_tb(error.__traceback__)[-1]
+        frames = traceback.extract_tb(error.__traceback__)
+        its_own = [each for each in frames if os.path.realpath(each.filename).startswith(f"{beside}{os.sep}")]
+        its_own = [each for each in its_own if not each.filename.startswith("<")]  # <frozen os>
+        last = (its_own or frames)[-1]  # an error in a library is told where the policy has called that
         raise PolicyError(f"{last.filename}:{last.lineno}: {describe(error)}") from error
     finally:
         sys.path.remove(beside)

@@ -607,21 +607,32 @@ def a_node_is_drained_within_the_budget(lab: Lab) -> str:
         len(pods) >= 3,
         "the shop has two pods only: either one was away for a while, or the third is gone already; leave it",
     )
-    old = [pod for pod in pods if pod["metadata"]["creationTimestamp"] < _scaled(lab, "shop")]
     require(
-        len(old) < 2,
+        not _replaced_early(lab, pods),
         "one of the two pods was replaced before there was a third, so there was only one for a while. learn"
         " again, and let the API server evict it",
     )
     return f"{', '.join(cordoned)} can be repaired, and {ready} pods of the shop run."
 
 
-def _scaled(lab: Lab, deployment: str) -> str:
-    """When somebody, and not a controller, has last changed a Deployment."""
-    found = lab.get(f"/apis/apps/v1/namespaces/default/deployments/{deployment}")
-    notes = (found or {"metadata": {}})["metadata"].get("managedFields") or ()
-    people = (each for each in notes if each["manager"] != "kube-controller-manager")
-    return max((each["time"] for each in people if each.get("subresource") != "status"), default="")
+AT_ONCE = timedelta(seconds=5)
+"""So long after its creation a Deployment's first pods are created, at most."""
+
+
+def _replaced_early(lab: Lab, pods: list[Json]) -> bool:
+    """Whether one of the pods is newer than the first ones, and yet older than the change of the number."""
+    deployment = lab.get("/apis/apps/v1/namespaces/default/deployments/shop") or {"metadata": {}}
+    notes = deployment["metadata"].get("managedFields") or ()
+    people = [each for each in notes if each["manager"] != "kube-controller-manager"]
+    changes = [_time(each["time"]) for each in people if each.get("subresource") != "status"]
+    if not changes:
+        return False
+    begun = _time(deployment["metadata"]["creationTimestamp"]) + AT_ONCE
+    return any(begun < _time(pod["metadata"]["creationTimestamp"]) < max(changes) for pod in pods)
+
+
+def _time(text: str) -> datetime:
+    return datetime.fromisoformat(text)
 
 
 # --- 16: two schedulers -----------------------------------------------------------------------------------

@@ -29,6 +29,9 @@ from lib.questions.recording.lines import (
     names_of,
 )
 
+STEP = 0.0001
+"""The least seconds from one line to the next."""
+
 GZIP = 16 + zlib.MAX_WBITS
 """zlib's number for gzip."""
 
@@ -46,7 +49,7 @@ class Recording:
         self._hashing = Hashing() if anonymous else None
         self._packer = zlib.compressobj(wbits=GZIP) if file.suffix == ".gz" else None
         self._known: dict[str, bytes] = {}  # by key: a digest of what was written last of each object
-        self._began = MACHINE.steady()
+        self._began, self._last_at = MACHINE.steady(), 0.0
         try:
             self._out = file.open("xb")
         except FileExistsError:
@@ -68,7 +71,12 @@ class Recording:
     @property
     def seconds(self) -> float:
         """How long it has been recording."""
-        return round(MACHINE.steady() - self._began, 3)
+        return MACHINE.steady() - self._began
+
+    def _now(self) -> float:
+        """The time for a line. No two have the same: a replay shall know what came first."""
+        self._last_at = round(max(self.seconds, self._last_at + STEP), 4)
+        return self._last_at
 
     def add(self, each: Object) -> None:
         """An object that there is."""
@@ -76,7 +84,7 @@ class Recording:
 
     def begin(self) -> None:
         """All that there is has been added."""
-        self._began = MACHINE.steady()
+        self._began, self._last_at = MACHINE.steady(), 0.0
         self._write(Line(0.0, BEGIN))
         self.counts.clear()
 
@@ -85,18 +93,18 @@ class Recording:
         if change.kind == Kind.DELETED:
             self._known.pop(key_of(change.object.metadata), None)
             self._count(DELETED, change.object)
-            self._write(Line(self.seconds, DELETED, self._hidden(names_of(change.object))))
+            self._write(Line(self._now(), DELETED, self._hidden(names_of(change.object))))
         else:
-            self._add(ADDED if change.kind == Kind.ADDED else MODIFIED, change.object, self.seconds)
+            self._add(ADDED if change.kind == Kind.ADDED else MODIFIED, change.object, self._now())
 
     def gap(self, seconds: float, why: str) -> None:
         """Nothing was seen for so long."""
         self.gaps.append(seconds)
-        self._write(Line(self.seconds, GAP, seconds=round(seconds, 3), why="" if self._hashing else why))
+        self._write(Line(self._now(), GAP, seconds=round(seconds, 3), why="" if self._hashing else why))
 
     def end(self) -> None:
         """The recording is complete."""
-        self._write(Line(self.seconds, END))
+        self._write(Line(self._now(), END))
         self.flush()
 
     def flush(self) -> None:

@@ -22,7 +22,7 @@ from lib.questions.replay.trace import Arrival, Trace
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.text import count
 
-LATENCY = 2.0
+LATENCY = 10.0
 """A scheduler needs so many seconds to place a pod: a shorter wait counts as a part of its run. A replay
 places it at once, and so it ends when it ended."""
 

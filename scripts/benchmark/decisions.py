@@ -13,9 +13,11 @@ from random import Random
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 import lib.startup  # noqa: F401  # it sets the garbage collector's threshold
 from lib.kube.changes import Change, Kind
+from lib.kube.devices import DeviceObject
 from lib.kube.objects import Node, Pod, Service, decode_hook
 from lib.kube.storage import StorageObject
 from lib.scheduling.cache import Cache
@@ -78,6 +80,7 @@ class Scene:
     namespaces: dict[str, dict[str, str]] = field(default_factory=dict)
     services: Sequence[Json] = ()
     storage: Sequence[Json] = ()
+    devices: Sequence[Json] = ()
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -90,6 +93,8 @@ def main(arguments: Sequence[str]) -> None:
     )
     for each in scene.storage:
         cache.storage.put(_read_storage(each))
+    for each in scene.devices:
+        cache.devices.put(_read_device(each))
     waiting = [_read(Pod, _with_uid(each)) for each in scene.waiting]
     scheduler = Scheduler(default_profile(NAME), Random(1), in_full=False)
     began = time.process_time()
@@ -107,7 +112,17 @@ def _decide(scheduler: Scheduler, pod: Pod, cache: Cache) -> Decision:
         for victim in decision.victims:
             cache.apply(Change(Kind.DELETED, victim, victim))
         decision = scheduler.schedule_one(pod, cache)
+    if pod.spec.resource_claims and decision.outcome == Outcome.SCHEDULED:
+        _write_claims(decision, cache)
     return decision
+
+
+def _write_claims(decision: Decision, cache: Cache) -> None:
+    """What the API server would have of the pod's claims, once they are written."""
+    for step in decision.state["DynamicResources"].to_write(decision.node_name):
+        claim = step.claim
+        status = replace(claim.status, allocation=step.allocation or claim.status.allocation)
+        cache.devices.written(replace(claim, status=status), claim.metadata.uid)
 
 
 def _burst_scene(nodes: str, pods: str, kind: str) -> Scene:
@@ -125,6 +140,7 @@ def _workload_scene(name: str, scale: str) -> Scene:
         dict.fromkeys(workload.namespaces(), labels),
         [service] if service else [],
         workload.storage_objects(),
+        [*map(_with_uid, [*workload.device_objects(), *workload.device_claims()])],
     )
 
 
@@ -141,6 +157,13 @@ def _read(kind: type[Read], body: Any) -> Read:
 def _read_storage(body: Json) -> StorageObject:
     found: StorageObject = msgspec.json.decode(
         msgspec.json.encode(body), type=StorageObject, dec_hook=decode_hook
+    )
+    return found
+
+
+def _read_device(body: Json) -> DeviceObject:
+    found: DeviceObject = msgspec.json.decode(
+        msgspec.json.encode(body), type=DeviceObject, dec_hook=decode_hook
     )
     return found
 

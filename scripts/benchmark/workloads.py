@@ -315,7 +315,7 @@ WORKLOADS = (
     Workload("SchedulingCSIPVs", 5000, 1000, 1000, DEFAULT, claims=True),
     Workload("SchedulingWithResourceClaimTemplate", 500, 0, 2500, BARE, devices=DeviceUse(10, existing=2500)),
     Workload(
-        "SteadyStateClusterResourceClaimTemplate", 500, 0, 10, BARE, devices=DeviceUse(10, existing=4990)
+        "SteadyStateClusterResourceClaimTemplate", 500, 0, 10, BARE, devices=DeviceUse(10, existing=2500)
     ),
     Workload(
         "SchedulingWithResourceClaim", 500, 0, 2500, BARE, devices=DeviceUse(2, sharing=5, existing=500)

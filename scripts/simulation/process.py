@@ -134,6 +134,7 @@ class Process(System):
     # --- what lib takes ---------------------------------------------------------------------------------
 
     def _monotonic(self) -> float:
+        self.check()  # else what a killed process does in its `finally` blocks could go on for ever
         return self.steady() - self._suspended
 
     def steady(self) -> float:

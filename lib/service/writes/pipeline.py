@@ -6,6 +6,7 @@ from copy import copy
 from dataclasses import dataclass
 from enum import Enum
 from heapq import heappop, heappush
+from itertools import count
 from math import inf
 from typing import Any
 
@@ -58,6 +59,7 @@ class Pipeline:
         self.open: Counter[Sort] = Counter()
         self._due: dict[Sort, deque[_Running]] = {sort: deque() for sort in Sort}
         self._paused: list[tuple[float, int, _Running]] = []  # a heap, by the time of the next try
+        self._numbers = count()  # of pauses: those that end at the same time end in their order
         self._results: list[Any] = []
 
     def start(self, write: Write[Any], sort: Sort) -> None:
@@ -134,7 +136,7 @@ class Pipeline:
         state.upcoming_sleep = self._retrying.wait(state)
         if self._retrying.before_sleep:
             self._retrying.before_sleep(state)
-        heappush(self._paused, (self._clock() + state.upcoming_sleep, id(running), running))
+        heappush(self._paused, (self._clock() + state.upcoming_sleep, next(self._numbers), running))
         return True
 
     def _advance(self, running: _Running, answer: Any) -> None:

@@ -42,6 +42,9 @@ EVENT_WITHIN = 60.0
 REST = 30.0
 """Seconds at the end in which a poller does nothing but poll: each list once a second at most."""
 
+RETRIED_AFTER = 300.0
+"""Seconds after which a pod is tried once more, and its condition and event are written, without any change."""
+
 VARIES = re.compile("[?&](resourceVersion|timeoutSeconds)=[^&]*|(?<=continue=)[^&]*")
 """What differs between the requests of two polls."""
 
@@ -167,7 +170,7 @@ class Checks:
         if event.resource in (CLAIMS, VOLUMES, RESOURCE_CLAIMS) and not actor and event.kind != "MODIFIED":
             self._claims_changed[event.resource, event.new.key] = self._agenda.now
         if event.resource == EVENTS and event.new.content.get("reason") == "Scheduled":
-            uid = event.new.content["involvedObject"]["uid"]
+            uid = event.new.content["involvedObject"].get("uid", "")
             self._scheduled.add(uid)
             if uid not in self._bound:
                 self._found("binding before event", f"{event.new.key[1]} says so of a pod that isn't bound")
@@ -388,7 +391,8 @@ class Checks:
     def _check_requests(self) -> None:
         """When nothing happens any more, a poller polls, and renews its lease."""
         for (poller, request), count in self._requests_at_rest.items():
-            if "/leases/" not in request and not request.startswith("GET "):
+            once = 1 if self._agenda.now > RETRIED_AFTER else 0
+            if "/leases/" not in request and not request.startswith("GET ") and count > once:
                 self._found("rest", f"{poller} still writes: {request}, {count} times")
             elif count > REST * 1.1 and "continue=" not in request:
                 self._found("rest", f"{poller} asks {count} times in {REST:.0f} s: {request}")

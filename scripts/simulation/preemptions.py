@@ -37,7 +37,7 @@ class Preemptions:
     def happened(self, event: Event) -> None:
         """Note for whom a pod was evicted."""
         if event.resource == EVENTS and (said := PREEMPTED_BY.match(event.new.content.get("message", ""))):
-            self._preemptors[event.new.content["involvedObject"]["uid"]] = said[1]
+            self._preemptors[event.new.content["involvedObject"].get("uid", "")] = said[1]
 
     def evicted(self, victim: Stored, poller: str) -> None:
         """A poller evicts a pod: look at it when it has evicted all that it wants to."""

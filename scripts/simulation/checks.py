@@ -43,7 +43,7 @@ REST = 30.0
 """Seconds at the end in which a poller does nothing but poll: each list once a second at most."""
 
 RETRIED_AFTER = 300.0
-"""Seconds after which a pod is tried once more, and its condition and event are written, without any change."""
+"""Seconds after which a pod is tried once more without any change, and its condition is written."""
 
 VARIES = re.compile("[?&](resourceVersion|timeoutSeconds)=[^&]*|(?<=continue=)[^&]*")
 """What differs between the requests of two polls."""

@@ -25,9 +25,12 @@ AMOUNTS = frozenset(
 MAPS = frozenset(["annotations", "labels", "matchLabels", "nodeSelector", "selector"])
 """Maps with names on both sides."""
 
-OF_KUBERNETES = re.compile(r"([a-z0-9-]+\.)*(kubernetes|k8s)\.io/.*|metadata\.name|0\.0\.0\.0|\d{1,6}|")
-"""Texts that stay: keys and drivers of Kubernetes' own, the name of a field, and short numbers, which a
-selector may compare."""
+OF_KUBERNETES = re.compile(
+    r"([a-z0-9-]+\.)*(kubernetes|k8s)\.io/.*|metadata\.name|0\.0\.0\.0|\d{1,6}|"
+    r"|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"
+)
+"""Texts that stay: keys and drivers of Kubernetes' own, the name of a field, short numbers, which a selector
+may compare, and times, such as that of a namespace's deletion."""
 
 
 class Hashing:

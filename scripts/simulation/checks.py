@@ -112,6 +112,7 @@ class Checks:
         self._changed: dict[str, float] = defaultdict(
             lambda: -inf
         )  # by whom, "" for nobody: what others decide on
+        self._given: dict[str, tuple[str, float]] = {}  # by a claim's uid: who gave it devices, and when
         self._claims_changed: dict[tuple[Resource, Key], float] = defaultdict(lambda: -inf)  # not by a poller
         self._trouble = self._trouble_began = -inf  # until when something went wrong last, and since when
         self._preemptions = Preemptions(
@@ -247,10 +248,17 @@ class Checks:
         return self._claims_changed[resource, key] > self._agenda.now - STALE
 
     def _check_devices(self, claim: Stored) -> None:
-        """No device is given to two claims."""
-        mine = _devices_of(claim)
+        """No poller gives a device to two claims, nor one that it knew to be given by another."""
+        mine, uid = _devices_of(claim), claim.metadata["uid"]
+        if not mine:
+            self._given.pop(uid, None)
+        if not mine or not (actor := self._server.actor) or uid in self._given:
+            return
+        self._given[uid] = actor.name, self._agenda.now
         for other in self._store.every(RESOURCE_CLAIMS):
-            if other.metadata["uid"] != claim.metadata["uid"] and (both := mine & _devices_of(other)):
+            by, when = self._given.get(other.metadata["uid"], (actor.name, 0.0))
+            is_known = by == actor.name or when < self._known_since()
+            if other.metadata["uid"] != uid and is_known and (both := mine & _devices_of(other)):
                 what = (
                     f"device {'/'.join(min(both))} is allocated to claims {claim.key[1]} and {other.key[1]}"
                 )

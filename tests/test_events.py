@@ -104,18 +104,19 @@ def test_events_that_can_not_be_read_hold_up_no_binding(cluster: Cluster) -> Non
 
 
 def test_the_lease_has_events_of_who_leads(cluster: Cluster) -> None:
-    lease = f"poller-{uuid4().hex[:8]}"
-    with cluster.running_poller("--leader-elect", f"--leader-elect-resource-name={lease}") as poller:
-        poller.says("became leader")
-        path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-        identity = cluster.api.get(f"{path}/{lease}").json()["spec"]["holderIdentity"]
-        poller.stop(signal.SIGTERM)
-    query = {"fieldSelector": f"involvedObject.name={lease},reason=LeaderElection"}
-    found = cluster.api.get("/api/v1/namespaces/kube-system/events", params=query).json()["items"]
-    assert {each["message"] for each in found} == {
-        f"{identity} became leader",
-        f"{identity} stopped leading",
-    }
+    path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+    for _ in range(3):  # at its end poller has a second for its last requests, too little on a busy machine
+        lease = f"poller-{uuid4().hex[:8]}"
+        with cluster.running_poller("--leader-elect", f"--leader-elect-resource-name={lease}") as poller:
+            poller.says("became leader")
+            identity = cluster.api.get(f"{path}/{lease}").json()["spec"]["holderIdentity"]
+            poller.stop(signal.SIGTERM)
+        query = {"fieldSelector": f"involvedObject.name={lease},reason=LeaderElection"}
+        found = cluster.api.get("/api/v1/namespaces/kube-system/events", params=query).json()["items"]
+        messages = {each["message"] for each in found}
+        if f"{identity} stopped leading" in messages:
+            break
+    assert messages == {f"{identity} became leader", f"{identity} stopped leading"}, poller.said
     assert {each["involvedObject"]["kind"] for each in found} == {"Lease"}
     assert "became leader" in cluster.kubectl("describe", "lease", lease, "-n", "kube-system")
     cluster.api.delete(f"{path}/{lease}")

@@ -3,10 +3,10 @@
 import csv
 import io
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
+from test_grading import grade
 
 from scripts.servers.process import ROOT
 
@@ -17,17 +17,6 @@ PODS = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,creation_time,scheduled_time
 
 PACK = "def score(pod, node):\n    return 100 if node.pods else 0\n"
 SPREAD = "def score(pod, node):\n    return 0 if node.pods else 100\n"
-
-
-def grade(
-    scenario: Path, *policies: Path, options: tuple[str, ...] = ("--csv",)
-) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [ROOT / "scripts" / "grade", *policies, "--scenario", scenario, *options],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
 
 
 def a_contest(folder: Path, score: str, more: str = "") -> Path:

@@ -33,11 +33,8 @@ def place(poller: Poller) -> None:
     """Decide for each pod that is ready, and bind it."""
     with poller.writing():
         try:
-            for decision in poller.recheck_permit():  # pods that wait for Permit
-                poller.writes.submit(decision)
-            finish(poller, poller.writes.completed())  # who is rejected now is tried after a backoff
             for pods in poller.ready():  # for pod in ...: one pod, or a group that is placed all or none
-                for decision in poller.schedule(pods):  # node=...: filter, score, pick, assume
+                for decision in poller.schedule(pods):  # node=...: filter, score, pick, assume, Permit
                     poller.writes.submit(decision)  # curl -d ... /binding
                 finish(poller, poller.writes.completed())
         finally:  # also after a signal: handle what was sent, then write conditions, events, evictions

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from objects import node, pod
+from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
@@ -28,7 +29,6 @@ from lib.scheduling.framework.interface import (
     wait,
 )
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.permit import recheck_permit
 from lib.scheduling.plugins.default_binder import DefaultBinder
 from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile

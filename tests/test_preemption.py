@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from objects import node, read
+from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
@@ -24,7 +25,6 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.permit import recheck_permit
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.registry import default_profile

@@ -148,12 +148,12 @@ class ReservedRoom:
     # --- before a decision ------------------------------------------------------------------------------
 
     def still_unbound(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Look up those that may be bound; returns the pods to be tried. ApiError when a lookup fails."""
+        """Look up those that may be bound; returns the others. ApiError when a lookup fails."""
         lives = [life for pod in pods if (life := self.cache.lives.get(pod.metadata.uid))]
         for life in lives:
             if life.phase == Phase.DOUBTFUL:
                 self.look_up(life)
-        return [life.pod for life in lives if life.phase == Phase.ACTIVE]
+        return [life.pod for life in lives if life.phase in (Phase.ACTIVE, Phase.HELD)]
 
     def look_up(self, life: PodLife) -> None:
         """Look up a pod that may be bound; if it isn't, it is to be tried now. ApiError when that fails."""

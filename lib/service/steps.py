@@ -28,7 +28,6 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.needs import needs_of
-from lib.scheduling.permit import recheck_permit
 from lib.scheduling.pod_life import Phase, PodLife, PodLives
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -209,12 +208,15 @@ class Poller:
             raise self.gate.error
 
     def ready(self) -> Iterator[list[Pod]]:
-        """The pods to try now, in order: each alone, or with all of its group.
+        """The pods to try now: first those that wait for Permit, then in order each alone, or with its group.
 
         It ends when nothing can be written any more. A pod that preempts others is left out until they have
         been evicted: until then its decision depends on them. A pod is left out, too, until the answers have
         come that it needs.
         """
+        for life in self.lives.in_phase(Phase.HELD):
+            if life.phase == Phase.HELD and not self.gate.closed:
+                yield [life.pod]
         with self.shutdown.interruptible():
             pods = self.queue.ready(self.now())
             if pods:
@@ -234,7 +236,10 @@ class Poller:
                 yield batch
 
     def schedule(self, pods: list[Pod]) -> list[Decision]:
-        """Schedule a pod, or a group. Each pod is assumed before the next one is scheduled."""
+        """Schedule a pod, or a group. Each pod is assumed before the next one is scheduled.
+
+        As long as a pod waits for Permit, there is no decision.
+        """
         with self.shutdown.interruptible():
             try:
                 unbound = self.room.still_unbound(pods)
@@ -255,9 +260,21 @@ class Poller:
 
     def _decide(self, pods: list[Pod]) -> list[Decision]:
         """The decisions for a pod, or for all pods of a group together."""
+        if pods and (life := self.lives.get(pods[0].metadata.uid)) and life.phase == Phase.HELD:
+            return self._recheck_permit(life)
         if pods and group_of(pods[0]):
             return schedule_pod_group(pods, self.cache, self.schedulers)
         return [self.schedulers[pod.spec.scheduler_name].schedule_one(pod, self.cache) for pod in pods]
+
+    def _recheck_permit(self, life: PodLife) -> list[Decision]:
+        """Run Permit, or PreBind, again for a pod that waits; returns its decision if it waits no longer."""
+        scheduler = self.schedulers[life.pod.spec.scheduler_name]
+        decision = scheduler.recheck_permit(life.decision, self.cache, self.now() - life.since)
+        if decision.outcome == Outcome.WAITING:
+            return []
+        if decision.outcome != Outcome.SCHEDULED:
+            self.room.wake_pods(decision)
+        return [decision]
 
     def _schedule_again(
         self, pods: list[Pod], decisions: list[Decision], in_doubt: list[PodLife]
@@ -278,16 +295,6 @@ class Poller:
         """The decisions for those of the pods that are still in the queue: nothing could be decided."""
         queued = [pod for pod in pods if pod.metadata.uid in self.queue]
         return [Attempt(pod, self.cache).decide(Outcome.ERROR, why) for pod in queued]
-
-    def recheck_permit(self) -> list[Decision]:
-        """Run Permit again for waiting pods; returns the decisions that don't wait any longer."""
-        with self.shutdown.interruptible():
-            decisions = recheck_permit(self.cache, self.schedulers, self.now())
-            for decision in decisions:
-                if decision.outcome != Outcome.SCHEDULED:
-                    self.room.wake_pods(decision)
-                self.report.decided(decision)
-            return decisions
 
     def try_later(self, decision: Decision) -> None:
         """Write why a pod has no node, and try it again after a change that could help, or a backoff."""

@@ -31,8 +31,8 @@ from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.preemption.removed_pods import RemovedPods
 from lib.scheduling.preemption.victims import Victims
 from lib.scheduling.queue import SchedulingQueue
-from lib.service import steps
 from lib.service.reserved_room import ReservedRoom
+from lib.service.steps import Poller
 from lib.service.writes import writes as writes_module
 
 from .changed import changed
@@ -248,7 +248,7 @@ def _groups_in_part() -> Patches:
 
 def _permit_asked_once() -> Patches:
     """A pod that waits at Permit waits for ever."""
-    yield patch.object(steps, "recheck_permit", lambda *_: [])
+    yield patch.object(Poller, "_recheck_permit", lambda *_: [])
 
 
 def _held_pods_survive_their_deletion() -> Patches:

@@ -20,7 +20,6 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
-from lib.scheduling.permit import recheck_permit
 from lib.scheduling.pod_life import Phase, pod_key
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -168,8 +167,11 @@ class World:
     def _place(self) -> int:
         """Try the pods that are ready; returns how many got a node."""
         placed = 0
-        for decision in recheck_permit(self.cache, self._schedulers, self.now):
-            placed += self._finish(decision)
+        for life in self.cache.lives.in_phase(Phase.HELD):
+            scheduler = self._schedulers[life.pod.spec.scheduler_name]
+            decision = scheduler.recheck_permit(life.decision, self.cache, self.now - life.since)
+            if decision.outcome != Outcome.WAITING:
+                placed += self._finish(decision)
         for pods in batches(self.queue.ready(self.now)):
             pods = [pod for pod in pods if self.cache.lives.phase_of(pod) == Phase.ACTIVE]
             if len(pods) == 1 and (same := self._nowhere.get(self._kind_of(pods[0]))):

@@ -1,11 +1,18 @@
 """What is kept is limited. A decision that meets the limit is the same as without it."""
 
-import pytest
-from objects import node, pod, read
-from test_cycle import scheduler
+import gc
+import sys
+from collections import deque
 
+import pytest
+from msgspec.structs import replace
+from objects import node, pod, read
+from test_cycle import PROFILE, scheduler
+
+from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
+from lib.scheduling.queue import SchedulingQueue
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -63,3 +70,35 @@ def test_what_was_used_last_is_kept() -> None:
     for key in "acb":
         cache.remember(key, lambda key=key: asked.append(key))  # type: ignore[misc]
     assert asked == ["b"]
+
+
+def come_and_go(cache: Cache, queue: SchedulingQueue, numbers: range) -> int:
+    """Pods come, are bound, and go; ten are there together. Returns the blocks of memory after that."""
+    decide, there = scheduler(), deque[Pod]()
+    for number in numbers:
+        asked = pod(f"web-{number}", {"cpu": f"{number % 7 + 1}m"})
+        queue.apply(Change(Kind.ADDED, asked), 0.0)
+        (ready,) = queue.ready(0.0)
+        name = decide.schedule_one(ready, cache).node_name
+        cache.lives.bound(asked.metadata.uid, 0.0)
+        placed = replace(asked, spec=replace(asked.spec, node_name=name))
+        there.append(placed)
+        changes = [Change(Kind.DELETED, asked), Change(Kind.ADDED, placed)]
+        if len(there) > 10:
+            changes.append(Change(Kind.DELETED, there.popleft()))
+        for each in changes:
+            cache.apply(each)
+            queue.apply(each, 0.0)
+    gc.collect()
+    return sys.getallocatedblocks()
+
+
+def test_pods_that_have_gone_are_not_kept() -> None:
+    """While no node comes or goes, what is kept follows the pods. It needs only the last of their changes."""
+    cache = Cache([node(f"n{i}") for i in range(3)])
+    queue = SchedulingQueue({"": PROFILE}, lives=cache.lives)
+    before = come_and_go(cache, queue, range(4_000))
+    assert (
+        come_and_go(cache, queue, range(4_000, 10_000)) - before < 60_000
+    )  # it is 258,000 if all changes are kept
+    assert not cache.lives.all()

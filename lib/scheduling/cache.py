@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from lib.kube.devices import DeviceObject
     from lib.scheduling.devices.cluster_devices import ClusterDevices
 
-MAX_CHANGES = 100_000
-"""The journal starts over when it has more changes."""
+LEAST_CHANGES = 2_000
+"""The journal starts over when it has more changes than this, and more than there are nodes and pods on them:
+to follow them would take longer than to find a value anew, and they hold pods that have gone."""
 
 MAX_KEPT = 1000
 """At most so many values are kept; the least recently used are dropped."""
@@ -56,7 +57,7 @@ class Cache:
         self.lives = lives or PodLives()
         self._served = served  # namespaces; empty for all
         self.nodes: dict[str, NodeInfo] = {}
-        self.journal = Journal[NodeChange](MAX_CHANGES)  # it starts over when a node comes or goes
+        self.journal = Journal[NodeChange](LEAST_CHANGES)  # it starts over when a node comes or goes
         self.kept = Kept(self.journal, MAX_KEPT)
         self._looked_up = looked_up or LookedUp()
         self.storage = Storage()  # claims, volumes and what these depend on
@@ -179,6 +180,7 @@ class Cache:
         if key in self._assigned:
             self._take_away(pod)
         self._assigned[key] = pod, node_name
+        self.journal.limit = max(LEAST_CHANGES, len(self.nodes) + len(self._assigned))
         self._priorities[pod.spec.priority] += 1
         self._count_member(pod, 1)
         if node_name in self.nodes:

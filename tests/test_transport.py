@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,43 @@ def test_the_time_for_an_answer_is_counted_from_the_request() -> None:
             with pytest.raises(httpx.ReadTimeout):
                 each.receive()
         assert time.monotonic() - began < 60  # one after the other they would take 100 s
+
+
+def test_connections_of_a_burst_are_closed_when_they_are_not_used_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("lib.kube.transport.KEEP_IDLE", 0.05)
+    there: set[tuple[str, int]] = set()
+
+    class Answers(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle(self) -> None:
+            there.add(self.client_address)
+            super().handle()
+            there.discard(self.client_address)
+
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with closing(KeepAliveTransport(to_host("127.0.0.1", server.server_port))) as transport:
+            for sent in [transport.send(a_request()) for _ in range(9)]:
+                with closing(sent.receive()) as answer:
+                    answer.read()
+            assert len(there) == 9
+            until = time.monotonic() + 10
+            while len(there) > 1 and time.monotonic() < until:
+                get(transport)
+                time.sleep(0.01)
+            assert len(there) == 1
+        server.shutdown()
 
 
 def test_one_that_the_server_closes_is_not_used_again() -> None:

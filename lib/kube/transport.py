@@ -25,6 +25,9 @@ CHUNK = 1 << 16
 MAX_HEAD = 1 << 20
 """The most bytes of an answer before its body."""
 
+KEEP_IDLE = 60.0
+"""A connection that hasn't been used for so many seconds is closed: after a burst there are dozens."""
+
 SOON, FOREVER = 0.001, 1e6
 """In seconds: a wait for something that should be there already; a wait without a limit."""
 
@@ -217,12 +220,13 @@ class SentRequest:
 class _Connection:
     """A connection, and what was read of the answer to its last request.
 
-    may_be_kept: whether the answer is complete and another request may follow. The parser calls the methods
-    whose names begin with `on_`.
+    may_be_kept: whether the answer is complete and another request may follow. unused_since: since when it is
+    idle. The parser calls the methods whose names begin with `on_`.
     """
 
     def __init__(self, connected: socket.socket, system: System) -> None:
-        self.socket, self._system = connected, system
+        self.socket, self.system = connected, system
+        self.unused_since = 0.0
         self._parser = httptools.HttpResponseParser(self)
         self._readable = system.poll()
         self._readable.register(connected, POLLIN)
@@ -251,7 +255,7 @@ class _Connection:
             b"\r\n",
         ]
         message = b"\r\n".join(lines) + request.read()
-        self.socket.settimeout(_left(request, self._timeout["write"], self._system))
+        self.socket.settimeout(_left(request, self._timeout["write"], self.system))
         if check := request.extensions.get("before_sending"):
             check()
         try:
@@ -260,7 +264,7 @@ class _Connection:
             raise httpx.WriteTimeout(str(error)) from error
         except OSError as error:
             raise httpx.WriteError(str(error)) from error
-        self.due = self._system.monotonic() + (self._timeout["read"] or FOREVER)
+        self.due = self.system.monotonic() + (self._timeout["read"] or FOREVER)
 
     def read_head(self) -> None:
         """Read until the body begins."""
@@ -279,8 +283,8 @@ class _Connection:
     def _read(self) -> None:
         """Read what is there; if nothing is, wait for it."""
         # A late caller finds the answer there, or waits no longer than a caller in time would.
-        left = self._timeout["read"] if self._has_head else max(self.due - self._system.monotonic(), SOON)
-        self.socket.settimeout(_left(self.request, left, self._system))
+        left = self._timeout["read"] if self._has_head else max(self.due - self.system.monotonic(), SOON)
+        self.socket.settimeout(_left(self.request, left, self.system))
         try:
             read = self.socket.recv(CHUNK)
         except TimeoutError as error:
@@ -355,7 +359,11 @@ class _Body(httpx.SyncByteStream):
         connection, self._connection = self._connection, None
         if not connection:
             return
-        if connection.may_be_kept:
-            self._idle.append(connection)
-        else:
+        if not connection.may_be_kept:
             connection.close()
+            return
+        connection.unused_since = now = connection.system.monotonic()
+        self._idle.append(connection)
+        with suppress(IndexError):  # another thread may have taken the last one
+            if self._idle[0].unused_since < now - KEEP_IDLE:
+                self._idle.pop(0).close()

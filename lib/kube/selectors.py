@@ -39,7 +39,7 @@ class Tolerations:
         return False
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=32)  # of the pods that are decided on now: this cache holds them
 def tolerations_of(pod: Pod) -> Tolerations:
     """A pod's tolerations."""
     return Tolerations(pod.spec.tolerations)

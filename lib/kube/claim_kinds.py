@@ -29,7 +29,7 @@ class ClaimKinds:
     @property
     def unseen_elsewhere(self) -> str:
         """What is logged when the claims of other namespaces can't be read."""
-        return f"{self.what} of pods of other namespaces are not counted: %s"
+        return f"{self.what} of pods of other namespaces are not counted"
 
 
 def _device_kinds() -> tuple[type[Any], Mapping[str, type[Any]]]:

@@ -16,7 +16,7 @@ from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import Node, Pod
 from lib.kube.pager import read_at_once
-from lib.kube.paths import NODES, PODS, paths_of
+from lib.kube.paths import NODES, PODS
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.source import UNCOUNTED, ClusterSource, Delta, changes_by_page
 from lib.kube.store import Store
@@ -37,7 +37,7 @@ class Informer(ClusterSource):
         self._listed_once = False
         self._lines: Queue[WatchLine] = api.system.queue()
         self.listers = self._listers = WatchingListers(api, namespaces, self._lines)
-        self._nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], self._lines)
+        self._nodes = Reflector(api, NODES, Node, Store[Node](), self._lines)
         self._pods = [self._pod_reflector(PODS)]
         self._claims = [
             WatchedClaims(api, namespaces, kinds, self._lines, self._tell) for kinds in (VOLUMES, DEVICES)
@@ -79,7 +79,7 @@ class Informer(ClusterSource):
         try:
             self._go_on(self._pods)
         except ForbiddenError as error:
-            self._do_without(PODS, error, UNCOUNTED)
+            self._narrowing.do_without(PODS, error, UNCOUNTED)
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)
         due = self._claims
@@ -123,7 +123,7 @@ class Informer(ClusterSource):
     def _watch_pods_of_namespaces(self) -> None:
         (everywhere,) = self._pods
         self._tell(everywhere.forget())
-        self._pods = [self._pod_reflector(path) for path in paths_of("pods", self._namespaces)]
+        self._pods = [self._pod_reflector(path) for path in self._narrowing.paths(PODS)]
 
     def _tell(self, changes: Iterable[AnyChange]) -> None:
         """Let the next poll return changes."""
@@ -152,10 +152,6 @@ class Informer(ClusterSource):
         for each in together:
             self._tell(each.list())
         self._delta.complete |= reflector in self._pods
-
-
-def _any(_: object) -> bool:
-    return True
 
 
 def _has_node(pod: Pod) -> bool:

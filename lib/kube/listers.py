@@ -1,6 +1,5 @@
 """Looks up what some decisions need besides nodes and pods: namespaces, services, budgets, controllers."""
 
-import logging
 from collections.abc import Mapping, Sequence
 
 from lib.kube.api import Api
@@ -19,13 +18,11 @@ from lib.kube.objects import (
     Service,
     StatefulSet,
 )
-from lib.kube.paths import NAMESPACES, NODE_METRICS, path_of, paths_of, segment
+from lib.kube.paths import NAMESPACES, NODE_METRICS, Narrowing, path_of, paths_of, segment
 
-log = logging.getLogger(__name__)
+Controller = ReplicaSet | StatefulSet | ReplicationController
 
-CONTROLLERS: Mapping[
-    tuple[str, str], tuple[str, str, type[ReplicaSet | StatefulSet | ReplicationController]]
-] = {
+CONTROLLERS: Mapping[tuple[str, str], tuple[str, str, type[Controller]]] = {
     ("apps/v1", "ReplicaSet"): ("/apis/apps/v1", "replicasets", ReplicaSet),
     ("apps/v1", "StatefulSet"): ("/apis/apps/v1", "statefulsets", StatefulSet),
     ("v1", "ReplicationController"): ("/api/v1", "replicationcontrollers", ReplicationController),
@@ -34,6 +31,12 @@ CONTROLLERS: Mapping[
 
 MAX_SELECTORS = 10_000
 """At most so many controllers' selectors are kept. The oldest is dropped first."""
+
+
+def selector_of(controller: Controller) -> LabelSelector | None:
+    """Which pods a controller manages."""
+    selector = controller.spec.selector
+    return LabelSelector(selector) if isinstance(selector, dict) else selector
 
 
 class Listers:
@@ -51,7 +54,7 @@ class Listers:
     def __init__(self, api: Api, served: Sequence[str] = ()) -> None:
         self._api = api.with_short_timeouts()
         self._served = served
-        self._forbidden: set[str] = set()  # paths that may not be read
+        self._narrowing = Narrowing(served)
         self.system = system = api.system
         self.budgets = Lookup("budgets", self._budgets, system=system)
         self.namespaces = Lookup("namespaces", self._namespaces, system=system)
@@ -82,30 +85,23 @@ class Listers:
         return self._api.list_each(paths, PodDisruptionBudget)
 
     def _namespaces(self, _: str) -> Listing[Namespace]:
-        if NAMESPACES not in self._forbidden:
+        if NAMESPACES not in self._narrowing:
             try:
                 return self._api.list(NAMESPACES, Namespace)
             except ForbiddenError as error:
-                self._do_without(NAMESPACES, error, "the labels of other namespaces are not known")
+                self._narrowing.do_without(NAMESPACES, error, "the labels of other namespaces are not known")
         found = (self._namespace(name) for name in self._served)
         return Listing([each for each in found if each])
 
     def _namespace(self, name: str) -> Namespace | None:
         path = f"{NAMESPACES}/{segment(name)}"
         try:
-            return None if path in self._forbidden else self._api.get(path, Namespace)
+            return None if path in self._narrowing else self._api.get(path, Namespace)
         except NotFoundError:
             return None
         except ForbiddenError as error:
-            self._do_without(path, error, f"going on without the labels of namespace {name}")
+            self._narrowing.do_without(path, error, f"going on without the labels of namespace {name}")
             return None
-
-    def _do_without(self, path: str, error: ForbiddenError, without: str) -> None:
-        """Go on without what may not be read; log that once. Raise the error if all namespaces are served."""
-        if not self._served:
-            raise error
-        self._forbidden.add(path)
-        log.warning("%s: %s", without, error)
 
     def _services(self, namespace: str) -> Listing[Service]:
         # From the API server's cache: up to date, or nearly so. A read that must be up to date can take 0.1 s
@@ -130,6 +126,4 @@ class Listers:
             found = self._api.get(path_of(resource, controller.namespace, controller.name, api=api), kind)
         except (NotFoundError, InvalidNameError):
             return None
-        if isinstance(found, ReplicationController):
-            return LabelSelector(found.spec.selector)
-        return found.spec.selector
+        return selector_of(found)

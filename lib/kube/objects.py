@@ -528,7 +528,7 @@ class NodeMetrics(Object, tag_field="kind", tag=True):
     usage: dict[str, Quantity] = {}
 
 
-# --- what poller writes ---------------------------------------------------------------------------------
+# --- events, and what poller writes ---------------------------------------------------------------------
 
 
 class ObjectReference(Object):
@@ -555,8 +555,15 @@ class EventSource(Object):
     component: str = ""
 
 
+class EventSeries(Object):
+    """The number and the last time, in events of the new form."""
+
+    count: int = 0
+    last_observed_time: Time | None = None
+
+
 class Event(Object, tag_field="kind", tag=True):
-    """core/v1 Event."""
+    """core/v1 Event, in both forms."""
 
     metadata: ObjectMeta
     involved_object: ObjectReference
@@ -567,10 +574,28 @@ class Event(Object, tag_field="kind", tag=True):
     count: int = 0
     first_timestamp: Time | None = None
     last_timestamp: Time | None = None
+    event_time: Time | None = None
+    series: EventSeries | None = None
     action: str = ""
     related: ObjectReference | None = None
     reporting_component: str = ""
     reporting_instance: str = ""
+
+    @property
+    def said_at(self) -> datetime | None:
+        """The last time of the event."""
+        observed = self.series.last_observed_time if self.series else None
+        return observed or self.last_timestamp or self.event_time or self.metadata.creation_timestamp
+
+    @property
+    def said_by(self) -> str:
+        """The component that reported it."""
+        return self.reporting_component or self.source.component
+
+    @property
+    def times(self) -> int:
+        """The number of times."""
+        return max(self.count, self.series.count if self.series else 0, 1)
 
 
 class LeaseSpec(Value, frozen=True):

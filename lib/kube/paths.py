@@ -4,9 +4,10 @@ A name from an object is checked before it becomes part of a path: the owner tha
 text, and `../../secrets/x` would lead elsewhere.
 """
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 
-from lib.kube.errors import InvalidNameError
+from lib.kube.errors import ForbiddenError, InvalidNameError
 from lib.kube.storage import (
     CSIDriver,
     CSINode,
@@ -16,6 +17,8 @@ from lib.kube.storage import (
     StorageObject,
     VolumeAttachment,
 )
+
+log = logging.getLogger(__name__)
 
 STORAGE_API = "/apis/storage.k8s.io/v1"
 
@@ -67,3 +70,26 @@ def segment(name: str) -> str:
     if len(name) > MAX_NAME or not name.isprintable():
         raise InvalidNameError(name)
     return name
+
+
+class Narrowing:
+    """What may be read only in the namespaces that are served; empty if all namespaces are."""
+
+    def __init__(self, served: Sequence[str]) -> None:
+        self.served = served
+        self._forbidden: set[str] = set()
+
+    def __contains__(self, path: str) -> bool:
+        return path in self._forbidden
+
+    def do_without(self, path: str, error: ForbiddenError, without: str) -> None:
+        """Go on without what may not be read, and log that once. Raises the error if it is indispensable."""
+        if not self.served or path in self._forbidden:
+            raise error
+        self._forbidden.add(path)
+        log.warning("%s: %s", without, error)
+
+    def paths(self, everywhere: str) -> list[str]:
+        """The paths that list a resource: that of all namespaces, or those of the served ones."""
+        api, _, resource = everywhere.rpartition("/")
+        return paths_of(resource, self.served, api) if everywhere in self else [everywhere]

@@ -1,6 +1,5 @@
 """Lists claims and what they depend on: volumes, or devices."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,8 @@ from lib.kube.claim_kinds import ClaimKinds
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError, LostAnswerError, UnreachableError
 from lib.kube.lookup import ALL, Lookup, PendingError
-from lib.kube.paths import paths_of
+from lib.kube.paths import Narrowing
 from lib.kube.store import Store
-
-log = logging.getLogger(__name__)
 
 
 def unseen(what: str, errors: Iterable[ApiError]) -> str:
@@ -45,9 +42,8 @@ class PolledClaims:
         self.is_known = False
         self._kinds = kinds
         self._api = api.with_short_timeouts()
-        self._namespaces = namespaces
+        self._narrowing = Narrowing(namespaces if kinds.by_namespace else ())
         self._lookup = Lookup(kinds.what, self._list, system=api.system)
-        self._claim_paths = [kinds.claims]
         self._stores = defaultdict[str, Store[Any]](Store[Any])  # by path
 
     def list(self, patience: float) -> Mapping[str, Listing[Any]]:
@@ -86,14 +82,10 @@ class PolledClaims:
         """The claims: of all namespaces if we may list them, else of those that are served."""
         everywhere = self._kinds.claims
         try:
-            return self._api.list_each(self._claim_paths, kind)
+            return self._api.list_each(self._narrowing.paths(everywhere), kind)
         except ForbiddenError as error:
-            if not (self._namespaces and self._kinds.by_namespace) or self._claim_paths != [everywhere]:
-                raise
-            log.warning(self._kinds.unseen_elsewhere, error)
-            api, _, resource = everywhere.rpartition("/")
-            self._claim_paths = paths_of(resource, self._namespaces, api)
-            return self._api.list_each(self._claim_paths, kind)
+            self._narrowing.do_without(everywhere, error, self._kinds.unseen_elsewhere)
+            return self._api.list_each(self._narrowing.paths(everywhere), kind)
 
     def changes(self, listings: Mapping[str, Listing[Any]]) -> Iterator[AnyChange]:
         """The changes since the last call."""

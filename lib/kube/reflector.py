@@ -29,9 +29,9 @@ From `open_beside`: no watch, and the changes that a list has found."""
 class Reflector(Generic[Changed]):
     """Lists a resource once, then watches it: a thread puts the watch's lines into a queue.
 
-    stores: where its objects are kept, each with a predicate for the objects that belong there. lines: the
-    queue. unreadable: by name, a line for each object that can't be decoded. trouble: why the watch failed;
-    it is reset when it has been reported.
+    stores: where its objects are kept: one for all, or several, each with a predicate for those that belong
+    there. lines: the queue. unreadable: by name, a line for each object that can't be decoded. trouble: why
+    the watch failed; it is reset when it has been reported.
     """
 
     def __init__(
@@ -39,13 +39,13 @@ class Reflector(Generic[Changed]):
         api: Api,
         path: str,
         kind: type[Changed],
-        stores: Sequence[tuple[Store[Changed], Callable[[Changed], bool]]],
+        stores: Store[Changed] | Sequence[tuple[Store[Changed], Callable[[Changed], bool]]],
         lines: "Queue[WatchLine]",
         **selectors: str,
     ) -> None:
         self.unreadable: dict[str, str] = {}
         self.trouble: ApiError | None = None
-        self.stores: Sequence[tuple[Store[Changed], Callable[[Changed], bool]]] = stores
+        self.stores = [(stores, lambda _: True)] if isinstance(stores, Store) else stores
         self._api = api
         self.path = path
         self._kind: type[Changed] = kind

@@ -1,6 +1,5 @@
 """Reads the cluster, as changes since the last poll."""
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,11 +14,9 @@ from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import Node, Pod
 from lib.kube.pager import ListPager, pages_of, read_at_once, together
-from lib.kube.paths import NODES, PODS, paths_of
+from lib.kube.paths import NODES, PODS, Narrowing, paths_of
 from lib.kube.polled_claims import PolledClaims
 from lib.kube.store import Store, key_of
-
-log = logging.getLogger(__name__)
 
 UNCOUNTED = "what pods of other namespaces request is not counted"
 """The message when these pods can't be listed."""
@@ -74,7 +71,7 @@ class ClusterSource(ABC):
         self._api = api
         self._scheduler_names = scheduler_names
         self._namespaces = namespaces
-        self._forbidden: set[str] = set()  # paths that may not be read
+        self._narrowing = Narrowing(namespaces)
 
     @abstractmethod
     def first_changes(self) -> Iterator[AnyChange]:
@@ -102,13 +99,6 @@ class ClusterSource(ABC):
             and not pod.spec.node_name
             and (not self._namespaces or pod.metadata.namespace in self._namespaces)
         )
-
-    def _do_without(self, path: str, error: ForbiddenError, without: str) -> None:
-        """Go on without what may not be read, and log that once. Raises the error if it is indispensable."""
-        if not self._namespaces or path in self._forbidden:
-            raise error
-        self._forbidden.add(path)
-        log.warning("%s: %s", without, error)
 
 
 @dataclass
@@ -208,15 +198,14 @@ class PollingSource(ClusterSource):
         """The lists of assigned pods: of all namespaces if we may list them, else of the served ones."""
         # Pods that have finished use no resources, whichever scheduler placed them.
         selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
-        paths = paths_of("pods", self._namespaces) if PODS in self._forbidden else [PODS]
-        return [self._api.pager(path, Pod, fieldSelector=selector) for path in paths]
+        return [self._api.pager(path, Pod, fieldSelector=selector) for path in self._narrowing.paths(PODS)]
 
     def _together(self, assigned_pods: list[ListPager[Pod]]) -> Listing[Pod]:
         """These lists in one; those of our namespaces if others may not be listed."""
         try:
             return together(assigned_pods)
         except ForbiddenError as error:
-            self._do_without(PODS, error, UNCOUNTED)
+            self._narrowing.do_without(PODS, error, UNCOUNTED)
         return self._together(self._assigned_pods())
 
 

@@ -1,6 +1,5 @@
 """Watches claims and what they depend on, as long as an unassigned pod needs them: volumes, or devices."""
 
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from queue import Queue
 from typing import Any
@@ -10,12 +9,10 @@ from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.claim_kinds import ClaimKinds
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import Lookup, PendingError
-from lib.kube.paths import paths_of
+from lib.kube.paths import Narrowing
 from lib.kube.polled_claims import unseen
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.store import Store
-
-log = logging.getLogger(__name__)
 
 FAILED_PAUSE = 1.0
 """Seconds until a failed watch is tried again: the right may be granted meanwhile."""
@@ -41,7 +38,7 @@ class WatchedClaims:
         self.unseen = ""
         self._kinds = kinds
         self._api = api.with_short_timeouts()
-        self._namespaces = namespaces
+        self._narrowing = Narrowing(namespaces if kinds.by_namespace else ())
         self._lines, self._tell = lines, tell
         self._opening = Lookup[Reflector[Any], None](
             f"watches of {kinds.what}", Reflector.open_beside, system=api.system
@@ -52,7 +49,7 @@ class WatchedClaims:
         self._others: list[Reflector[Any]] = []
 
     def _reflector(self, path: str, kind: type[Any]) -> Reflector[Any]:
-        return Reflector(self._api, path, kind, [(Store[Any](), lambda _: True)], self._lines)
+        return Reflector(self._api, path, kind, Store[Any](), self._lines)
 
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
@@ -114,14 +111,15 @@ class WatchedClaims:
         self._open(until)
         everywhere = self._kinds.claims
         refused = self._failed.get(everywhere)
-        narrows = self._namespaces and self._kinds.by_namespace and self._claims[0].path == everywhere
-        if isinstance(refused, ForbiddenError) and narrows:
-            log.warning(self._kinds.unseen_elsewhere, refused)
+        if (
+            isinstance(refused, ForbiddenError)
+            and self._narrowing.served
+            and everywhere not in self._narrowing
+        ):
+            self._narrowing.do_without(everywhere, refused, self._kinds.unseen_elsewhere)
             self._tell(self._claims[0].forget())  # before other lists: they may have such a claim again
-            api, _, resource = everywhere.rpartition("/")
-            paths = paths_of(resource, self._namespaces, api)
             claims, _ = self._kinds.kinds()
-            self._claims = [self._reflector(path, claims) for path in paths]
+            self._claims = [self._reflector(path, claims) for path in self._narrowing.paths(everywhere)]
             self._open(until)
         failed = [self._failed[each.path] for each in self.reflectors if each.path in self._failed]
         self.unseen = unseen(self._kinds.what, failed)

@@ -30,7 +30,7 @@ class WatchingListers(Listers):
     def __init__(self, api: Api, served: Sequence[str], lines: "Queue[WatchLine]") -> None:
         super().__init__(api, served)
         self.reflectors = [
-            Reflector(self._api, path, Service, [(Store[Service](), lambda _: True)], lines)
+            Reflector(self._api, path, Service, Store[Service](), lines)
             for path in paths_of("services", served)
         ]
         by_namespace = dict(zip(served or [""], self.reflectors, strict=True))

@@ -5,60 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from lib.kube.api import Api
 from lib.kube.errors import ForbiddenError, NotFoundError
-from lib.kube.objects import Object, ObjectMeta, ObjectReference, Pod, Time
+from lib.kube.objects import Event, Pod
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.snapshot import Snapshot
 
 REASONS = ("FailedScheduling", "Scheduled", "Preempted", "WaitingForPodScheduled")
 """The reasons of events that schedulers write."""
-
-
-class Source(Object):
-    """The reporting component, in events of the old form."""
-
-    component: str = ""
-
-
-class Series(Object):
-    """The number and the last time, in events of the new form."""
-
-    count: int = 0
-    last_observed_time: Time | None = None
-
-
-class Event(Object, tag_field="kind", tag=True):
-    """core/v1 Event, in both forms."""
-
-    metadata: ObjectMeta
-    involved_object: ObjectReference
-    reason: str = ""
-    message: str = ""
-    source: Source = msgspec.field(default_factory=Source)
-    reporting_component: str = ""
-    count: int = 0
-    series: Series | None = None
-    last_timestamp: Time | None = None
-    event_time: Time | None = None
-
-    @property
-    def said_at(self) -> datetime | None:
-        """The last time of the event."""
-        observed = self.series.last_observed_time if self.series else None
-        return observed or self.last_timestamp or self.event_time or self.metadata.creation_timestamp
-
-    @property
-    def said_by(self) -> str:
-        """The component that reported it."""
-        return self.reporting_component or self.source.component
-
-    @property
-    def times(self) -> int:
-        """The number of times."""
-        return max(self.count, self.series.count if self.series else 0, 1)
 
 
 @dataclass(frozen=True)

@@ -11,21 +11,21 @@ import msgspec
 from lib.kube.bounded_files import MAX_JSON, TooMuchError, read_at_most, unpacked
 from lib.kube.devices import ResourceClaim
 from lib.kube.escaping import json_escaped
-from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Pod, decode_hook
+from lib.kube.objects import UNREADABLE, Event, Object, ObjectMeta, Pod, decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.errors import QuestionError
-from lib.questions.events import Event
 from lib.questions.snapshot import CONTROLLERS, DEVICES, POD_GROUPS, RESOURCES, Snapshot
 
+_RESOURCES = (*RESOURCES, POD_GROUPS, *CONTROLLERS.values(), *DEVICES)
+
 KINDS: dict[str, type[Object]] = {
-    **{each.kind.__name__: each.kind for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS, *DEVICES)},
+    **{each.kind.__name__: each.kind for each in _RESOURCES},
     "Event": Event,
 }
 
 _API_VERSIONS = {
-    each.kind.__name__: each.api.removeprefix("/apis/").removeprefix("/api/")
-    for each in (*RESOURCES, POD_GROUPS, *CONTROLLERS, *DEVICES)
+    each.kind.__name__: each.api.removeprefix("/apis/").removeprefix("/api/") for each in _RESOURCES
 }
 
 KEPT_ANNOTATIONS = (

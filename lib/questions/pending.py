@@ -9,11 +9,11 @@ import msgspec
 
 from lib.kube.api import Api
 from lib.kube.errors import AnswerError, ForbiddenError, NotFoundError
-from lib.kube.objects import ControllerRef, Object, ObjectMeta, Pod
+from lib.kube.objects import ControllerRef, Event, Object, ObjectMeta, Pod
 from lib.kube.paths import path_of
 from lib.questions.deciding import Decider, queue_order
 from lib.questions.device_claims import knows_devices
-from lib.questions.events import Event, Said
+from lib.questions.events import Said
 from lib.questions.fixes import fixed
 from lib.questions.snapshot import Snapshot
 from lib.questions.suggestions import Suggestion, with_fixes

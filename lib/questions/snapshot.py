@@ -7,11 +7,11 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from lib.kube import listers
 from lib.kube.api import Api
 from lib.kube.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
 from lib.kube.objects import (
-    ControllerRef,
     Namespace,
     Node,
     Object,
@@ -19,18 +19,13 @@ from lib.kube.objects import (
     Pod,
     PodDisruptionBudget,
     PodGroup,
-    ReplicaSet,
-    ReplicationController,
     Service,
-    StatefulSet,
     Toleration,
 )
 from lib.kube.paths import DEVICES_API, STORAGE_PATHS, path_of
 from lib.kube.quantity import Quantity
 from lib.kube.resource_claims import may_need_devices
-from lib.kube.storage import (
-    PersistentVolumeClaim,
-)
+from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.limits import LimitRange
 from lib.questions.quota import ResourceQuota
 from lib.scheduling.groups.pod_groups import POD_GROUP
@@ -127,17 +122,12 @@ DEVICES = (
 POD_GROUPS = Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "the sizes of pod groups")
 """Listed only if a pod has the label of a PodGroup: few clusters have them."""
 
-CONTROLLERS = (
-    Resource(ReplicaSet, "/apis/apps/v1", "replicasets", "spreading the pods of a ReplicaSet by default"),
-    Resource(StatefulSet, "/apis/apps/v1", "statefulsets", "spreading the pods of a StatefulSet by default"),
-    Resource(
-        ReplicationController,
-        "/api/v1",
-        "replicationcontrollers",
-        "spreading the pods of a ReplicationController by default",
-    ),
-)
-"""The controllers whose pods are spread by default. A cluster has many: only those of some pods are read."""
+CONTROLLERS = {
+    of: Resource(kind, api, plural, f"spreading the pods of a {of[1]} by default")
+    for of, (api, plural, kind) in listers.CONTROLLERS.items()
+}
+"""By apiVersion and kind, the controllers whose pods are spread by default. A cluster has many: only those of
+some pods are read."""
 
 
 @dataclass
@@ -166,7 +156,7 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
     """
     snapshot = Snapshot()
     wanted = [each for each in RESOURCES if manifests or whole or not each.manifests]
-    for resource in [*wanted, *(CONTROLLERS if whole else ())]:
+    for resource in [*wanted, *(CONTROLLERS.values() if whole else ())]:
         _list(api, snapshot, resource)
     look_up_pod_groups(api, snapshot, (pod.metadata.labels for pod in snapshot.of(Pod)))
     if whole or any(map(may_need_devices, snapshot.of(Pod))):
@@ -206,7 +196,7 @@ def _list(api: Api, snapshot: Snapshot, resource: Resource) -> None:
 def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> None:
     """Add the controllers of some pods to a snapshot: default spreading depends on them."""
     for owner in {found for pod in pods if (found := controller_of(pod))}:
-        resource = _resource_of(owner)
+        resource = CONTROLLERS.get((owner.api_version, owner.kind))
         if resource is None or resource.kind in snapshot.forbidden:
             continue
         path = path_of(resource.plural, owner.namespace, owner.name, api=resource.api)
@@ -216,14 +206,6 @@ def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> No
             log.debug("%s", error)
         except ForbiddenError as error:
             _forgo(snapshot, resource, error)
-
-
-def _resource_of(owner: ControllerRef) -> Resource | None:
-    for resource in CONTROLLERS:
-        version = resource.api.removeprefix("/apis/").removeprefix("/api/")
-        if (owner.kind, owner.api_version) == (resource.kind.__name__, version):
-            return resource
-    return None
 
 
 def _forgo(snapshot: Snapshot, resource: Resource, error: ApiError) -> None:

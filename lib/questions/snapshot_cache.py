@@ -5,6 +5,7 @@ from itertools import chain
 from typing import get_args
 
 from lib.kube.devices import DeviceObject
+from lib.kube.listers import CONTROLLERS, selector_of
 from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
@@ -13,10 +14,7 @@ from lib.kube.objects import (
     Pod,
     PodDisruptionBudget,
     PodGroup,
-    ReplicaSet,
-    ReplicationController,
     Service,
-    StatefulSet,
 )
 from lib.kube.storage import PersistentVolumeClaim, StorageObject
 from lib.questions.snapshot import Snapshot
@@ -69,13 +67,9 @@ def _looked_up(snapshot: Snapshot) -> LookedUp:
 
 def selectors_of(snapshot: Snapshot) -> dict[ControllerRef, LabelSelector]:
     """The selector of each controller."""
-    sets: list[ReplicaSet | StatefulSet] = [*snapshot.of(ReplicaSet), *snapshot.of(StatefulSet)]
-    found = {_ref("apps/v1", each): each.spec.selector for each in sets if each.spec.selector}
-    old = snapshot.of(ReplicationController)
-    return found | {_ref("v1", each): LabelSelector(each.spec.selector) for each in old}
-
-
-def _ref(api_version: str, controller: ReplicaSet | StatefulSet | ReplicationController) -> ControllerRef:
-    metadata = controller.metadata
-    kind = type(controller).__name__
-    return ControllerRef(metadata.namespace, api_version, kind, metadata.name, metadata.uid)
+    return {
+        ControllerRef(own.namespace, version, name, own.name, own.uid): selector
+        for (version, name), (_, _, kind) in CONTROLLERS.items()
+        for each in snapshot.of(kind)
+        if (own := each.metadata) and (selector := selector_of(each))
+    }

@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lib.kube.objects import Pod
+from lib.kube.objects import Event, Pod
 from lib.questions.deciding import Decider, queue_order, without_node
 from lib.questions.device_claims import knows_devices
-from lib.questions.events import Event, Said, last_said
+from lib.questions.events import Said, last_said
 from lib.questions.explaining import Explaining
 from lib.questions.fixes import fixed
 from lib.questions.snapshot import Snapshot

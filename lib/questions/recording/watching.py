@@ -33,7 +33,7 @@ class Watching:
     def __init__(self, api: Api, recording: Recording, complain: Callable[[str], object]) -> None:
         lines: Queue[WatchLine] = api.system.queue()
         self._lines, self._recording, self._complain = lines, recording, complain
-        of_nodes = Reflector(api, NODES, Node, [(Store[Node](), _any)], lines)
+        of_nodes = Reflector(api, NODES, Node, Store[Node](), lines)
         # A pod that has finished uses nothing: for a recording, it is gone.
         of_pods = Reflector(api, PODS, Pod, [(Store[Pod](), _unfinished)], lines)
         self._watched = [_Watched(of_nodes, "nodes"), _Watched(of_pods, "pods")]
@@ -127,10 +127,6 @@ class _Watched:
         """How many seconds it was away, and why. A list says nothing of what came since the last event."""
         since = self._seen_at if self.was_listed or self._lost_at is None else self._lost_at
         return MACHINE.steady() - since, self._why
-
-
-def _any(_: object) -> bool:
-    return True
 
 
 def _unfinished(pod: Pod) -> bool:

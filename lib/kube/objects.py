@@ -7,7 +7,7 @@ the path.
 
 import re
 from datetime import datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -615,7 +615,7 @@ class Lease(Object, tag_field="kind", tag=True):
     spec: LeaseSpec = LeaseSpec()
 
 
-# --- errors, and decoding ------------------------------------------------------------------------------
+# --- errors, copies, and decoding -----------------------------------------------------------------------
 
 
 class Status(Object, tag_field="kind", tag=True):
@@ -625,6 +625,15 @@ class Status(Object, tag_field="kind", tag=True):
     reason: str = ""
     message: str = ""
     code: int = 0
+
+
+T = TypeVar("T", bound=Object)
+
+
+def with_parts(thing: T, **parts: dict[str, Any]) -> T:
+    """A copy with other values of some fields of its parts, such as `spec={"node_name": "n1"}`."""
+    replace = msgspec.structs.replace
+    return replace(thing, **{name: replace(getattr(thing, name), **each) for name, each in parts.items()})
 
 
 UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

@@ -11,10 +11,8 @@ from math import inf
 from random import Random
 from typing import Any
 
-import msgspec
-
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Node, Pod, PodDisruptionBudget
+from lib.kube.objects import Node, Pod, PodDisruptionBudget, with_parts
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import StorageObject
 from lib.questions.errors import QuestionError
@@ -39,11 +37,7 @@ from lib.scheduling.volumes.claims import has_claims
 
 def without_node(pod: Pod) -> Pod:
     """A copy of a pod as it was before it was bound, with the same name and uid."""
-    return msgspec.structs.replace(
-        pod,
-        spec=msgspec.structs.replace(pod.spec, node_name=""),
-        status=msgspec.structs.replace(pod.status, nominated_node_name=""),
-    )
+    return with_parts(pod, spec={"node_name": ""}, status={"nominated_node_name": ""})
 
 
 def queue_order(pod: Pod) -> tuple[int, float, str]:
@@ -77,11 +71,8 @@ class Decider:
                 raise QuestionError(f"there is no profile {scheduler_name}; there are: {known}")
             self._first = self._profiles[scheduler_name]
             self._profiles = {scheduler_name: self._first}
-        self._gates: dict[str, list[PreEnqueuePlugin]] = {}
-        self._looping: dict[str, Scheduler] = {}
-        self._explaining: dict[str, Scheduler] = {}
-        self._checking: dict[str, Scheduler] = {}
-        self._modests: dict[str, Scheduler] = {}
+        self._gates = {each.scheduler_name: each.with_point(PreEnqueuePlugin) for each in profiles}
+        self._schedulers: dict[tuple[str, bool, bool], Scheduler] = {}
 
     def profile_of(self, pod: Pod) -> Profile:
         """The profile that decides about a pod."""
@@ -146,10 +137,7 @@ class Decider:
 
     def gated(self, pod: Pod) -> str:
         """Why a pod must not be queued yet; "" if it may be."""
-        profile = self.profile_of(pod)
-        if profile.scheduler_name not in self._gates:
-            self._gates[profile.scheduler_name] = profile.with_point(PreEnqueuePlugin)
-        for plugin in self._gates[profile.scheduler_name]:
+        for plugin in self._gates[self.profile_of(pod).scheduler_name]:
             try:
                 if status := plugin.pre_enqueue(pod):
                     return ", ".join(status.reasons)
@@ -251,44 +239,49 @@ class Decider:
 
     def scheduler_of(self, pod: Pod) -> Scheduler:
         """A scheduler as in the loop: it stops when it has enough feasible nodes."""
-        profile = self.profile_of(pod)
-        name = profile.scheduler_name
-        if name not in self._looping:
-            self._looping[name] = Scheduler(profile, self._random, in_full=False)
-        return self._looping[name]
+        return self._scheduler(pod, all_nodes=False, preempts=True)
 
     def _explainer(self, pod: Pod) -> Scheduler:
         """A scheduler that evaluates all nodes, and keeps all scores."""
-        profile = replace(self.profile_of(pod), percentage_of_nodes_to_score=100)
-        name = profile.scheduler_name
-        if name not in self._explaining:
-            self._explaining[name] = Scheduler(profile, self._random)
-        return self._explaining[name]
+        return self._scheduler(pod, all_nodes=True, preempts=True)
 
     def _checker(self, pod: Pod) -> Scheduler:
         """A scheduler that evaluates all nodes, without preemption."""
-        profile = self.profile_of(pod)
-        if profile.scheduler_name not in self._checking:
-            alone = replace(_peaceful(profile), percentage_of_nodes_to_score=100)
-            self._checking[profile.scheduler_name] = Scheduler(alone, Random(0), in_full=False)  # noqa: S311  # for ties
-        return self._checking[profile.scheduler_name]
+        return self._scheduler(pod, all_nodes=True, preempts=False)
 
     def _modest(self, pod: Pod) -> Scheduler:
         """A scheduler as in the loop, without preemption."""
-        profile = self.profile_of(pod)
-        name = profile.scheduler_name
-        if name not in self._modests:
-            self._modests[name] = Scheduler(_peaceful(profile), self._random, in_full=False)
-        return self._modests[name]
+        return self._scheduler(pod, all_nodes=False, preempts=False)
 
-    def evict(self, decision: Decision) -> None:
-        """Remove the victims of a decision, and place the pod on their node."""
+    def _scheduler(self, pod: Pod, *, all_nodes: bool, preempts: bool) -> Scheduler:
+        profile = self.profile_of(pod)
+        key = profile.scheduler_name, all_nodes, preempts
+        if key not in self._schedulers:
+            profile = profile if preempts else _peaceful(profile)
+            profile = replace(profile, percentage_of_nodes_to_score=100) if all_nodes else profile
+            random = Random(0) if all_nodes and not preempts else self._random  # noqa: S311  # for ties
+            self._schedulers[key] = Scheduler(profile, random, in_full=all_nodes and preempts)
+        return self._schedulers[key]
+
+    def node_for(self, decision: Decision) -> str:
+        """The node that a decision picked, or where it preempts others; "" for none."""
+        return decision.nominated or (decision.node_name or "" if decision.outcome in PLACED else "")
+
+    def settle(self, decision: Decision) -> dict[str, tuple[str, ...]]:
+        """Evict the victims of a decision, if it has some, and place the pod on their node.
+
+        Returns, by victim, the budgets that don't allow its eviction; preemption evicts it nevertheless.
+        """
+        if not decision.nominated:
+            return {}
+        unprotected = self._unprotected(decision.victims)
         self.leave(decision.victims)
         self.cache.nominator.add(decision.pod, "")
         self.cache.assume(decision.pod, decision.nominated)
+        return unprotected
 
-    def unprotected(self, victims: Sequence[Pod]) -> dict[str, tuple[str, ...]]:
-        """By victim, the budgets that don't allow its eviction; preemption evicts it nevertheless."""
+    def _unprotected(self, victims: Sequence[Pod]) -> dict[str, tuple[str, ...]]:
+        """By victim, the budgets that don't allow its eviction."""
         budgets, found = self.cache.looked_up.budgets or (), {}
         left = [each.status.disruptions_allowed for each in budgets]
         for pod in victims:
@@ -391,9 +384,7 @@ def _charged(budget: PodDisruptionBudget, pod: Pod, disruptions: int) -> PodDisr
     if not guards(budget, pod):
         return budget
     allowed = max(budget.status.disruptions_allowed - disruptions, 0)
-    return msgspec.structs.replace(
-        budget, status=msgspec.structs.replace(budget.status, disruptions_allowed=allowed)
-    )
+    return with_parts(budget, status={"disruptions_allowed": allowed})
 
 
 def _peaceful(profile: Profile) -> Profile:

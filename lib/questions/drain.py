@@ -7,13 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import msgspec
-
-from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint, Volume
+from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint, with_parts
 from lib.questions.deciding import Decider, without_node
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
-from lib.scheduling.decision import PLACED, Decision
+from lib.scheduling.decision import Decision
 from lib.scheduling.edits import CORDONED
 from lib.scheduling.preemption.budgets import guards
 from lib.scheduling.workloads import belongs_to_node, controller_of
@@ -142,7 +140,10 @@ class Draining:
             self._by_node.append([pod for pod in pods if not belongs_to_node(pod)])
             decider.set_node(cordoned(node.node))
         self.drain.with_local_data = [
-            pod for pods in self._by_node for pod in pods if any(_is_local(each) for each in pod.spec.volumes)
+            pod
+            for pods in self._by_node
+            for pod in pods
+            if any(each.empty_dir is not None for each in pod.spec.volumes)
         ]
 
     def __len__(self) -> int:
@@ -231,13 +232,7 @@ class Draining:
         decider = self._decider
         again = without_node(moved.pod)
         (decision,) = decider.place([again])
-        unprotected: dict[str, tuple[str, ...]] = {}
-        if decision.nominated:
-            to_node = decision.nominated
-            unprotected = decider.unprotected(decision.victims)
-            decider.evict(decision)
-        else:
-            to_node = (decision.node_name or "") if decision.outcome in PLACED else ""
+        to_node, unprotected = decider.node_for(decision), decider.settle(decision)
         alike = any(controller_of(each.pod) == controller_of(again) for each in self.drain.why)
         if not to_node and not alike and len(self.drain.why) < EXPLAINED:
             self.drain.why.append(self._why(again, decision))
@@ -287,14 +282,8 @@ def _lets_unready_go(budget: PodDisruptionBudget) -> bool:
     return enough or budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
 
 
-def _is_local(volume: Volume) -> bool:
-    return volume.empty_dir is not None
-
-
 def cordoned(node: Node) -> Node:
     """A copy of a node that is cordoned."""
     taints = [each for each in node.spec.taints if each.key != CORDONED]
     taints.append(Taint(CORDONED, "", "NoSchedule"))
-    return msgspec.structs.replace(
-        node, spec=msgspec.structs.replace(node.spec, unschedulable=True, taints=taints)
-    )
+    return with_parts(node, spec={"unschedulable": True, "taints": taints})

@@ -4,9 +4,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import msgspec
-
-from lib.kube.objects import HOSTNAME, REGION, ZONE, ObjectMeta, Pod
+from lib.kube.objects import HOSTNAME, REGION, ZONE, ObjectMeta, Pod, with_parts
 from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, StorageClass, StorageObject
 from lib.questions.new_claims import missing_claim
 from lib.questions.what_if import copies, shapes
@@ -65,13 +63,12 @@ def changed_nodes(pod: Pod, nodes: Iterable[NodeInfo]) -> Iterator[Remedy]:
         node = info.node
         taints = [each for each in node.spec.taints if each.key not in NOT_READY]
         if len(taints) < len(node.spec.taints):
-            ready = msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
+            ready = with_parts(node, spec={"taints": taints})
             yield Remedy(f"once {info.name} is Ready", nodes=(ready,))
         wanted = pod.spec.node_selector.items() - node.metadata.labels.items()
         if wanted and not any(key in FIXED_LABELS for key, _ in wanted):
             more = dict(sorted(wanted))
-            metadata = msgspec.structs.replace(node.metadata, labels={**node.metadata.labels, **more})
-            labelled = msgspec.structs.replace(node, metadata=metadata)
+            labelled = with_parts(node, metadata={"labels": {**node.metadata.labels, **more}})
             yield Remedy(f"with the label {labels_text(more)} on {info.name}", nodes=(labelled,))
 
 

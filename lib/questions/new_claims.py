@@ -7,9 +7,7 @@ and the admission plugin DefaultStorageClass.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from lib.kube.objects import ObjectMeta, OwnerReference, Pod
+from lib.kube.objects import ObjectMeta, OwnerReference, Pod, with_parts
 from lib.kube.storage import (
     BIND_COMPLETED,
     NO_PROVISIONER,
@@ -88,8 +86,7 @@ def _provisioned(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[Sto
     found = _class_of(claim, storage)
     if found is None:
         return
-    spec = msgspec.structs.replace(claim.spec, storage_class_name=found.metadata.name)
-    claim = msgspec.structs.replace(claim, spec=spec)
+    claim = with_parts(claim, spec={"storage_class_name": found.metadata.name})
     made_at_once = found.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
     if made_at_once and found.provisioner not in ("", NO_PROVISIONER):
         yield from _bound(claim)
@@ -106,9 +103,7 @@ def _bound(claim: PersistentVolumeClaim) -> Iterator[StorageObject]:
         ObjectMeta(name=name), PersistentVolumeSpec(claim_ref=own, storage_class_name=of_class)
     )
     annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
-    metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
-    spec = msgspec.structs.replace(claim.spec, volume_name=name)
-    yield msgspec.structs.replace(claim, metadata=metadata, spec=spec)
+    yield with_parts(claim, metadata={"annotations": annotations}, spec={"volume_name": name})
 
 
 def missing_claim(pod: Pod, name: str, storage: Storage) -> list[StorageObject]:

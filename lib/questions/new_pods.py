@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lib.kube.devices import ResourceClaimTemplate
-from lib.kube.objects import NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, Requirement
+from lib.kube.objects import NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, Requirement, with_parts
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
@@ -158,11 +158,6 @@ def _only_on(pod: Pod, node_name: str) -> Pod:
         pod.spec.affinity.node_affinity or NodeAffinity(),
         required_during_scheduling_ignored_during_execution=NodeSelector((named,)),
     )
-    name = f"{pod.metadata.name}-{node_name}"
-    return msgspec.structs.replace(
-        pod,
-        metadata=msgspec.structs.replace(pod.metadata, name=name, uid=f"{pod.metadata.uid}-{node_name}"),
-        spec=msgspec.structs.replace(
-            pod.spec, affinity=msgspec.structs.replace(pod.spec.affinity, node_affinity=affinity)
-        ),
-    )
+    own = {"name": f"{pod.metadata.name}-{node_name}", "uid": f"{pod.metadata.uid}-{node_name}"}
+    affinities = msgspec.structs.replace(pod.spec.affinity, node_affinity=affinity)
+    return with_parts(pod, metadata=own, spec={"affinity": affinities})

@@ -6,9 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
-from lib.kube.objects import Pod
+from lib.kube.objects import Pod, with_parts
 from lib.questions.admission import NOTHING_SAID, ServerSaid
 from lib.questions.deciding import Decider
 from lib.questions.device_claims import knows_devices
@@ -138,7 +136,7 @@ class Filling:
         """One more pod of a workload, with claims of its own if it has any."""
         name = f"{workload.name}{MORE}{self.room.fit[workload].total() + 1}"
         if self._rings:  # these have no claims
-            return _copy(model, name)
+            return with_parts(model, metadata={"name": name, "uid": f"{model.metadata.uid}-{name}"})
         return self._maker.pod_named(workload, self._bodies[workload], name)
 
     def _why(self, pod: Pod, decision: Decision) -> Why:
@@ -151,9 +149,3 @@ class Filling:
             for node, lines in found.details.items()
         }
         return found
-
-
-def _copy(pod: Pod, name: str) -> Pod:
-    """A pod alike, of another name."""
-    metadata = msgspec.structs.replace(pod.metadata, name=name, uid=f"{pod.metadata.uid}-{name}")
-    return msgspec.structs.replace(pod, metadata=metadata)

@@ -19,7 +19,7 @@ from lib.questions.snapshot import Snapshot
 from lib.questions.usage import Usage, usage_of
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
-from lib.scheduling.decision import PLACED, Decision, counted
+from lib.scheduling.decision import Decision, counted
 from lib.scheduling.resources import pod_requests
 from lib.scheduling.text import count
 from lib.scheduling.volumes.claims import claim_names
@@ -197,7 +197,7 @@ class Placing:
     def _place_now(self, new: NewPod) -> str:
         """The node of a pod that fits now; one that doesn't is tried again in the next step."""
         (decision,) = self._decider.place([new.pod])
-        node_name = decision.nominated or _node_of(decision)
+        node_name = self._decider.node_for(decision)
         if node_name:
             self._settle(decision)
         return node_name
@@ -219,13 +219,10 @@ class Placing:
 
     def _settle(self, decision: Decision) -> Placed:
         new, trial = self._by_uid[decision.pod.metadata.uid], self.trial
-        node_name = decision.nominated or _node_of(decision)
+        node_name = self._decider.node_for(decision)
         if node_name and node_name not in trial.before:
             trial.before[node_name] = _before(self._decider, node_name, decision)
-        unprotected: dict[str, tuple[str, ...]] = {}
-        if decision.nominated:
-            unprotected = self._decider.unprotected(decision.victims)
-            self._decider.evict(decision)
+        unprotected = self._decider.settle(decision)
         self._failed = None if node_name or new.node_name else (new, decision)
         if not node_name and new.workload not in trial.why and len(trial.why) < self._explained:
             trial.why[new.workload] = _why(new, self._decider)
@@ -250,10 +247,6 @@ def _before(decider: Decider, name: str, decision: Decision) -> Usage:
         return usage
     less = {each: used - own.get(each, 0) for each, used in usage.requested.items()}
     return Usage({**less, "pods": usage.requested["pods"] - 1}, usage.capacity)
-
-
-def _node_of(decision: Decision) -> str:
-    return (decision.node_name or "") if decision.outcome in PLACED else ""
 
 
 def _why(new: NewPod, decider: Decider) -> Why:

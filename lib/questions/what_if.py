@@ -6,9 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-import msgspec
-
-from lib.kube.objects import HOSTNAME, Node, Pod, Taint
+from lib.kube.objects import HOSTNAME, Node, Pod, Taint, with_parts
 from lib.kube.storage import CSINode
 from lib.questions.errors import QuestionError
 from lib.questions.snapshot import Snapshot
@@ -98,45 +96,37 @@ def copies(
     csi_node = next((each for each in csi_nodes if each.metadata.name == like.metadata.name), None)
     named = {node.metadata.name for node in nodes}
     own = [each for each in pods if each.spec.node_name == like.metadata.name and belongs_to_node(each)]
-    free = (name for i in range(1, number + len(named) + 1) if (name := _copy_name(like, i)) not in named)
+    names = (f"{like.metadata.name}-copy-{i}" for i in range(1, number + len(named) + 1))
+    free = (name for name in names if name not in named)
     return [_copy(like, own, csi_node, next(free)) for _ in range(number)]
-
-
-def _copy_name(like: Node, number: int) -> str:
-    return f"{like.metadata.name}-copy-{number}"
 
 
 def _copy(like: Node, pods: Sequence[Pod], csi_node: CSINode | None, name: str) -> NewNode:
     labels = {**like.metadata.labels, **({HOSTNAME: name} if HOSTNAME in like.metadata.labels else {})}
-    metadata = msgspec.structs.replace(like.metadata, name=name, uid=f"uid-of-{name}", labels=labels)
     taints = [each for each in like.spec.taints if not each.key.startswith("node.kubernetes.io/")]
-    spec = msgspec.structs.replace(like.spec, unschedulable=False, taints=taints)
-    moved = tuple(
-        msgspec.structs.replace(
-            pod,
-            metadata=msgspec.structs.replace(
-                pod.metadata, name=f"{pod.metadata.name}-on-{name}", uid=f"{pod.metadata.uid}-on-{name}"
-            ),
-            spec=msgspec.structs.replace(pod.spec, node_name=name),
-        )
-        for pod in pods
+    node = with_parts(
+        like,
+        metadata={"name": name, "uid": f"uid-of-{name}", "labels": labels},
+        spec={"unschedulable": False, "taints": taints},
     )
-    drivers = csi_node and msgspec.structs.replace(
-        csi_node, metadata=msgspec.structs.replace(csi_node.metadata, name=name, uid=f"uid-of-csi-{name}")
-    )
-    return NewNode(msgspec.structs.replace(like, metadata=metadata, spec=spec), moved, drivers)
+    drivers = csi_node and with_parts(csi_node, metadata={"name": name, "uid": f"uid-of-csi-{name}"})
+    return NewNode(node, tuple(moved(pod, name) for pod in pods), drivers)
+
+
+def moved(pod: Pod, node_name: str) -> Pod:
+    """A pod like this one on another node."""
+    there = {"name": f"{pod.metadata.name}-on-{node_name}", "uid": f"{pod.metadata.uid}-on-{node_name}"}
+    return with_parts(pod, metadata=there, spec={"node_name": node_name})
 
 
 def _remove(snapshot: Snapshot, name: str) -> None:
     node = node_named(snapshot, name)
     snapshot.of(Node).remove(node)
-    own = [pod for pod in snapshot.of(Pod) if pod.spec.node_name == name]
-    kept = [pod for pod in snapshot.of(Pod) if pod.spec.node_name != name]
-    snapshot.objects[Pod] = list(kept)
-    if own:
-        snapshot.note(
-            f"without {name} its {count(len(own), 'pod')} are gone, too (see drain for where they go)"
-        )
+    pods = snapshot.of(Pod)
+    kept = [pod for pod in pods if pod.spec.node_name != name]
+    snapshot.objects[Pod] = [*kept]
+    if gone := len(pods) - len(kept):
+        snapshot.note(f"without {name} its {count(gone, 'pod')} are gone, too (see drain for where they go)")
 
 
 def _each_node(snapshot: Snapshot, text: str, option: str, change) -> None:  # type: ignore[no-untyped-def]
@@ -163,7 +153,7 @@ def _with_label(node: Node, what: str, where: str) -> Node:
         labels[key] = value
     else:
         raise QuestionError(f"{where}: write KEY=VALUE, or KEY- to take the label away")
-    return msgspec.structs.replace(node, metadata=msgspec.structs.replace(node.metadata, labels=labels))
+    return with_parts(node, metadata={"labels": labels})
 
 
 def _with_taint(node: Node, what: str, where: str) -> Node:
@@ -171,13 +161,19 @@ def _with_taint(node: Node, what: str, where: str) -> Node:
         key, _, effect = what[:-1].partition(":")
         taints = [each for each in node.spec.taints if each.key != key or effect not in ("", each.effect)]
     else:
-        pair, _, effect = what.partition(":")
-        key, _, value = pair.partition("=")
-        if effect not in EFFECTS or not key:
-            raise QuestionError(f"{where}: write KEY=VALUE:EFFECT; an effect is one of {', '.join(EFFECTS)}")
-        taints = [each for each in node.spec.taints if (each.key, each.effect) != (key, effect)]
-        taints.append(Taint(key, value, effect))
-    return msgspec.structs.replace(node, spec=msgspec.structs.replace(node.spec, taints=taints))
+        new = parse_taint(what, where)
+        taints = [each for each in node.spec.taints if (each.key, each.effect) != (new.key, new.effect)]
+        taints.append(new)
+    return with_parts(node, spec={"taints": taints})
+
+
+def parse_taint(text: str, where: str) -> Taint:
+    """The taint KEY=VALUE:EFFECT. QuestionError when it is something else."""
+    pair, _, effect = text.partition(":")
+    key, _, value = pair.partition("=")
+    if effect not in EFFECTS or not key:
+        raise QuestionError(f"{where}: write KEY=VALUE:EFFECT; an effect is one of {', '.join(EFFECTS)}")
+    return Taint(key, value, effect)
 
 
 def shapes(nodes: Iterable[Node]) -> list[Node]:

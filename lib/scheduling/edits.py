@@ -19,6 +19,7 @@ from lib.kube.objects import (
     Toleration,
     TopologySpreadConstraint,
     decode_hook,
+    with_parts,
 )
 from lib.kube.quantity import Quantity
 from lib.scheduling.node_info import HostPort, host_ports
@@ -60,8 +61,7 @@ def _patched_value(old: Any, new: Any, field: msgspec.structs.FieldInfo) -> Any:
 
 
 def _with_spec(pod: Pod, **fields: object) -> Pod:
-    spec: PodSpec = msgspec.structs.replace(pod.spec, **fields)
-    return msgspec.structs.replace(pod, spec=spec)
+    return with_parts(pod, spec=fields)
 
 
 def _with_affinity(pod: Pod, **fields: object) -> Pod:
@@ -186,6 +186,4 @@ def _lessened(requests: Mapping[str, Quantity], name: str, by: int) -> dict[str,
 def uncordoned(node: Node) -> Node:
     """A copy of a node that isn't cordoned."""
     taints = [each for each in node.spec.taints if each.key != CORDONED]
-    return msgspec.structs.replace(
-        node, spec=msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
-    )
+    return with_parts(node, spec={"unschedulable": False, "taints": taints})

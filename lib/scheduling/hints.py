@@ -6,10 +6,8 @@ Counterpart in kube-scheduler: extractPodEvents and extractNodeEvents in pkg/sch
 from collections.abc import Callable
 from functools import lru_cache
 
-from msgspec.structs import replace
-
 from lib.kube.changes import AnyChange, Change, Kind
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import Node, Pod, with_parts
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.resources import pod_requests
 
@@ -94,4 +92,4 @@ def deleted_pod(change: AnyChange) -> Pod | None:
 
 def freed_room(pod: Pod, node_name: str) -> Change[Pod]:
     """The change that tells of freed room: a pod was deleted from a node."""
-    return Change(Kind.DELETED, replace(pod, spec=replace(pod.spec, node_name=node_name)), pod)
+    return Change(Kind.DELETED, with_parts(pod, spec={"node_name": node_name}), pod)

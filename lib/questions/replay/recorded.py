@@ -8,10 +8,9 @@ from math import inf
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import UNREADABLE, Node, Object, Pod, decode_hook
+from lib.kube.objects import UNREADABLE, Node, Object, Pod, decode_hook, with_parts
 from lib.kube.store import key_of
 from lib.questions.deciding import without_node
 from lib.questions.durations import in_words
@@ -211,8 +210,8 @@ class _Reading:
 
     def _like(self, pod: Pod) -> Pod:
         """The pod without what only it has; one object for all that are alike."""
-        metadata = replace(pod.metadata, name="", uid="", creation_timestamp=None)
-        like = replace(without_node(pod), metadata=metadata)
+        no_name = {"name": "", "uid": "", "creation_timestamp": None}
+        like = with_parts(without_node(pod), metadata=no_name)
         return self._kinds.setdefault(msgspec.json.encode(like, enc_hook=int), like)
 
     def trace(self, file: Path) -> Trace:

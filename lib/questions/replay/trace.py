@@ -8,10 +8,8 @@ from math import inf
 from random import Random
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from lib.kube.changes import Change
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import Node, Pod, with_parts
 from lib.questions.errors import QuestionError
 from lib.scheduling.resources import Resources, amounts, pod_requests
 
@@ -38,8 +36,7 @@ class Arrival:
     def pod(self) -> Pod:
         """The pod itself."""
         uid = self.uid or f"{self.like.metadata.namespace}/{self.name}"
-        metadata = replace(self.like.metadata, name=self.name, uid=uid)
-        return replace(self.like, metadata=metadata)
+        return with_parts(self.like, metadata={"name": self.name, "uid": uid})
 
 
 class Arrivals(Protocol):

@@ -7,10 +7,8 @@ from math import inf
 from random import Random
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import Node, Pod, with_parts
 from lib.questions.errors import QuestionError
 from lib.questions.replay.trace import Arrival, Trace
 from lib.questions.snapshot import Snapshot
@@ -115,7 +113,7 @@ class World:
     def _arrive(self, arrival: Arrival) -> None:
         pod = arrival.pod()
         if pod.spec.scheduler_name not in self._schedulers:
-            pod = replace(pod, spec=replace(pod.spec, scheduler_name=self._names[0]))
+            pod = with_parts(pod, spec={"scheduler_name": self._names[0]})
         key = pod_key(pod)
         if key in self._waiting or key in self._running:
             raise QuestionError(f"pod {pod} arrives at {arrival.at:g} s, while another of that name is there")
@@ -191,7 +189,7 @@ class World:
         pod, uid = decision.pod, pod_key(decision.pod)
         if decision.outcome == Outcome.SCHEDULED:
             assert decision.node_name
-            bound = replace(pod, spec=replace(pod.spec, node_name=decision.node_name))
+            bound = with_parts(pod, spec={"node_name": decision.node_name})
             self._apply(Change(Kind.MODIFIED, bound, pod))
             arrival, _ = self._waiting.pop(uid)
             self._running[uid] = arrival, bound

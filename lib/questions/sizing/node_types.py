@@ -5,16 +5,14 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
-from msgspec.structs import replace
-
-from lib.kube.objects import HOSTNAME, ZONE, Node, ObjectMeta, Pod, Taint, is_object_name
+from lib.kube.objects import HOSTNAME, ZONE, Node, ObjectMeta, Pod, Taint, is_object_name, with_parts
 from lib.kube.quantity import Quantity
 from lib.kube.storage import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
 from lib.questions.errors import QuestionError
 from lib.questions.files import quantity_text
 from lib.questions.manifests import convert
 from lib.questions.snapshot import Snapshot
-from lib.questions.what_if import EFFECTS, NewNode, copies, shapes
+from lib.questions.what_if import NewNode, copies, parse_taint, shapes
 
 FORM = "NAME=cpu:4,memory:16Gi,price:0.19"
 
@@ -101,7 +99,7 @@ def _told(text: str, where: str) -> _Told:
         elif key == "label":
             name, _, told.labels[name] = value.partition("=")
         elif key == "taint":
-            told.taints.append(_taint(value, where))
+            told.taints.append(parse_taint(value, f"{where}: taint {value}"))
         elif key.startswith("volumes/"):
             told.volumes[key.removeprefix("volumes/")] = _whole(value, f"{where}: {key}")
         else:
@@ -138,14 +136,6 @@ def _whole(text: str, where: str) -> int:
     return int(text)
 
 
-def _taint(text: str, where: str) -> Taint:
-    pair, _, effect = text.partition(":")
-    key, _, value = pair.partition("=")
-    if effect not in EFFECTS or not key:
-        raise QuestionError(f"{where}: taint {text}: write KEY=VALUE:EFFECT; one of {', '.join(EFFECTS)}")
-    return Taint(key, value, effect)
-
-
 def _type(name: str, told: _Told, utilization: float) -> NodeType:
     def make(number: int) -> Sequence[NewNode]:
         return [_squeezed(_node(name, i, told), utilization) for i in range(1, number + 1)]
@@ -168,7 +158,7 @@ def _node(type_name: str, number: int, told: _Told) -> NewNode:
         "status": {"allocatable": told.amounts},
     }
     node: Node = convert(body, Node, f"--node-type {type_name}")
-    node = replace(node, spec=replace(node.spec, taints=told.taints))
+    node = with_parts(node, spec={"taints": told.taints})
     drivers = [CSINodeDriver(each, VolumeNodeResources(most)) for each, most in told.volumes.items()]
     csi_node = CSINode(ObjectMeta(name=name), CSINodeSpec(drivers)) if drivers else None
     return NewNode(node, (), csi_node)
@@ -181,5 +171,4 @@ def _squeezed(new: NewNode, utilization: float) -> NewNode:
         name: Quantity.parse(quantity_text(int(amount * utilization))) if name in SQUEEZED else amount
         for name, amount in there.items()
     }
-    status = replace(new.node.status, allocatable=less)
-    return NewNode(replace(new.node, status=status), new.pods, new.csi_node)
+    return NewNode(with_parts(new.node, status={"allocatable": less}), new.pods, new.csi_node)

@@ -7,7 +7,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from lib.kube.objects import Node, NodeAffinity, NodeSelector, Pod
+from lib.kube.objects import Node, NodeAffinity, NodeSelector, Pod, with_parts
 from lib.kube.selectors import untolerated
 from lib.kube.storage import CSINode
 from lib.kube.system import MACHINE
@@ -18,6 +18,7 @@ from lib.questions.new_pods import NewPod
 from lib.questions.sizing.node_types import NodeType
 from lib.questions.snapshot import Snapshot
 from lib.questions.trial import new_pods
+from lib.questions.what_if import moved
 from lib.scheduling.decision import PLACED
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.node_info import NodeInfo
@@ -145,9 +146,7 @@ class Trying:
         info = NodeInfo(node)
         for like in self._daemons:
             if wants(like, info) and not untolerated(like, info.taints, REPELLING):
-                name = f"{like.metadata.name}-on-{node.metadata.name}"
-                metadata = replace(like.metadata, name=name, uid=f"uid-of-{name}")
-                yield replace(like, metadata=metadata, spec=replace(like.spec, node_name=node.metadata.name))
+                yield moved(like, node.metadata.name)
 
     def _new(self, decider: Decider) -> list[NewPod]:
         """The pods to place: DaemonSets' first, as these come with a node, then the most important ones."""
@@ -197,5 +196,4 @@ def _for_any_node(pod: Pod) -> Pod:
     affinity = replace(
         affinity, required_during_scheduling_ignored_during_execution=NodeSelector(kept) if kept else None
     )
-    spec = replace(pod.spec, affinity=replace(pod.spec.affinity, node_affinity=affinity))
-    return replace(pod, spec=spec)
+    return with_parts(pod, spec={"affinity": replace(pod.spec.affinity, node_affinity=affinity)})

@@ -6,9 +6,7 @@ Source: pkg/scheduler/framework/plugins/volumebinding/binder.go
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
-from lib.kube.objects import Pod
+from lib.kube.objects import Pod, with_parts
 from lib.kube.selectors import selects
 from lib.kube.storage import (
     NO_PROVISIONER,
@@ -183,8 +181,7 @@ def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) ->
             assumed.provisions.append(claim)
             continue
         annotations = {**claim.metadata.annotations, SELECTED_NODE: node_name}
-        metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
-        selected = msgspec.structs.replace(claim, metadata=metadata)
+        selected = with_parts(claim, metadata={"annotations": annotations})
         storage.claims.assume(selected)
         assumed.provisions.append(selected)
     return assumed

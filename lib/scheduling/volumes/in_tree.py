@@ -7,7 +7,15 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lib.kube.objects import REGION, ZONE, InTreeSources, NodeSelector, NodeSelectorTerm, Requirement
+from lib.kube.objects import (
+    REGION,
+    ZONE,
+    InTreeSources,
+    NodeSelector,
+    NodeSelectorTerm,
+    Requirement,
+    with_parts,
+)
 from lib.kube.storage import (
     MIGRATED_PLUGINS,
     CSINode,
@@ -107,17 +115,14 @@ def as_csi(volume: PersistentVolume) -> PersistentVolume:
         return volume
     labels = volume.metadata.labels
     handle = volume_handle(volume.spec, labels.get(BETA_ZONE) or labels.get(ZONE, ""))
-    spec = msgspec.structs.replace(
-        volume.spec,
-        gce_persistent_disk=None,
-        aws_elastic_block_store=None,
-        azure_disk=None,
-        cinder=None,
-        portworx_volume=None,
-        csi=CSIPersistentVolumeSource(plugin.driver, handle),
-        node_affinity=_translated(volume, plugin.zone_key) if plugin.zone_key else volume.spec.node_affinity,
-    )
-    return msgspec.structs.replace(volume, spec=spec)
+    changed = {
+        **dict.fromkeys(InTreeSources.__struct_fields__),
+        "csi": CSIPersistentVolumeSource(plugin.driver, handle),
+        "node_affinity": _translated(volume, plugin.zone_key)
+        if plugin.zone_key
+        else volume.spec.node_affinity,
+    }
+    return with_parts(volume, spec=changed)
 
 
 def _translated(volume: PersistentVolume, zone_key: str) -> VolumeNodeAffinity | None:

@@ -18,7 +18,6 @@ from lib.kube.proxy import OwnProxy
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.deciding import Decider
-from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
 from lib.questions.page import Page, print_json
 from lib.questions.snapshot import Snapshot, read_cluster
@@ -27,10 +26,9 @@ from lib.questions.what_if import WhatIf
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
 from lib.service.command_line import CLUSTER, DEFAULT_PROXY, option
-from lib.service.config.fields import ConfigError
 from lib.service.config.file import default_config, load_config
 from lib.service.option_types import proxy_address
-from lib.service.policies import PolicyError, load_policies
+from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
 ASKED, WHAT_IF = "How to decide, and how to answer", "What if the cluster were different"
@@ -110,28 +108,28 @@ class Common:
         return answer.verdict
 
     def decider(self, snapshot: Snapshot, config: Path | None = None) -> Decider:
-        """The decider for a snapshot, by the options. QuestionError when they contradict each other."""
+        """The decider for a snapshot, by the options. QuestionError when they contradict each other.
+
+        ConfigError or PolicyError when the configuration, or a policy, can't be used.
+        """
         random = MACHINE.random(self.seed)
         profiles = self.profiles(config or self.config, random)
         return Decider(snapshot, profiles, random, self.scheduler_name)
 
     def profiles(self, config: Path | None, random: Random) -> list[Profile]:
-        """The profiles of the configuration, or the built-in ones; kube-scheduler's first."""
-        try:
-            policies = tuple(load_policies(self.plugin))
-            read = load_config(config) if config else default_config()
-            handle = Handle(random)
-            if read.profiles:
-                return profiles_for(read, Asked(policies=policies), handle)
-            name = self.scheduler_name or MAIN_SCHEDULER
-            main = profiles_for(read, Asked(name, policies=policies), handle)
-            return main + [
-                each
-                for each in profiles_for(read, Asked(policies=policies), handle)
-                if each.scheduler_name != name
-            ]
-        except (ConfigError, PolicyError) as error:
-            raise QuestionError(str(error)) from error
+        """The profiles of the configuration, or the built-in ones; kube-scheduler's first.
+
+        ConfigError or PolicyError when they can't be used.
+        """
+        policies = tuple(load_policies(self.plugin))
+        read = load_config(config) if config else default_config()
+        handle = Handle(random)
+        if read.profiles:
+            return profiles_for(read, Asked(policies=policies), handle)
+        name = self.scheduler_name or MAIN_SCHEDULER
+        main = profiles_for(read, Asked(name, policies=policies), handle)
+        others = profiles_for(read, Asked(policies=policies), handle)
+        return main + [each for each in others if each.scheduler_name != name]
 
 
 def common_options(

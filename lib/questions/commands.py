@@ -12,7 +12,7 @@ from lib.kube.objects import Pod
 from lib.kube.selectors import selects
 from lib.questions.admission import ServerSaid, not_asked
 from lib.questions.asking import Common, now
-from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas
+from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas, own_option
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.device_claims import may_need_devices
 from lib.questions.drain import Draining
@@ -53,13 +53,11 @@ def ask_why(
     ] = None,
     all_namespaces: Annotated[
         bool,
-        typer.Option("--all-namespaces", "-A", show_envvar=False, help="The pods of all namespaces."),
+        own_option("The pods of all namespaces.", "--all-namespaces", "-A"),
     ] = False,
     selector: Annotated[
         str,
-        typer.Option(
-            "--selector", "-l", metavar="LABELS", show_envvar=False, help="Pods with these labels: app=web."
-        ),
+        own_option("Pods with these labels: app=web.", "--selector", "-l", metavar="LABELS"),
     ] = "",
 ) -> Verdict:
     """Why do pods wait, and what would help? Or why is a pod where it is?
@@ -142,11 +140,7 @@ def ask_try(
     replicas: Replicas = None,
     rollout: Annotated[
         bool,
-        typer.Option(
-            "--rollout",
-            show_envvar=False,
-            help="Show each step of the rollout of workloads that are there already.",
-        ),
+        own_option("Show each step of the rollout of workloads that are there already.", "--rollout"),
     ] = False,
 ) -> Verdict:
     """Where would the pods of these manifests go, and who would have to leave for them?
@@ -173,9 +167,7 @@ def ask_room(
     filename: Manifests = None,
     kustomize: Kustomizations = None,
     recursive: Recursive = False,
-    most: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", show_envvar=False, help="Try no more pods than this.")
-    ] = 10_000,
+    most: Annotated[int, own_option("Try no more pods than this.", min=1, metavar="NUMBER")] = 10_000,
 ) -> Verdict:
     """How many more of these pods fit, one of each in turn, and what stops the next?
 
@@ -236,15 +228,12 @@ def ask_compare(
     common: Common,
     config: Annotated[
         list[Path],
-        typer.Option(
+        own_option(
+            "A KubeSchedulerConfiguration. Give two or more; the others are compared with the first.",
             metavar="FILE.yaml",
-            show_envvar=False,
-            help="A KubeSchedulerConfiguration. Give two or more; the others are compared with the first.",
         ),
     ],
-    pending: Annotated[
-        bool, typer.Option("--pending", show_envvar=False, help="Let pods that have a node keep it.")
-    ] = False,
+    pending: Annotated[bool, own_option("Let pods that have a node keep it.", "--pending")] = False,
 ) -> Verdict:
     """How would these configurations place all pods: placed, pending, nodes used, imbalance?
 

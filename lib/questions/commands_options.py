@@ -1,37 +1,35 @@
-"""Options that several verbs have: which manifests they are about."""
+"""Options of single verbs, and of several: which manifests they are about."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import typer
+from lib.service.command_line import option
+from lib.service.help import OTHER
+
+
+def own_option(what: str, *names: str, **more: Any) -> Any:
+    """An option that not all verbs have."""
+    return option(OTHER, what, *names, **more)
+
 
 Manifests = Annotated[
     list[str] | None,
-    typer.Option(
+    own_option(
+        "Manifests of pods, Deployments and such: a file, a folder or a URL; - is standard input. "
+        "Can be given several times.",
         "--filename",
         "-f",
         metavar="FILE",
-        show_envvar=False,
-        help="Manifests of pods, Deployments and such: a file, a folder or a URL; - is standard input. "
-        "Can be given several times.",
     ),
 ]
 
 Kustomizations = Annotated[
-    list[Path] | None,
-    typer.Option("--kustomize", "-k", metavar="FOLDER", show_envvar=False, help="A kustomization."),
+    list[Path] | None, own_option("A kustomization.", "--kustomize", "-k", metavar="FOLDER")
 ]
 
-Recursive = Annotated[
-    bool, typer.Option("--recursive", "-R", show_envvar=False, help="Also the folders in the folder of -f.")
-]
+Recursive = Annotated[bool, own_option("Also the folders in the folder of -f.", "--recursive", "-R")]
 
 Replicas = Annotated[
     int | None,
-    typer.Option(
-        min=0,
-        metavar="NUMBER",
-        show_envvar=False,
-        help="Take this many replicas, whatever the manifests say.",
-    ),
+    own_option("Take this many replicas, whatever the manifests say.", min=0, metavar="NUMBER"),
 ]

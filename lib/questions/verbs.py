@@ -132,6 +132,8 @@ def _status(command: str, ask: Callable[[], int]) -> int:
     from lib.kube.errors import ApiError
     from lib.questions.asking import complain
     from lib.questions.errors import QuestionError
+    from lib.service.config.fields import ConfigError
+    from lib.service.policies import PolicyError
 
     handler = logging.StreamHandler()
     handler.setFormatter(_Escaping("%(message)s"))
@@ -140,7 +142,7 @@ def _status(command: str, ask: Callable[[], int]) -> int:
         return ask()
     except QuestionError as error:
         complain(command, *error.lines)
-    except ApiError as error:
+    except (ApiError, ConfigError, PolicyError) as error:
         complain(command, str(error))
     except BrokenPipeError:  # who reads has enough; Python must not flush into the pipe at its end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,6 +14,7 @@ from lib import __version__
 from lib.kube.lease import LeaderElection
 from lib.scheduling.backoff import BackoffSettings
 from lib.service import option_types
+from lib.service.help import OTHER
 from lib.service.served_profiles import PolicyName
 from lib.service.telemetry.log import LogFormat
 from lib.service.telemetry.observer import Address
@@ -34,13 +35,11 @@ class ExplainName(StrEnum):
 
 
 def option(part: str, what: str, *names: str, **more: Any) -> Any:
-    """An option in a part of --help. show_default: for defaults that come from elsewhere, such as a file."""
+    """An option in a part of --help. names: of a flag its only one, so that it has no "--no-" form.
+
+    show_default: for defaults that come from elsewhere, such as a file.
+    """
     return typer.Option(*names, help=what, rich_help_panel=part, show_envvar=False, **more)
-
-
-def _flag(part: str, what: str, *names: str) -> Any:
-    """An option without a value, and without a "--no-" form."""
-    return option(part, what, *names)
 
 
 def _seconds(part: str, what: str, default: float) -> Any:
@@ -69,11 +68,13 @@ class CommandLine:
     ] = None
     start_proxy: Annotated[
         bool,
-        _flag(CLUSTER, "Start a kubectl proxy on a private socket, and stop it at the end.", "--start-proxy"),
+        option(
+            CLUSTER, "Start a kubectl proxy on a private socket, and stop it at the end.", "--start-proxy"
+        ),
     ] = False
     ui: Annotated[
         bool,
-        _flag(
+        option(
             CLUSTER,
             "Show pods, nodes and decisions in a browser; the address is logged. Needs a proxy on a socket.",
             "--ui",
@@ -128,7 +129,7 @@ class CommandLine:
     ] = None
     check_config: Annotated[
         bool,
-        _flag(
+        option(
             PODS,
             "Check the configuration, show which plugins run at each extension point, and exit.",
             "--check-config",
@@ -144,7 +145,7 @@ class CommandLine:
     ] = None
     no_preemption: Annotated[
         bool,
-        _flag(PODS, "Disable preemption: never evict a pod to make room for another.", "--no-preemption"),
+        option(PODS, "Disable preemption: never evict a pod to make room for another.", "--no-preemption"),
     ] = False
     seed: Annotated[int | None, option(PODS, "Make the random choices repeatable.", metavar="NUMBER")] = None
     bind_workers: Annotated[
@@ -156,7 +157,7 @@ class CommandLine:
     interval: Annotated[float, _seconds(LOOP, "How long to wait between two polls.", 1)] = 1.0
     watch: Annotated[
         bool,
-        _flag(
+        option(
             LOOP,
             "Watch for changes instead of polling for them: a new pod is bound within milliseconds.",
             "--watch",
@@ -184,7 +185,7 @@ class CommandLine:
     ] = BackoffSettings.unschedulable
     once: Annotated[
         bool,
-        _flag(
+        option(
             LOOP,
             "Do one pass and exit: 0 if all pods were placed, 3 if some were not, 1 if the API server"
             " can't be reached.",
@@ -192,11 +193,11 @@ class CommandLine:
         ),
     ] = False
     dry_run: Annotated[
-        bool, _flag(LOOP, "Decide and report, but write nothing to the cluster.", "--dry-run")
+        bool, option(LOOP, "Decide and report, but write nothing to the cluster.", "--dry-run")
     ] = False
     leader_elect: Annotated[
         bool,
-        _flag(
+        option(
             ELECTION,
             "Write only while holding the lease, so that several pollers can run and one of them leads.",
             "--leader-elect",
@@ -249,10 +250,10 @@ class CommandLine:
     ] = None
     top: Annotated[
         bool,
-        _flag(OUTPUT, "Show nodes, pods, the queue and the log, live, on the whole terminal.", "--top"),
+        option(OUTPUT, "Show nodes, pods, the queue and the log, live, on the whole terminal.", "--top"),
     ] = False
     no_annotate: Annotated[
-        bool, _flag(OUTPUT, "Don't write the annotation poller/decision on pods.", "--no-annotate")
+        bool, option(OUTPUT, "Don't write the annotation poller/decision on pods.", "--no-annotate")
     ] = False
     listen: Annotated[
         Address | None,
@@ -266,7 +267,7 @@ class CommandLine:
     ] = None
     pod_resources: Annotated[
         bool,
-        _flag(
+        option(
             OUTPUT,
             "Serve /metrics/resources to all: the names, nodes, requests and limits of the cluster's pods.",
             "--pod-resources",
@@ -277,17 +278,11 @@ class CommandLine:
     ] = LogFormat.TEXT
     verbose: Annotated[
         bool,
-        _flag(OUTPUT, "Log each request, and why each node was rejected.", "--verbose", "-v"),
+        option(OUTPUT, "Log each request, and why each node was rejected.", "--verbose", "-v"),
     ] = False
     version: Annotated[
         bool,
-        typer.Option(
-            "--version",
-            help="Show the version and exit.",
-            callback=_show_version,
-            is_eager=True,
-            show_envvar=False,
-        ),
+        option(OTHER, "Show the version and exit.", "--version", callback=_show_version, is_eager=True),
     ] = False
 
     def by_name(self) -> dict[str, object]:

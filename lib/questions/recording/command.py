@@ -12,6 +12,7 @@ from rich.console import Console
 from lib.kube.escaping import escaped
 from lib.kube.objects import Node, Pod
 from lib.questions.asking import Common, complain
+from lib.questions.commands_options import own_option
 from lib.questions.durations import in_words, seconds_in
 from lib.questions.errors import QuestionError
 from lib.questions.recording.lines import ADDED, DELETED
@@ -26,26 +27,22 @@ def ask_record(
     common: Common,
     output: Annotated[
         Path,
-        typer.Option(
+        own_option(
+            "The file to write, such as day.jsonl.gz; it must not be there yet.",
             "--output",
             "-o",
             metavar="FILE",
-            show_envvar=False,
-            help="The file to write, such as day.jsonl.gz; it must not be there yet.",
         ),
     ],
     during: Annotated[
         str,
-        typer.Option(
-            "--for", metavar="DURATION", show_envvar=False, help="For how long. Ctrl-C ends it earlier."
-        ),
+        own_option("For how long. Ctrl-C ends it earlier.", "--for", metavar="DURATION"),
     ] = "1h",
     anonymous: Annotated[
         bool,
-        typer.Option(
+        own_option(
+            "Replace names, also of images and labels, by hashes: the same name by the same hash.",
             "--anonymous",
-            show_envvar=False,
-            help="Replace names, also of images and labels, by hashes: the same name by the same hash.",
         ),
     ] = False,
 ) -> Verdict:

@@ -28,9 +28,8 @@ from lib.questions.verdict import Verdict
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
 from lib.service.command_line import option
-from lib.service.config.fields import ConfigError
 from lib.service.config.file import default_config, load_config
-from lib.service.policies import PolicyError, load_policies
+from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
 TRACE, RUN, OUTPUT = "Pods and nodes", "How they are placed", "Output"
@@ -174,11 +173,8 @@ def ask_replay(
 
 def _profiles(file: Path | None, random: Random, *, is_policy: bool) -> list[Profile]:
     """The profiles of a configuration; a policy's: the default plugins, of which only the filters count."""
-    try:
-        if file and is_policy:
-            (loaded,) = load_policies([file])
-            return [profile_of(loaded.plugins, loaded.weights)]
-        read = load_config(file) if file else default_config()
-        return profiles_for(read, Asked(None if read.profiles else MAIN_SCHEDULER), Handle(random))
-    except (ConfigError, PolicyError) as error:
-        raise QuestionError(str(error)) from error
+    if file and is_policy:
+        (loaded,) = load_policies([file])
+        return [profile_of(loaded.plugins, loaded.weights)]
+    read = load_config(file) if file else default_config()
+    return profiles_for(read, Asked(None if read.profiles else MAIN_SCHEDULER), Handle(random))

@@ -3,12 +3,11 @@
 from functools import partial
 from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from lib.kube.escaping import escaped
 from lib.questions.asking import Common
-from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas
+from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas, own_option
 from lib.questions.errors import QuestionError
 from lib.questions.manifest_files import expanded
 from lib.questions.manifests import read_manifests, workloads_in
@@ -31,24 +30,17 @@ def ask_size(
     replicas: Replicas = None,
     node_type: Annotated[
         list[str] | None,
-        typer.Option(
-            "--node-type",
-            metavar=FORM,
-            show_envvar=False,
-            help="A type of node: what its pods can have (cpu, memory, pods, other resources), its price, "
+        own_option(
+            "A type of node: what its pods can have (cpu, memory, pods, other resources), its price, "
             "and perhaps most:10, zones:a/b/c, label:KEY=VALUE, taint:KEY=VALUE:EFFECT, volumes/DRIVER:25. "
             "Can be given several times. Without it, for a cluster: nodes like its own.",
+            metavar=FORM,
         ),
     ] = None,
     max_utilization: Annotated[
         float,
-        typer.Option(
-            "--max-utilization",
-            min=1,
-            max=100,
-            metavar="PERCENT",
-            show_envvar=False,
-            help="How much of a new node's cpu and memory pods may request.",
+        own_option(
+            "How much of a new node's cpu and memory pods may request.", min=1, max=100, metavar="PERCENT"
         ),
     ] = 100,
 ) -> Verdict:

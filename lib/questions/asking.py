@@ -59,36 +59,181 @@ class Answer(Protocol):
 
 @dataclass(frozen=True)
 class Common:
-    """The values of the common options. command: the called command, such as `poller.py why`."""
+    """The options that all verbs have, as given. typer.BadParameter when they contradict each other."""
 
-    command: str
-    proxy: str
-    start_proxy: bool
-    kubectl_options: tuple[str, ...]
-    from_files: tuple[Path, ...]
-    scheduler_name: str | None
-    config: Path | None
-    plugin: tuple[Path, ...]
-    namespace: str
-    seed: int | None
-    output: Output
-    what_if: WhatIf
+    context: typer.Context
+    proxy: Annotated[
+        str | None,
+        option(
+            CLUSTER,
+            "Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
+            envvar="POLLER_PROXY",
+            callback=proxy_address,
+            metavar="URL",
+            show_default=DEFAULT_PROXY,
+        ),
+    ] = None
+    start_proxy: Annotated[
+        bool,
+        option(
+            CLUSTER,
+            "Start a kubectl proxy on a private socket, and stop it at the end.",
+            "--start-proxy",
+            envvar="POLLER_START_PROXY",
+        ),
+    ] = False
+    context_name: Annotated[
+        str | None,
+        option(CLUSTER, "Ask the cluster of this context of kubectl.", "--context", metavar="NAME"),
+    ] = None
+    kubeconfig: Annotated[
+        Path | None,
+        option(CLUSTER, "Use this kubeconfig.", "--kubeconfig", metavar="FILE"),
+    ] = None
+    from_file: Annotated[
+        list[Path] | None,
+        option(
+            CLUSTER,
+            "Read the cluster from this file, which `save` or kubectl get -o json has written. "
+            "Can be given several times.",
+            "--from",
+            metavar="FILE",
+        ),
+    ] = None
+    namespace: Annotated[
+        str | None,
+        option(
+            CLUSTER,
+            "The namespace of names that have none.",
+            "--namespace",
+            "-n",
+            metavar="NAMESPACE",
+            show_default="default; that of kubectl's context if its cluster is asked",
+        ),
+    ] = None
+    scheduler_name: Annotated[
+        str | None,
+        option(
+            ASKED,
+            "Decide as this scheduler does.",
+            envvar="POLLER_SCHEDULER_NAME",
+            metavar="NAME",
+            show_default="the one that the pod names",
+        ),
+    ] = None
+    config: Annotated[
+        Path | None,
+        option(
+            ASKED, "A KubeSchedulerConfiguration to decide by.", envvar="POLLER_CONFIG", metavar="FILE.yaml"
+        ),
+    ] = None
+    plugin: Annotated[
+        list[Path] | None,
+        option(
+            ASKED,
+            "Add a policy of your own to the default plugins. Can be given several times.",
+            envvar="POLLER_PLUGIN",
+            metavar="FILE.py",
+        ),
+    ] = None
+    seed: Annotated[
+        int | None,
+        option(ASKED, "Make the random choices repeatable.", envvar="POLLER_SEED", metavar="NUMBER"),
+    ] = None
+    output: Annotated[Output, option(ASKED, "wide shows all; json is for programs.", "--output", "-o")] = (
+        Output.TABLE
+    )
+    add: Annotated[
+        int,
+        option(
+            WHAT_IF,
+            "Add this many nodes, each a copy of the one that --like names.",
+            min=0,
+            metavar="NUMBER",
+        ),
+    ] = 0
+    like: Annotated[
+        str, option(WHAT_IF, "The node that --add copies, with the pods of its DaemonSets.", metavar="NODE")
+    ] = ""
+    remove: Annotated[
+        list[str] | None,
+        option(WHAT_IF, "Leave out this node and its pods. Can be given several times.", metavar="NODE"),
+    ] = None
+    label: Annotated[
+        list[str] | None,
+        option(
+            WHAT_IF,
+            "Set a label of a node; KEY- removes it. NODE can have * in it. Can be given several times.",
+            metavar="NODE:KEY=VALUE",
+        ),
+    ] = None
+    taint: Annotated[
+        list[str] | None,
+        option(
+            WHAT_IF,
+            "Add a taint to a node; KEY- removes it. Can be given several times.",
+            metavar="NODE:KEY=VALUE:EFFECT",
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.kubectl_options and (self.proxy or self.from_file):
+            other = "--from" if self.from_file else "--proxy (POLLER_PROXY)"
+            raise typer.BadParameter(f"{self.kubectl_options[0]} can't be combined with {other}")
+        if self.from_file:  # ignore a proxy from the environment
+            for name, other in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
+                source = self.context.get_parameter_source(name)
+                if source and source.name == "COMMANDLINE":
+                    raise typer.BadParameter(
+                        f"--from can't be combined with {other}: the cluster is read from files"
+                    )
+        elif self.start_proxy and self.proxy:
+            raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
+
+    @property
+    def command(self) -> str:
+        """The called command, such as `poller.py why`."""
+        return self.context.command_path
+
+    @property
+    def kubectl_options(self) -> tuple[str, ...]:
+        """The options for kubectl that say which cluster is asked."""
+        named = {"--context": self.context_name, "--kubeconfig": self.kubeconfig}
+        return tuple(f"{name}={value}" for name, value in named.items() if value)
+
+    @property
+    def _by_kubectl(self) -> bool:
+        """Whether kubectl's cluster is asked, if nothing else is said."""
+        return bool(self.kubectl_options) or self.context.find_root().info_name == KUBECTL_NAME
+
+    @property
+    def what_if(self) -> WhatIf:
+        """The changes of the cluster."""
+        return WhatIf(self.add, self.like, self.remove or (), self.label or (), self.taint or ())
+
+    @property
+    def usual_namespace(self) -> str:
+        """The namespace of names without one: by default that of kubectl's context, if it is asked."""
+        asks = (self._by_kubectl or self.start_proxy) and not self.from_file
+        return self.namespace or (context_namespace(self.kubectl_options) if asks else "default")
 
     @contextmanager
     def api(self) -> Iterator[Api | None]:
         """The connection to the cluster; None if it is read from files."""
-        if self.from_files:
+        if self.from_file:
             yield None
             return
         with ExitStack() as stack:
-            address = self.proxy
-            if self.start_proxy:
+            address = self.proxy or DEFAULT_PROXY
+            if self.start_proxy or (self._by_kubectl and not self.proxy):
                 address = stack.enter_context(OwnProxy(*self.kubectl_options)).address
             yield stack.enter_context(Api(address, MACHINE.event()))
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
         """Read the cluster; `what_if` changes it afterwards."""
-        snapshot = read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_files)
+        snapshot = (
+            read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_file or ())
+        )
         self.tell_notes(snapshot)
         return snapshot
 
@@ -121,7 +266,7 @@ class Common:
 
         ConfigError or PolicyError when they can't be used.
         """
-        policies = tuple(load_policies(self.plugin))
+        policies = tuple(load_policies(self.plugin or ()))
         read = load_config(config) if config else default_config()
         handle = Handle(random)
         if read.profiles:
@@ -130,160 +275,6 @@ class Common:
         main = profiles_for(read, Asked(name, policies=policies), handle)
         others = profiles_for(read, Asked(policies=policies), handle)
         return main + [each for each in others if each.scheduler_name != name]
-
-
-def common_options(
-    context: typer.Context,
-    proxy: Annotated[
-        str | None,
-        option(
-            CLUSTER,
-            "Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
-            envvar="POLLER_PROXY",
-            callback=proxy_address,
-            metavar="URL",
-            show_default=DEFAULT_PROXY,
-        ),
-    ] = None,
-    start_proxy: Annotated[
-        bool,
-        option(
-            CLUSTER,
-            "Start a kubectl proxy on a private socket, and stop it at the end.",
-            "--start-proxy",
-            envvar="POLLER_START_PROXY",
-        ),
-    ] = False,
-    context_name: Annotated[
-        str | None,
-        option(CLUSTER, "Ask the cluster of this context of kubectl.", "--context", metavar="NAME"),
-    ] = None,
-    kubeconfig: Annotated[
-        Path | None,
-        option(CLUSTER, "Use this kubeconfig.", "--kubeconfig", metavar="FILE"),
-    ] = None,
-    from_file: Annotated[
-        list[Path] | None,
-        option(
-            CLUSTER,
-            "Read the cluster from this file, which `save` or kubectl get -o json has written. "
-            "Can be given several times.",
-            "--from",
-            metavar="FILE",
-        ),
-    ] = None,
-    namespace: Annotated[
-        str | None,
-        option(
-            CLUSTER,
-            "The namespace of names that have none.",
-            "--namespace",
-            "-n",
-            metavar="NAMESPACE",
-            show_default="default; that of kubectl's context if its cluster is asked",
-        ),
-    ] = None,
-    scheduler_name: Annotated[
-        str | None,
-        option(
-            ASKED,
-            "Decide as this scheduler does.",
-            envvar="POLLER_SCHEDULER_NAME",
-            metavar="NAME",
-            show_default="the one that the pod names",
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        option(
-            ASKED, "A KubeSchedulerConfiguration to decide by.", envvar="POLLER_CONFIG", metavar="FILE.yaml"
-        ),
-    ] = None,
-    plugin: Annotated[
-        list[Path] | None,
-        option(
-            ASKED,
-            "Add a policy of your own to the default plugins. Can be given several times.",
-            envvar="POLLER_PLUGIN",
-            metavar="FILE.py",
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        option(ASKED, "Make the random choices repeatable.", envvar="POLLER_SEED", metavar="NUMBER"),
-    ] = None,
-    output: Annotated[
-        Output, option(ASKED, "wide shows all; json is for programs.", "--output", "-o")
-    ] = Output.TABLE,
-    add: Annotated[
-        int,
-        option(
-            WHAT_IF,
-            "Add this many nodes, each a copy of the one that --like names.",
-            min=0,
-            metavar="NUMBER",
-        ),
-    ] = 0,
-    like: Annotated[
-        str, option(WHAT_IF, "The node that --add copies, with the pods of its DaemonSets.", metavar="NODE")
-    ] = "",
-    remove: Annotated[
-        list[str] | None,
-        option(WHAT_IF, "Leave out this node and its pods. Can be given several times.", metavar="NODE"),
-    ] = None,
-    label: Annotated[
-        list[str] | None,
-        option(
-            WHAT_IF,
-            "Set a label of a node; KEY- removes it. NODE can have * in it. Can be given several times.",
-            metavar="NODE:KEY=VALUE",
-        ),
-    ] = None,
-    taint: Annotated[
-        list[str] | None,
-        option(
-            WHAT_IF,
-            "Add a taint to a node; KEY- removes it. Can be given several times.",
-            metavar="NODE:KEY=VALUE:EFFECT",
-        ),
-    ] = None,
-) -> Common:
-    """The options that all verbs have."""
-    named = {"--context": context_name, "--kubeconfig": kubeconfig}
-    kubectl_options = tuple(f"{name}={value}" for name, value in named.items() if value)
-    if kubectl_options and (proxy or from_file):
-        other = "--from" if from_file else "--proxy (POLLER_PROXY)"
-        raise typer.BadParameter(f"{kubectl_options[0]} can't be combined with {other}")
-    by_kubectl = bool(kubectl_options) or context.find_root().info_name == KUBECTL_NAME
-    if from_file:  # ignore a proxy from the environment
-        for name, other in (("proxy", "--proxy"), ("start_proxy", "--start-proxy")):
-            source = context.get_parameter_source(name)
-            if source and source.name == "COMMANDLINE":
-                raise typer.BadParameter(
-                    f"--from can't be combined with {other}: the cluster is read from files"
-                )
-    elif start_proxy and proxy:
-        raise typer.BadParameter("--start-proxy can't be combined with --proxy (POLLER_PROXY)")
-    return Common(
-        command=context.command_path,
-        proxy=proxy or DEFAULT_PROXY,
-        start_proxy=start_proxy or (by_kubectl and not proxy),
-        kubectl_options=kubectl_options,
-        from_files=tuple(from_file or ()),
-        scheduler_name=scheduler_name,
-        config=config,
-        plugin=tuple(plugin or ()),
-        namespace=namespace
-        or _usual_namespace(kubectl_options, asks=by_kubectl or start_proxy, files=from_file),
-        seed=seed,
-        output=output,
-        what_if=WhatIf(add, like, tuple(remove or ()), tuple(label or ()), tuple(taint or ())),
-    )
-
-
-def _usual_namespace(kubectl_options: Sequence[str], *, asks: bool, files: object) -> str:
-    """The namespace of names without one: that of kubectl's context, if kubectl's cluster is asked."""
-    return context_namespace(kubectl_options) if asks and not files else "default"
 
 
 def context_namespace(kubectl_options: Sequence[str] = ()) -> str:

@@ -64,7 +64,7 @@ def ask_why(
 
     Exit 0: it has a node, or would get one. 3: it fits nowhere. 4: it needs devices that can't be seen.
     """
-    meant = target(pod or (), "" if all_namespaces else common.namespace)
+    meant = target(pod or (), "" if all_namespaces else common.usual_namespace)
     if meant.kind == "pod":
         if all_namespaces or selector:
             raise QuestionError("-A and -l choose among all pods that wait: leave out the name")
@@ -110,7 +110,7 @@ class _Asked:
 
 def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None) -> _Asked:
     """Read manifests and the cluster, and ask the API server about the manifests."""
-    objects = read_manifests(files, common.namespace)
+    objects = read_manifests(files, common.usual_namespace)
     if unversioned := [
         f"{named(each)}: it has no apiVersion" for each in objects if not each.get("apiVersion")
     ]:

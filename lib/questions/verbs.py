@@ -89,18 +89,18 @@ def _add(app: typer.Typer, name: str, answer: Callable[..., int]) -> None:
 
     It has its own options and, if it asks about a cluster (its first parameter is `common`), the common ones.
     """
-    from lib.questions.asking import common_options
+    from lib.questions.asking import Common
 
     first, *own = inspect.signature(answer).parameters.values()
     if first.name != "common":
         app.command(name, cls=Command, short_help=VERBS[name])(_alone(answer))
         return
     named = {each.name for each in own}
-    common = list(inspect.signature(common_options).parameters.values())
+    common = list(inspect.signature(Common).parameters.values())
     shared = [each for each in common if each.name not in named]
 
     def run(**given: Any) -> None:
-        asked = common_options(**{each.name: given.pop(each.name) for each in shared})
+        asked = Common(**{each.name: given.pop(each.name) for each in shared})
         raise typer.Exit(_status(asked.command, lambda: answer(asked, **given)))
 
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in [*own, *shared]]

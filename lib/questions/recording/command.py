@@ -56,7 +56,7 @@ def ask_record(
     length = seconds_in(during, "--for")
     if not length:
         raise QuestionError("--for: must be longer than 0s")
-    if common.from_files:
+    if common.from_file:
         raise QuestionError("record watches a cluster: --from has no place here")
     with common.api() as api:
         assert api  # as there are no files

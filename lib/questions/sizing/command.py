@@ -54,7 +54,7 @@ def ask_size(
     files = expanded(filename or (), kustomize or (), recursive=recursive) if filename or kustomize else []
     snapshot, workloads = Snapshot(), None
     if files:
-        workloads = workloads_in(read_manifests(files, common.namespace), snapshot, replicas)
+        workloads = workloads_in(read_manifests(files, common.usual_namespace), snapshot, replicas)
         if not node_type:
             raise QuestionError(f"which nodes can be had? --node-type {FORM}")
     else:

@@ -6,6 +6,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Annotated, Any, Protocol
@@ -33,6 +34,9 @@ from lib.service.served_profiles import Asked, profiles_for
 
 ASKED, WHAT_IF = "How to decide, and how to answer", "What if the cluster were different"
 """The parts of --help."""
+
+own_option = partial(option, "")
+"""An option that not all verbs have: in the last part of --help."""
 
 KUBECTL_NAME = "kubectl poller"
 """poller's name as a plugin of kubectl; it then uses kubectl's current cluster."""

@@ -11,8 +11,8 @@ from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
 from lib.kube.selectors import selects
 from lib.questions.admission import ServerSaid, not_asked
-from lib.questions.asking import Common, now
-from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas, own_option
+from lib.questions.asking import Common, now, own_option
+from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.device_claims import may_need_devices
 from lib.questions.drain import Draining

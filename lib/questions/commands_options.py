@@ -1,16 +1,9 @@
-"""Options of single verbs, and of several: which manifests they are about."""
+"""Options that several verbs have: which manifests they are about."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
-from lib.service.command_line import option
-from lib.service.help import OTHER
-
-
-def own_option(what: str, *names: str, **more: Any) -> Any:
-    """An option that not all verbs have."""
-    return option(OTHER, what, *names, **more)
-
+from lib.questions.asking import own_option
 
 Manifests = Annotated[
     list[str] | None,

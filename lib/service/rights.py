@@ -120,14 +120,7 @@ def missing_rights(api: Api, rights: Sequence[Right]) -> list[Right]:
 
 def _review(right: Right) -> SelfSubjectAccessReview:
     resource, _, subresource = right.resource.partition("/")
-    attributes = {
-        "verb": right.verb,
-        "group": right.group,
-        "resource": resource,
-        "subresource": subresource,
-        "namespace": right.namespace,
-        "name": right.name,
-    }
+    attributes = {**right._asdict(), "resource": resource, "subresource": subresource}
     return SelfSubjectAccessReview({"resourceAttributes": attributes})
 
 

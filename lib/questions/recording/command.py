@@ -11,8 +11,7 @@ from rich.console import Console
 
 from lib.kube.escaping import escaped
 from lib.kube.objects import Node, Pod
-from lib.questions.asking import Common, complain
-from lib.questions.commands_options import own_option
+from lib.questions.asking import Common, complain, own_option
 from lib.questions.durations import in_words, seconds_in
 from lib.questions.errors import QuestionError
 from lib.questions.recording.lines import ADDED, DELETED

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from itertools import count
 from math import inf
 from random import Random
-from typing import Protocol
 
 from lib.kube.changes import Change
 from lib.kube.objects import Node, Pod, with_parts
@@ -39,14 +38,6 @@ class Arrival:
         return with_parts(self.like, metadata={"name": self.name, "uid": uid})
 
 
-class Arrivals(Protocol):
-    """Arrivals by time. Each iteration begins anew: they needn't be in memory, all at once."""
-
-    def __iter__(self) -> Iterator[Arrival]: ...
-
-    def __len__(self) -> int: ...
-
-
 @dataclass(frozen=True)
 class Made:
     """Arrivals that are made anew for each iteration."""
@@ -59,6 +50,10 @@ class Made:
 
     def __len__(self) -> int:
         return self.length
+
+
+Arrivals = Sequence[Arrival] | Made
+"""Arrivals by time. Each iteration begins anew: they needn't be in memory, all at once."""
 
 
 @dataclass(frozen=True)

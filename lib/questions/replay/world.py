@@ -1,11 +1,11 @@
 """A cluster in virtual time: pods arrive, are placed, run and end. A second of waiting takes no time."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from random import Random
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, with_parts
@@ -22,6 +22,9 @@ from lib.scheduling.pod_life import Phase, pod_key
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
 
+if TYPE_CHECKING:
+    from lib.questions.replay.figures import Figures
+
 TICK = 1.0
 """Seconds from one tick to the next, as in the loop, as long as a pod is to be tried."""
 
@@ -29,24 +32,11 @@ IDLE_TICKS = 60
 """When nothing more arrives or ends, the replay ends after so many ticks in which no pod got a node."""
 
 
-class Watcher(Protocol):
-    """Is told what happens. now: the time, in seconds since the trace began."""
-
-    def placed_pod(self, arrival: Arrival, pod: Pod, now: float) -> None:
-        """A pod got a node."""
-
-    def left_pod(self, pod: Pod, now: float, *, evicted: bool) -> None:
-        """A pod has left its node. One that was evicted arrives again, if it came with the trace."""
-
-    def changed_nodes(self, nodes: Iterable[Node], now: float) -> None:
-        """These are the nodes from now on."""
-
-
 class World:
     """A cluster and its scheduler, as in the loop: the same cache, queue, plugins and preemption.
 
     snapshot: the nodes, and pods that run already; they end only by an event. profiles: pods that name none
-    of their schedulers are scheduled by the first.
+    of their schedulers are scheduled by the first. figures: are told what happens.
     """
 
     def __init__(
@@ -54,7 +44,7 @@ class World:
         snapshot: Snapshot,
         profiles: Sequence[Profile],
         random: Random,
-        watcher: Watcher,
+        figures: "Figures",
     ) -> None:
         self.now, self.decisions = 0.0, 0
         self.errors, self.first_error = 0, ""  # decisions that failed, as a policy did
@@ -64,7 +54,7 @@ class World:
         times = BackoffSettings(unschedulable=inf)  # without a change, another try has the same result
         by_name = dict(zip(self._names, profiles, strict=True))
         self.queue = SchedulingQueue(by_name, times, lives=self.cache.lives)
-        self._watcher = watcher
+        self._figures = figures
         self._waiting: dict[str, tuple[Arrival, Pod]] = {}  # by the pod's key: those that have no node
         self._running: dict[str, tuple[Arrival, Pod]] = {}  # likewise, those that have one
         self._ends: list[tuple[float, int, str, Pod]] = []  # a heap; a pod that isn't the same by then stays
@@ -151,7 +141,7 @@ class World:
                     self._leave(pod, evicted=True)
         self.cache.apply(change)
         self.queue.apply(change, self.now)
-        self._watcher.changed_nodes((each.node for each in self.cache.nodes.values()), self.now)
+        self._figures.changed_nodes((each.node for each in self.cache.nodes.values()), self.now)
 
     def _try_later(self, pod: Pod, rejected_by: set[str], message: str) -> None:
         self.queue.requeue(pod_key(pod), rejected_by, message, self.now)
@@ -194,7 +184,7 @@ class World:
             arrival, _ = self._waiting.pop(uid)
             self._running[uid] = arrival, bound
             self._end_at(min(self.now + arrival.runs_for, arrival.leaves_at), uid, bound)
-            self._watcher.placed_pod(arrival, bound, self.now)
+            self._figures.placed_pod(arrival, bound, self.now)
             return True
         if decision.outcome == Outcome.WAITING:
             self.cache.lives.hold(uid, decision.message)
@@ -223,4 +213,4 @@ class World:
 
     def _leave(self, pod: Pod, *, evicted: bool) -> None:
         self._apply(Change(Kind.DELETED, pod))
-        self._watcher.left_pod(pod, self.now, evicted=evicted)
+        self._figures.left_pod(pod, self.now, evicted=evicted)

@@ -4,10 +4,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
-from typing import Protocol
 
-from lib.questions.sizing.node_types import NodeType
-from lib.questions.sizing.trying import Counts, Tried
+from lib.questions.sizing.trying import Counts, Tried, Trying
 from lib.scheduling.resources import Resources
 
 MOST_TRIES = 300
@@ -18,18 +16,6 @@ MOST_CHOICES = 100_000
 
 MOST_NODES = 10_000
 """The most nodes that are tried."""
-
-
-class Tries(Protocol):
-    """Tries numbers of nodes."""
-
-    types: Sequence[NodeType]
-
-    def fits(self, counts: Counts) -> bool:
-        """Whether all pods fit."""
-
-    def place(self, counts: Counts, order: int = 0, *, all_of_them: bool = False) -> Tried:
-        """Place all pods."""
 
 
 @dataclass
@@ -58,7 +44,7 @@ class Search:
     """
 
     def __init__(
-        self, tries: Tries, asked: Resources, offers: Sequence[Resources], say: Callable[[str], object]
+        self, tries: Trying, asked: Resources, offers: Sequence[Resources], say: Callable[[str], object]
     ) -> None:
         self._tries, self._types, self._say = tries, tries.types, say
         self._asked = {name: amount for name, amount in asked.items() if amount > 0}

@@ -294,10 +294,6 @@ def _amounts(known: Mapping[str, int], place: Place) -> Amounts:
     return shown
 
 
-# Python names types in its errors: the author of a policy knows the words, and not our classes.
-Amounts.__name__, View.__name__, PodView.__name__, NodeView.__name__ = "resources", "part", "pod", "node"
-
-
 def _nearest(name: str, names: list[str]) -> str:
     """The name that was probably meant: the same in snake case, or a similar one; "" if there is none."""
     near = get_close_matches(re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower(), names, 1)

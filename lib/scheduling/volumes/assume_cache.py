@@ -5,8 +5,9 @@ Source: pkg/scheduler/util/assumecache/assume_cache.go
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
+from lib.kube.changes import AnyObject
 from lib.kube.objects import ObjectMeta
 from lib.kube.storage import (
     CSIDriver,
@@ -24,15 +25,7 @@ MAX_CHANGES = 10_000
 """A journal of claims, volumes and so on starts over when it has more changes."""
 
 
-class HasMetadata(Protocol):
-    """An object of the API."""
-
-    @property
-    def metadata(self) -> ObjectMeta:
-        """Its name and versions."""
-
-
-T = TypeVar("T", bound=HasMetadata)
+T = TypeVar("T", bound=AnyObject)
 
 
 class AssumeCache(Generic[T]):

@@ -5,6 +5,7 @@ kube-scheduler lists most plugins at multiPoint. Here each extension point lists
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.plugins.registry import PLUGINS
 from lib.service.config.extenders import ExtenderConfig
 from lib.service.config.fields import read
-from lib.service.config.file import KIND, KubeSchedulerConfiguration
+from lib.service.config.file import KIND, KubeSchedulerConfiguration, LeaderElectionConfiguration
 from lib.service.config.profile_builder import ALL
 from lib.service.config.profiles import KubeSchedulerProfile
 
@@ -65,15 +66,12 @@ def write(configuration: dict[str, Any], file: Path) -> None:
 def _leader_election(election: LeaderElection | None) -> dict[str, Any]:
     if not election:
         return {"leaderElect": False}
-    return {
-        "leaderElect": True,
-        "leaseDuration": _duration(election.lease_duration),
-        "renewDeadline": _duration(election.renew_deadline),
-        "retryPeriod": _duration(election.retry_period),
-        "resourceLock": "leases",
-        "resourceName": election.resource_name,
-        "resourceNamespace": election.resource_namespace,
+    settings: dict[str, Any] = {
+        name: Duration(each) if isinstance(each, float) else each for name, each in asdict(election).items()
     }
+    used = LeaderElectionConfiguration(leader_elect=True, resource_lock="leases", **settings)
+    found: dict[str, Any] = _as_builtins(used)
+    return found
 
 
 def _profile(profile: Profile, spec: KubeSchedulerProfile) -> dict[str, Any]:

@@ -6,6 +6,7 @@ Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import accumulate, repeat
 from operator import mul
 
@@ -67,50 +68,45 @@ class Metrics(Observer):
         self._make_our_own()
 
     def _make_those_of_kube_scheduler(self) -> None:
-        self._attempts = Counter(
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self._attempts = counter(
             "scheduler_schedule_attempts_total",
             "Attempts to schedule pods, by how they ended.",
             ["result", "profile"],
-            registry=self.registry,
         )
-        self._attempt_seconds = Histogram(
+        self._attempt_seconds = histogram(
             "scheduler_scheduling_attempt_duration_seconds",
             "How long an attempt to schedule a pod took, its binding included.",
             ["result", "profile"],
             buckets=_growing(0.001, 15),
-            registry=self.registry,
         )
-        self._algorithm_seconds = Histogram(
+        self._algorithm_seconds = histogram(
             "scheduler_scheduling_algorithm_duration_seconds",
             "How long it took to decide on a pod.",
             buckets=_growing(0.001, 15),
-            registry=self.registry,
         )
-        self._sli_seconds = Histogram(
+        self._sli_seconds = histogram(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "How long a pod that was bound had been in the queue, over all attempts.",
             ["attempts"],
             buckets=_growing(0.01, 20),
-            registry=self.registry,
         )
-        self._pod_attempts = Histogram(
+        self._pod_attempts = histogram(
             "scheduler_pod_scheduling_attempts",
             "How many attempts it took to bind a pod.",
             buckets=_growing(1, 5),
-            registry=self.registry,
         )
-        self._after_flush = Counter(
+        self._after_flush = counter(
             "scheduler_pod_scheduled_after_flush_total",
             "Pods that were bound when they were tried only because the last try was long ago. Many of them "
             "show that queueing hints miss changes.",
-            registry=self.registry,
         )
-        self._point_seconds = Histogram(
+        self._point_seconds = histogram(
             "scheduler_framework_extension_point_duration_seconds",
             "How long all plugins of an extension point took, for all nodes of a pod's cycle.",
             ["extension_point", "status", "profile"],
             buckets=_growing(0.0001, 12),
-            registry=self.registry,
         )
         self._event_seconds = Durations(
             "scheduler_event_handling_duration_seconds",
@@ -127,77 +123,67 @@ class Metrics(Observer):
         self._evaluations = Evaluations()
         for collector in (self._event_seconds, self._hint_seconds, self._evaluations):
             self.registry.register(collector)
-        self._permit_seconds = Histogram(
+        self._permit_seconds = histogram(
             "scheduler_permit_wait_duration_seconds",
             "How long a pod whose node was held waited for Permit plugins.",
             ["result"],
             buckets=_growing(0.001, 15),
-            registry=self.registry,
         )
-        self._preemptions = Counter(
+        self._preemptions = counter(
             "scheduler_preemption_attempts_total",
             "Attempts to make room for a pod by preemption.",
-            registry=self.registry,
         )
-        self._victims = Histogram(
+        self._victims = histogram(
             "scheduler_preemption_victims",
             "How many pods were to be evicted for another.",
             buckets=_growing(1, 7),
-            registry=self.registry,
         )
-        self._incoming = Counter(
+        self._incoming = counter(
             "scheduler_queue_incoming_pods_total",
             "Pods that came to be in a part of the queue, by what had happened.",
             ["queue", "event"],
-            registry=self.registry,
         )
-        self._pending = Gauge(
+        self._pending = gauge(
             "scheduler_pending_pods",
             "Pods that wait: active and backoff; unschedulable, tried in vain; gated, not to be tried yet.",
             ["queue"],
-            registry=self.registry,
         )
-        self._unschedulable = Gauge(
+        self._unschedulable = gauge(
             "scheduler_unschedulable_pods",
             "Pods that were tried in vain or are gated, by each plugin that stands in the way.",
             ["plugin", "profile"],
-            registry=self.registry,
         )
-        self._cache = Gauge(
+        self._cache = gauge(
             "scheduler_cache_size",
             "Nodes, pods on them, and of these pods that are not seen there yet, as poller's cache has them.",
             ["type"],
-            registry=self.registry,
         )
-        self._requests = Counter(
+        self._requests = counter(
             "rest_client_requests_total",
             "Requests to the API server, by the code of the answer.",
             ["code", "method", "host"],
-            registry=self.registry,
         )
-        self._request_seconds = Histogram(
+        self._request_seconds = histogram(
             "rest_client_request_duration_seconds",
             "How long requests to the API server took.",
             ["verb", "host"],
             buckets=[0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60],
-            registry=self.registry,
         )
 
     def _make_our_own(self) -> None:
-        build = Gauge("poller_build_info", "1, with poller's version.", ["version"], registry=self.registry)
+        counter, gauge = partial(Counter, registry=self.registry), partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        build = gauge("poller_build_info", "1, with poller's version.", ["version"])
         build.labels(__version__).set(1)
         features.add_to(self.registry)
-        self._ticks = Counter("poller_ticks_total", "Ticks of the loop.", ["result"], registry=self.registry)
-        self._tick_seconds = Histogram(
+        self._ticks = counter("poller_ticks_total", "Ticks of the loop.", ["result"])
+        self._tick_seconds = histogram(
             "poller_tick_duration_seconds",
             "How long a tick of the loop took.",
             buckets=_growing(0.001, 17),
-            registry=self.registry,
         )
-        self._retries = Counter("poller_retries_total", "Requests made once more.", registry=self.registry)
-        self._failed_writes = Counter(
-            "poller_failed_writes_total", "Writes that failed for good.", ["write"], registry=self.registry
-        )
+        self._retries = counter("poller_retries_total", "Requests made once more.")
+        self._failed_writes = counter("poller_failed_writes_total", "Writes that failed for good.", ["write"])
 
     # --- requests ---------------------------------------------------------------------------------------
 

@@ -137,10 +137,8 @@ class Report:
         if log.isEnabledFor(logging.DEBUG):
             _tell_each_node(decision)
         if decision.victims:
-            names = ", ".join(str(victim) for victim in decision.victims)
-            preempts = "would preempt" if self._dry_run else "preempts"
             where = {**fields, "node": decision.nominated}
-            log.info("%s %s %s on %s", pod, preempts, names, decision.nominated, extra=where)
+            log.info("%s %s", pod, self._preempting(decision), extra=where)
             self.done["would be preempted" if self._dry_run else "preempted"] += len(decision.victims)
         delta, level = True, self._decision_level
         match decision.outcome:
@@ -155,8 +153,7 @@ class Report:
                 delta = self._log_if_changed(uid, f"{pod}: {decision.message}", logging.ERROR, fields=fields)
                 self._unplaced.add(uid)
             case Outcome.WAITING:
-                words = f"{pod} has {decision.node_name} held for it: {decision.message}"
-                delta = self._log_if_changed(uid, words, fields=fields)
+                delta = self.waiting(decision)
             case Outcome.SCHEDULED if self._dry_run:
                 words = f"{pod} would be assigned to {decision.node_name}"
                 if delta := self._log_if_changed(
@@ -176,15 +173,17 @@ class Report:
         if decision.outcome == Outcome.SCHEDULED and self._dry_run:
             message = f"would be assigned to {decision.node_name}"
         if decision.victims:
-            names = ", ".join(str(victim) for victim in decision.victims)
-            preempts = "would preempt" if self._dry_run else "preempts"
-            message = f"{preempts} {names} on {decision.nominated}; now {message}"
+            message = f"{self._preempting(decision)}; now {message}"
         return message
 
-    def waiting(self, decision: Decision) -> None:
-        """A pod waits for Permit, with a node reserved."""
+    def _preempting(self, decision: Decision) -> str:
+        names = ", ".join(str(victim) for victim in decision.victims)
+        return f"{'would preempt' if self._dry_run else 'preempts'} {names} on {decision.nominated}"
+
+    def waiting(self, decision: Decision) -> bool:
+        """A pod waits for Permit, with a node reserved. Returns whether that was logged."""
         words = f"{decision.pod} has {decision.node_name} held for it: {decision.message}"
-        self._log_if_changed(decision.pod.metadata.uid, words, fields=of_attempt(decision))
+        return self._log_if_changed(decision.pod.metadata.uid, words, fields=of_attempt(decision))
 
     def bound(self, decision: Decision) -> None:
         """A pod was bound."""

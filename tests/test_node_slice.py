@@ -33,7 +33,7 @@ def test_a_range_that_goes_beyond_the_end_continues_at_the_beginning(
     assert [each.name for each in nodes] == names
     assert [cache.node_list[i].name for i in nodes.indexes] == names
     assert nodes.values(lambda each: each.name) == names
-    assert [nodes.value_at(cache.node_list, i).name for i in range(len(nodes))] == names
+    assert [cache.node_names[nodes.index_at(i)] for i in range(len(nodes))] == names
 
 
 def test_one_node_with_room_is_found_wherever_the_search_begins() -> None:

@@ -31,7 +31,7 @@ FEW = 8
 
 def pods_of_all(cache: Cache, terms: TermTuple) -> "PodsOfAll":
     """The pods that match all of these terms, counted by the topology keys of the terms."""
-    return cache.kept.get(("pods of all", terms), lambda: PodsOfAll(cache, terms))
+    return cache.kept.get(("pods of all", terms), PodsOfAll, cache, terms)
 
 
 def pods_of_each(cache: Cache, terms: TermTuple) -> ByTopology:
@@ -39,7 +39,7 @@ def pods_of_each(cache: Cache, terms: TermTuple) -> ByTopology:
 
     Don't keep them: they change.
     """
-    return cache.kept.get(("pods of each", terms), lambda: _PodsOfEach(cache, terms)).counts if terms else {}
+    return cache.kept.get(("pods of each", terms), _PodsOfEach, cache, terms).counts if terms else {}
 
 
 class _PodsByTopology(CountOfPods):
@@ -154,7 +154,7 @@ def some_labels(pod: Pod, keys: Set[str] | Mapping[str, int]) -> dict[str, str]:
 
 def existing_pods_terms(cache: Cache) -> "ExistingPodsTerms":
     """The terms of the assigned pods."""
-    return cache.kept.get("terms of existing pods", lambda: ExistingPodsTerms(cache))
+    return cache.kept.get("terms of existing pods", ExistingPodsTerms, cache)
 
 
 class ExistingPodsTerms(Follower):
@@ -218,7 +218,11 @@ class ExistingPodsTerms(Follower):
         labels, namespace = some_labels(pod, self._keys), pod.metadata.namespace
         return self._cache.kept.get(
             ("terms that match", namespace, frozenset(labels.items())),
-            lambda: _MatchingTerms(labels, namespace, self._cache.looked_up.namespaces, self._kinds),
+            _MatchingTerms,
+            labels,
+            namespace,
+            self._cache.looked_up.namespaces,
+            self._kinds,
         )
 
 

@@ -64,8 +64,6 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
 
     Unless the decision is to be explained in full, there are only the picked node and the runner-up.
     """
-    totals: dict[str, int] = {}
-    """Each of these nodes' sum of scores."""
     rejecting_plugin: str = ""
     """The plugin that rejected the pod as a whole, or the node that was picked."""
     post_filter_message: str = ""
@@ -106,6 +104,11 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     def seconds(self) -> float:
         """How long this attempt took."""
         return self.ended - self.began
+
+    @property
+    def totals(self) -> dict[str, int]:
+        """Each of the scored nodes' sum of scores."""
+        return {name: sum(by_plugin.values()) for name, by_plugin in self.scores.items()}
 
     @property
     def rejected_by(self) -> set[str]:

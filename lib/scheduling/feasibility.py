@@ -80,7 +80,7 @@ class Feasibility:
             or cache.nominator.nominated_before(attempt.pod)
         ):  # only results that are kept count
             run = NodeSlice(cache, range(start, start + enough))
-            if not any(attempt.results.rejections(run)):
+            if attempt.results.rejections(run).count(None) == enough:
                 self._next_start = start + enough
                 return run
 

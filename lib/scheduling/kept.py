@@ -108,14 +108,17 @@ class Kept:
         self._start = journal.start
         self._values: OrderedDict[Hashable, Any] = OrderedDict()
 
-    def get(self, key: Hashable, find: Callable[[], Value]) -> Value:
-        """The value with this key, up to date. find: finds it anew. Don't keep what it holds: it changes."""
+    def get(self, key: Hashable, find: Callable[..., Value], *arguments: Any) -> Value:
+        """The value with this key, up to date. Don't keep what it holds: it changes.
+
+        find: finds it anew; called with the arguments.
+        """
         if self._start != self.journal.start:
             self._start = self.journal.start
             self.clear()
         value: Value | None = self._values.pop(key, None)
         if value is None or not self.journal.catch_up(value):
-            value = find()
+            value = find(*arguments)
             self.journal.begin(value)
         self._values[key] = value  # now the most recently used
         if len(self._values) > self.limit:
@@ -173,7 +176,7 @@ class OfEachNode(Follower, Generic[T]):
 def changed_nodes(changes: Sequence[NodeChange], cache: "HasNodes") -> list[int]:
     """The indexes in `Cache.node_list` of the nodes that have changed, each once."""
     index = cache.node_index
-    return [index[name] for name in dict.fromkeys([node.name for node, _, _ in changes])]
+    return list(dict.fromkeys([index[node.name] for node, _, _ in changes]))
 
 
 class CountOfPods(Follower):

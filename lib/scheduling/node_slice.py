@@ -52,7 +52,7 @@ class NodeSlice:
         """For each node `find(node, *arguments)`. The result must depend on the node and its pods only."""
         if self._only is not None:
             return [find(self._only, *arguments)]
-        kept = self._cache.kept.get((find, arguments), lambda: OfEachNode[T](self._cache, find, *arguments))
+        kept = self._cache.kept.get((find, arguments), OfEachNode, self._cache, find, *arguments)
         return self.pick(kept.values)
 
     def pick(self, values: list[T]) -> list[T]:
@@ -65,6 +65,6 @@ class NodeSlice:
         run = values[start:end]  # much faster than one value after the other
         return run + values[: end - len(values)] if end > len(values) else run
 
-    def value_at(self, values: list[T], i: int) -> T:
-        """The value of the node at this position of the slice."""
-        return values[self._indexes[i] % len(values)]
+    def index_at(self, i: int) -> int:
+        """The index in `Cache.node_list` of the node at this position of the slice."""
+        return self._indexes[i] % len(self._cache.node_list)

@@ -9,7 +9,6 @@ here, the results of each plugin are kept.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from functools import partial
 from reprlib import repr as short
 
 from lib.kube.objects import Pod
@@ -20,6 +19,7 @@ from lib.scheduling.framework.interface import (
     BadAnswerError,
     CycleState,
     DependsOn,
+    NormalizeScorePlugin,
     Plugin,
     Rejection,
     SignPlugin,
@@ -101,6 +101,8 @@ class PluginResults(Follower):
         """By plugin, an unweighted score for each node that has a total. Empty until PreScore was run."""
         self.seen_scores: dict[str, set[int]] = {}
         """All scores so far of a plugin that normalizes."""
+        self._normalized: dict[tuple[str, int], int] = {}
+        """By plugin and score, what that becomes if all nodes have it."""
         self._scorers: Sequence[Scorer] | None = None
         """The plugins that score these pods. None until PreScore was run."""
         self._again: list[tuple[int, bool]] = []
@@ -164,6 +166,23 @@ class PluginResults(Follower):
             self._totals[i] = total
         return totals if len(new) == len(nodes) else nodes.pick(self._totals)
 
+    def equal_score(self, name: str, normalizer: NormalizeScorePlugin, nodes: NodeSlice) -> int | None:
+        """A plugin's normalized score, if it is sure to be equal for all of these nodes; else None."""
+        if not getattr(normalizer, "equal_stay_equal", False):
+            return None
+        found = self.seen_scores[name]
+        if len(found) > 1:
+            found = {*nodes.pick(self.scores[name])}
+            if len(found) > 1:
+                return None
+        (score,) = found
+        if (name, score) not in self._normalized:
+            alone = {"": score}  # one of them, for all nodes
+            normalizer.normalize_score(self.state, self._pod, alone)
+            check_scores(alone.values(), alone)
+            self._normalized[name, score] = alone[""]
+        return self._normalized[name, score]
+
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """Drop the results of nodes that have changed; those that depend on the pods, if these have."""
         if self._group.depends_on == DependsOn.NODES:
@@ -180,10 +199,12 @@ class PluginResults(Follower):
             self._base.evaluate_again()
         if again := self._again:
             self._again = []
-            rejections = self.rejections(NodeSlice(self._cache, [i for i, _ in again]))
-            scored = [i for (i, scored), why in zip(again, rejections, strict=True) if scored and not why]
+            nodes = NodeSlice(self._cache, [i for i, _ in again])
+            rejections = self.rejections(nodes)
+            asked = zip(again, rejections, strict=True)
+            scored = [at for at, ((_, scored), why) in enumerate(asked) if scored and not why]
             if scored:
-                self.totals(NodeSlice(self._cache, scored))
+                self.totals(nodes.some(scored))
 
 
 class ResultCache:
@@ -205,7 +226,6 @@ class ResultCache:
             for plugin in group.signers:
                 self._framework.running = plugin
                 signature.append(plugin.sign_pod(pod))
-            find = partial(PluginResults, group, pod, cache, results)
-            results = self._results.get((results, *signature), find)
+            results = self._results.get((results, *signature), PluginResults, group, pod, cache, results)
         assert results
         return results

@@ -103,11 +103,11 @@ class Scheduler:
         nodes = self._feasibility.find(attempt)  # PreFilter, Filter
         if not nodes:
             return self._post_filter(attempt)
-        scores = self._score(attempt, nodes) if len(nodes) > 1 else Scores([0])
-        pick = scores.pick(self._random)
-        shown = range(len(nodes)) if self._in_full else scores.best_two(pick)
-        node_name = nodes.value_at(cache.node_list, pick).name
-        by_node = {nodes.value_at(cache.node_list, i).name: scores.of(i) for i in shown}
+        scores = self._score(attempt, nodes) if len(nodes) > 1 else Scores(nodes, [0])
+        best_two = scores.best_two(self._random)
+        shown = range(len(nodes)) if self._in_full else best_two
+        names = cache.node_names
+        node_name = names[nodes.index_at(best_two[0])]
         annotations = {}
         if self._framework.annotators:
             annotations = self._framework.run_annotate(attempt.state, pod, cache.nodes[node_name])
@@ -118,8 +118,7 @@ class Scheduler:
             node_name=node_name,
             annotations=annotations,
             feasible=len(nodes),
-            scores=by_node,
-            totals={name: sum(by_plugin.values()) for name, by_plugin in by_node.items()},
+            scores={names[nodes.index_at(i)]: scores.of(i) for i in shown},
         )
         cache.assume(pod, node_name)
         if rejection := self._framework.run_reserve(decision):
@@ -135,27 +134,25 @@ class Scheduler:
             state = attempt.state = {**results.state, **attempt.state}
             skipped = framework.run_pre_score(self._not_kept.pre_scorers, state, pod, attempt.cache, infos)
         with framework.point("Score"):
-            scores = Scores(results.totals(nodes))
+            scores = Scores(nodes, results.totals(nodes))
             for plugin, run, weight, normalizer in framework.scorers:
-                name, kept = plugin.name, results.scores.get(plugin.name)
+                name = plugin.name
+                kept = results.scores.get(name)
+                if kept is not None and not normalizer:
+                    scores.note(name, kept, weight)
+                    continue
                 if name in skipped or (kept is None and name not in self._not_kept_scorers):
                     continue
-                if kept is not None and not normalizer:
-                    scores.note(name, nodes, kept, weight)
-                    continue
                 framework.running = plugin
-                equal_stay_equal = kept is not None and getattr(normalizer, "equal_stay_equal", False)
                 if kept is None:
                     framework.evaluations["Score"][name] += len(infos)
                     found = run(state, pod, nodes)
-                elif equal_stay_equal and len(results.seen_scores[name]) == 1:
-                    found = [nodes.value_at(kept, 0)]
+                elif normalizer and (equal := results.equal_score(name, normalizer, nodes)) is not None:
+                    scores.add_equal(name, equal, weight)
+                    continue
                 else:
                     found = nodes.pick(kept)
-                if equal_stay_equal and len({*found}) == 1:
-                    raw = {"": found[0]}  # all are equal: normalize one of them, for all nodes
-                else:
-                    raw = {node.name: score for node, score in zip(infos, found, strict=True)}
+                raw = {node.name: score for node, score in zip(infos, found, strict=True)}
                 if normalizer:
                     normalizer.normalize_score(state, pod, raw)
                 final = [*raw.values()]

@@ -61,4 +61,4 @@ def matching_pods(
     without such pods.
     """
     key = "matching pods", namespace, selector, domains and domains.key
-    return cache.kept.get(key, lambda: _MatchingPods(cache, namespace, selector, domains)).counts
+    return cache.kept.get(key, _MatchingPods, cache, namespace, selector, domains).counts

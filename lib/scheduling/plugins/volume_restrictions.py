@@ -101,7 +101,7 @@ def _is_in_use(claims: set[str], namespace: str, cache: Cache) -> bool:
     """
     removed = (pod for pod in cache.removed.values() if pod.metadata.namespace == namespace)
     given_up = [name for pod in removed for name in _claims_by_name(pod) if name in claims]
-    users = cache.kept.get("users of claims", lambda: ClaimUsers(cache)).counts
+    users = cache.kept.get("users of claims", ClaimUsers, cache).counts
     uses = {name for name in claims if users[namespace, name]}.union(given_up)
     return len(uses) > len(given_up)
 

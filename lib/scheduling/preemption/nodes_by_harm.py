@@ -31,7 +31,7 @@ class NodesByHarm(OfEachNode[Harm | None]):
     @classmethod
     def of(cls, cache: Cache) -> "NodesByHarm":
         """The nodes of a cluster. The result is kept; only nodes whose pods have changed get new bounds."""
-        return cache.kept.get("nodes by harm", lambda: cls(cache))
+        return cache.kept.get("nodes by harm", cls, cache)
 
     def _put(self, i: int, value: Harm | None) -> None:
         before, self.values[i] = self.values[i], value

@@ -223,6 +223,6 @@ class AttachedVolumes(OfEachNode[Attached]):
 
 def attached_volumes(cache: Cache) -> AttachedVolumes:
     """The volumes attached to each node, up to date."""
-    found = cache.kept.get(("attached volumes", cache.storage), lambda: AttachedVolumes(cache))
+    found = cache.kept.get(("attached volumes", cache.storage), AttachedVolumes, cache)
     found.follow_storage()
     return found

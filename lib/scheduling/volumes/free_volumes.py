@@ -95,4 +95,4 @@ def _hostnames_of(term: NodeSelectorTerm) -> tuple[str, ...] | None:
 
 def free_volumes(storage: Storage) -> FreeVolumes:
     """The volumes that claims could get, up to date."""
-    return storage.volumes.kept.get("free volumes", lambda: FreeVolumes(storage))
+    return storage.volumes.kept.get("free volumes", FreeVolumes, storage)

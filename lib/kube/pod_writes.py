@@ -32,6 +32,8 @@ ACTIONS = {
 
 HOST = socket.gethostname()
 
+PREEMPTED = "Preempted by pod {} on node {}"
+
 BOUND_BY_ANOTHER = "was bound by someone else"
 
 
@@ -99,14 +101,9 @@ def look_up(pod: Pod) -> Write[Pod | None]:
     return now if now.metadata.uid == pod.metadata.uid else None
 
 
-def record_scheduled(pod: Pod, message: str, now: datetime) -> Write[bool]:
-    """Write the event that `kubectl describe pod` shows for a bound pod. Returns whether it is new."""
-    return _create(pod_event(pod, "Normal", "Scheduled", message, now))
-
-
-def record(pod: Pod, reason: str, message: str, now: datetime) -> Write[bool]:
-    """Write an event of a pod that tells of nothing bad. Returns whether it is new."""
-    return _create(pod_event(pod, "Normal", reason, message, now))
+def record(pod: Pod, reason: str, message: str, now: datetime, preemptor: Pod | None = None) -> Write[bool]:
+    """Write an event that tells of nothing bad, such as "Scheduled". Returns whether it is new."""
+    return _create(pod_event(pod, "Normal", reason, message, now, preemptor))
 
 
 def mark_unscheduled(
@@ -156,15 +153,9 @@ def evict(victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[N
     except (NotFoundError, ConflictError) as error:
         log.debug("%s has gone by itself: %s", victim, error)
         return
-    yield from record_preempted(victim, preemptor, node_name, now)
-
-
-def record_preempted(
-    victim: Pod, preemptor: Pod, node_name: str, now: datetime, how: str = ""
-) -> Write[None]:
-    """Write the event of a pod that gives way to a more important one. how: words that end the message."""
-    words = f"Preempted by pod {preemptor.metadata.uid} on node {node_name}{how}"
-    yield from _create(pod_event(victim, "Normal", "Preempted", words, now, preemptor))
+    yield from record(
+        victim, "Preempted", PREEMPTED.format(preemptor.metadata.uid, node_name), now, preemptor
+    )
 
 
 def nominate(pod: Pod, node_name: str) -> Write[None]:

@@ -6,8 +6,8 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
-from math import inf
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from lib.kube.api import Api
@@ -41,7 +41,7 @@ from lib.service.telemetry.observer import ListenError, Observer
 from lib.service.telemetry.report import Report
 from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline
-from lib.service.writes.writes import MAX_FLUSH_SECONDS, SHORT_FLUSH_SECONDS, Writes
+from lib.service.writes.writes import Writes
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
 """Exit statuses of --once. NO_START also without --once, for example when the listen address is in use."""
@@ -111,22 +111,9 @@ def assembled(
             load=any(ActualLoad.name in each.weights for each in profiles),
             election=options.leader_election,
         )
-        writes = Writes(
-            Pipeline(
-                InFlight(api.begin, system), api.retrying(), gate, options.bind_workers, system.monotonic
-            ),
-            gate,
-            schedulers,
-            cache,
-            report,
-            annotate=options.annotate,
-            annotate_in_full=options.ui,
-            dry_run=dry_run,
-            event_seconds=inf if options.once else MAX_FLUSH_SECONDS,
-            record_seconds=SHORT_FLUSH_SECONDS if options.watch and not options.once else inf,
-            clock=system.monotonic,
-            now=lambda: system.now().replace(microsecond=0),
-        )
+        in_flight: InFlight[Any] = InFlight(api.begin, system)
+        pipeline = Pipeline(in_flight, api.retrying(), gate, options.bind_workers, system.monotonic)
+        writes = Writes(pipeline, gate, schedulers, cache, report, options, system)
         poller = Poller(
             options,
             (Informer if options.watch else PollingSource)(api, names, namespaces),

@@ -295,7 +295,7 @@ def _leader_goes_on_when_it_lost() -> Patches:
 
 def _event_without_uid() -> Patches:
     """The event of a bound pod doesn't say which pod of its name is meant."""
-    real = pod_writes.record_scheduled
+    real = pod_writes.record
 
     def leave_out(request: Request) -> None:
         if isinstance(request.body, Event):
@@ -304,19 +304,19 @@ def _event_without_uid() -> Patches:
     def record(*given: Any) -> Write[Any]:
         return changed(real(*given), leave_out)
 
-    yield patch.object(writes_module, "record_scheduled", record)
+    yield patch.object(writes_module, "record", record)
 
 
 def _event_left_out() -> Patches:
     """Of two bound pods, one gets no event."""
-    real, numbers = pod_writes.record_scheduled, [0]
+    real, numbers = pod_writes.record, [0]
 
     def record(*given: Any) -> Write[Any]:
         numbers[0] += 1
         if numbers[0] % 2:
             yield from real(*given)
 
-    yield patch.object(writes_module, "record_scheduled", record)
+    yield patch.object(writes_module, "record", record)
 
 
 MORE_MUTATIONS: dict[str, Mutation] = {

@@ -82,7 +82,7 @@ def _event_before_binding() -> Iterable[AbstractContextManager[Any]]:
     real = Writes._bind
 
     def bind(self: Writes, decision: Any) -> Write[Any]:
-        yield from pod_writes.record_scheduled(decision.pod, decision.message, BEGINNING)
+        yield from pod_writes.record(decision.pod, "Scheduled", decision.message, BEGINNING)
         return (yield from real(self, decision))
 
     yield patch.object(Writes, "_bind", bind)

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
+from datetime import UTC, datetime
 from typing import Any
 
 from objects import read
@@ -25,6 +26,7 @@ from lib.service.shutdown import Shutdown
 from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline, Sort
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONFLICT, NOT_FOUND = ConflictError("409"), NotFoundError("404")
 LOST, AWAY = LostAnswerError("no answer"), UnreachableError("nothing answers")
 
@@ -80,10 +82,11 @@ class Scripted:
         self.on_send: Callable[[str], None] = lambda _: None
         with Api("http://127.0.0.1:1", self.shutdown.stopping) as api:
             retrying = api.retrying()
-        system = System()
-        system.monotonic = lambda: self.now
-        self._in_flight: InFlight[Any] = InFlight(self._begin, system)
-        self.pipeline = Pipeline(self._in_flight, retrying, self.gate, window, system.monotonic)
+        self.system = System()
+        self.system.monotonic = lambda: self.now
+        self.system.now = lambda: NOW
+        self._in_flight: InFlight[Any] = InFlight(self._begin, self.system)
+        self.pipeline = Pipeline(self._in_flight, retrying, self.gate, window, self.system.monotonic)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds

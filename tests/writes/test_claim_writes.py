@@ -1,11 +1,10 @@
 """Each write of a claim, answered by a script: what it asks for, and what it makes of the answers."""
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from objects import read
-from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, broken, busy, play, web
+from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, play, web
 
 from lib.kube.claim_writes import FINALIZER, ClaimError, reserve_claim, undo_claim
 from lib.kube.devices import AllocationResult, ResourceClaim
@@ -19,7 +18,6 @@ from lib.kube.resource_claims import (
     ReserveClaim,
 )
 
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 PATCH, STATUS = f"PATCH {CLAIMS}/gpu", f"PATCH {CLAIMS}/gpu/status"
 GET, POST, DELETE = f"GET {CLAIMS}/gpu", f"POST {CLAIMS}", f"DELETE {CLAIMS}/gpu"

@@ -3,11 +3,10 @@
 from itertools import pairwise
 
 import pytest
-from writes.scripted import AWAY, LOST, Scripted, broken, busy, caught, web
-from writes.test_pod_writes import NOW
+from writes.scripted import AWAY, LOST, NOW, Scripted, broken, busy, caught, web
 
 from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
-from lib.kube.pod_writes import bind, nominate, record_scheduled
+from lib.kube.pod_writes import bind, nominate, record
 from lib.kube.write import Write
 from lib.service.writes.pipeline import Sort
 
@@ -94,7 +93,7 @@ def test_a_doubtful_write_that_closes_the_gate_makes_no_other_write_doubtful(sor
     server = Scripted({POST: [LOST, AWAY], "POST events": [LOST, AWAY], GET: [web()]})
     first: Write[object] = bind(web(), "n1", {})
     if sort == "event":
-        first = record_scheduled(web(), "bound", NOW)
+        first = record(web(), "Scheduled", "bound", NOW)
     (doubtful,) = server.run(caught(first))
     (other,) = server.run(caught(bind(web(), "n1", {})))
     assert isinstance(server.gate.error, UnreachableError)

@@ -1,11 +1,11 @@
 """Each write, answered by a script: what it asks for, and what it makes of the answers."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from objects import read
-from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, broken, busy, play, web
+from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, play, web
 
 from lib.kube.errors import ApiError, ConflictError, ForbiddenError
 from lib.kube.objects import Event, Pod
@@ -17,14 +17,13 @@ from lib.kube.pod_writes import (
     mark_unscheduled,
     nominate,
     pod_event,
-    record_scheduled,
+    record,
 )
 from lib.kube.storage import PersistentVolumeClaim
 from lib.kube.storage_writes import write_assumed
 
 POST, GET, EVENT = "POST pods/web/binding", "GET pods/web", "POST events"
 STATUS, DELETE = "PATCH pods/web/status", "DELETE pods/web"
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FORBIDDEN = ForbiddenError("403")
 BOUND, GONE, DELETING = "", "was deleted, or deleted and recreated", "is being deleted"
 LEAVING = web(deletionTimestamp="2026-01-01T00:00:00Z")
@@ -101,7 +100,7 @@ def test_a_binding_carries_the_uid_of_the_pod_and_the_annotations() -> None:
     ],
 )
 def test_the_event_of_a_bound_pod_is_written_once(answers: list[Any], requests: list[str]) -> None:
-    sent, result = play(record_scheduled(web(), "Successfully assigned", NOW), *answers)
+    sent, result = play(record(web(), "Scheduled", "Successfully assigned", NOW), *answers)
     assert sent == requests
     assert isinstance(result, bool)
 

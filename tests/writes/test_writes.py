@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from writes.scripted import AWAY, LOST, NOT_FOUND, Scripted, web
-from writes.test_pod_writes import NOW
 
 from lib.kube.errors import ForbiddenError
 from lib.kube.objects import Pod
@@ -14,6 +13,8 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.command_line import CommandLine
+from lib.service.options import _options
 from lib.service.telemetry.report import Report
 from lib.service.writes.pipeline import Sort
 from lib.service.writes.results import Result
@@ -46,13 +47,8 @@ class Loop:
             schedulers,
             self.cache,
             self.report,
-            annotate=True,
-            annotate_in_full=False,
-            dry_run=False,
-            event_seconds=2.0,
-            record_seconds=2.0,
-            clock=lambda: self.server.now,
-            now=lambda: NOW,
+            _options(CommandLine())[0],
+            self.server.system,
         )
 
     def bind(self, *decisions: Decision) -> list[Result]:

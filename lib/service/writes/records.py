@@ -11,7 +11,7 @@ from typing import Any
 
 from lib.kube.errors import ConflictError, NotFoundError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.objects import Pod
-from lib.kube.pod_writes import FailedSchedulingEvent, evict, mark_unscheduled, nominate, record_preempted
+from lib.kube.pod_writes import PREEMPTED, FailedSchedulingEvent, evict, mark_unscheduled, nominate, record
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -30,61 +30,60 @@ PREEMPTION = "preemption"
 
 @dataclass(eq=False)
 class PodWrite:
-    """A write about a pod. what: a word for it."""
+    """A write about a pod. what: a word for it. missing: whether it isn't written. failed: it was refused."""
 
     pod: Pod
     what: str
     write: Write[Any]
+    missing: bool = True
+    failed: bool = False
 
 
 @dataclass(eq=False)
 class Record:
     """The writes for a pod that was not scheduled: first its status, then, at the same time, all others.
 
-    under_way: how many are being made. missing: those that are not written: not yet, or because the API
-    server wasn't there. failed: those that were refused. outdated: whether there is a later record, or the
-    pod is gone.
+    under_way: how many are being made. outdated: whether there is a later record, or the pod is gone.
     """
 
     decision: Decision
     writes: list[PodWrite]
-    missing: list[PodWrite]
-    failed: list[PodWrite] = field(default_factory=list)
     under_way: int = 0
     outdated: bool = False
 
+    @property
+    def evictions(self) -> list[PodWrite]:
+        """Those that evict a pod, and aren't made."""
+        return [each for each in self.writes if each.what == PREEMPTION and each.missing]
 
+
+@dataclass
 class Records:
     """Writes why pods were not scheduled. Of each pod, one record is written at a time.
 
-    begun: those that are being written. now: the time for conditions and events: in UTC, in whole seconds.
+    now: the time for conditions and events: in UTC, in whole seconds. begun: the records that are being
+    written, by the pod's key.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        gate: WriteGate,
-        cache: Cache,
-        report: Report,
-        now: Callable[[], datetime],
-        *,
-        dry_run: bool,
-    ) -> None:
-        self._pipeline, self._gate, self._cache, self._report = pipeline, gate, cache, report
-        self._now, self._dry_run = now, dry_run
-        # By the pod's key. A later record replaces one that hasn't begun.
-        self._collected: dict[str, Record] = {}
-        self.begun: dict[str, Record] = {}
+    pipeline: Pipeline
+    gate: WriteGate
+    cache: Cache
+    report: Report
+    now: Callable[[], datetime]
+    dry_run: bool
+    begun: dict[str, Record] = field(default_factory=dict)
+    _collected: dict[str, Record] = field(default_factory=dict)
+    """By the pod's key. A later record replaces one that hasn't begun."""
 
     def failed_scheduling(self, decision: Decision) -> None:
         """A pod was not scheduled: collect a condition and an event with the reason, and its evictions.
 
         If it may be bound, they are written only if it hasn't changed, that is, if it isn't bound.
         """
-        if self._dry_run:
+        if self.dry_run:
             return
-        pod, where, now = decision.pod, decision.nominated, self._now()
-        life = self._cache.lives.of(pod)
+        pod, where, now = decision.pod, decision.nominated, self.now()
+        life = self.cache.lives.of(pod)
         nominated = where or ("" if decision.clears_nomination else None)
         version = pod.metadata.resource_version if life.phase == Phase.DOUBTFUL else ""
         reason = "SchedulerError" if decision.outcome == Outcome.ERROR else "Unschedulable"
@@ -93,8 +92,8 @@ class Records:
         writes += [PodWrite(each, "nomination", nominate(each, "")) for each in decision.cleared_nominations]
         writes += [PodWrite(each, PREEMPTION, evict(each, pod, where, now)) for each in decision.victims]
         for each in decision.preempted_held:  # not bound yet, so they aren't deleted
-            preempted = record_preempted(each, pod, where, now, " (in poller's memory).")
-            writes.append(PodWrite(each, "event", preempted))
+            message = f"{PREEMPTED.format(pod.metadata.uid, where)} (in poller's memory)."
+            writes.append(PodWrite(each, "event", record(each, "Preempted", message, now, pod)))
         if decision.undo:
             from lib.kube.claim_writes import undo_claim  # here, as few clusters need it
 
@@ -105,20 +104,20 @@ class Records:
 
     def nominated(self, decision: Decision, node_name: str) -> None:
         """Collect a pod's nomination to a node, by which others know of it; "" ends it."""
-        if not self._dry_run and pod_key(decision.pod) not in self._collected:  # else that says it, too
+        if not self.dry_run and pod_key(decision.pod) not in self._collected:  # else that says it, too
             write = nominate(decision.pod, node_name)
             self._collect(decision, [PodWrite(decision.pod, "nomination", write)])
 
     def _collect(self, decision: Decision, writes: list[PodWrite]) -> None:
         key = pod_key(decision.pod)
-        self._collected[key] = Record(decision, writes, missing=[*writes])
+        self._collected[key] = Record(decision, writes)
         if begun := self.begun.get(key):
             begun.outdated = True
 
     def is_preempting(self, uid: str) -> bool:
         """Whether victims of a pod are still to be evicted."""
         records = self._collected.get(uid), self.begun.get(uid)
-        return any(_evictions(each.missing + each.failed) for each in records if each)
+        return any(each.evictions for each in records if each)
 
     def begin(self) -> None:
         """Begin to write what was collected; of a pod whose last record is being written, begin it later."""
@@ -129,29 +128,28 @@ class Records:
     def _start(self, record: Record, writes: Iterable[PodWrite]) -> None:
         for each in writes:
             record.under_way += 1
-            self._pipeline.start(self._write(record, each), Sort.RECORD)
+            self.pipeline.start(self._write(record, each), Sort.RECORD)
 
     def _is_outdated(self, record: Record) -> bool:
         """Whether a record is no longer true; then no other write of it is begun."""
-        return record.outdated or self._cache.lives.phase_of(record.decision.pod) not in QUEUED
+        return record.outdated or self.cache.lives.phase_of(record.decision.pod) not in QUEUED
 
     def _write(self, record: Record, each: PodWrite) -> Write[Completed | None]:
         """Make a write of a record. The first one begins the others; the last one ends the record."""
         is_first = each is record.writes[0]
         try:
-            if not (self._is_outdated(record) or self._gate.closed):
+            if not (self._is_outdated(record) or self.gate.closed):
                 yield from each.write
-                record.missing.remove(each)
+                each.missing = False
         except (UnreachableError, NotLeadingError):
             pass  # it is missing
         except Exception as error:
-            record.missing.remove(each)
+            each.failed = True
             if is_first and isinstance(error, NotFoundError | ConflictError):
                 log.debug("%s is gone, and nothing is written of it: %s", each.pod, error)
                 record.outdated = True
             else:
-                record.failed.append(each)
-                self._report.failed(each.pod, each.what, as_api_error(error))
+                self.report.failed(each.pod, each.what, as_api_error(error))
         if is_first:
             self._start(record, record.writes[1:])
         record.under_way -= 1
@@ -159,18 +157,15 @@ class Records:
 
     def _after_write(self, record: Record) -> Completed | None:
         """A record has ended. If a write is missing that is still true, its pod must be tried again."""
-        decision, lacks = record.decision, bool(record.missing)
+        decision, lacks = record.decision, any(each.missing and not each.failed for each in record.writes)
         del self.begun[pod_key(decision.pod)]
-        self._cache.lives.spare(_evictions(record.missing + record.failed))
-        if _evictions(record.failed):  # a victim stays: the pod doesn't get the room that it was to leave
+        self.cache.lives.spare(each.pod for each in record.evictions)
+        if any(
+            each.failed for each in record.evictions
+        ):  # the pod doesn't get the room of a victim that stays
             lacks = True
-            self._cache.nominator.delete(decision.pod)
+            self.cache.nominator.delete(decision.pod)
             self.nominated(decision, "")
-        if lacks and not (self._is_outdated(record) or self._gate.stopping):
+        if lacks and not (self._is_outdated(record) or self.gate.stopping):
             return Completed(decision, Result.NOT_RECORDED)
         return None
-
-
-def _evictions(writes: Iterable[PodWrite]) -> list[Pod]:
-    """The pods that these writes were to evict."""
-    return [each.pod for each in writes if each.what == PREEMPTION]

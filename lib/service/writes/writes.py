@@ -5,7 +5,8 @@ client-go's tools/record
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import inf
 
@@ -13,13 +14,15 @@ from msgspec.structs import replace
 
 from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.objects import Pod
-from lib.kube.pod_writes import bind, nominate, record_scheduled
+from lib.kube.pod_writes import bind, nominate, record
 from lib.kube.resource_claims import ReserveClaim
 from lib.kube.storage_writes import write_assumed
+from lib.kube.system import System
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.options import Options
 from lib.service.telemetry.rendering import as_annotation
 from lib.service.telemetry.report import Report
 from lib.service.writes.gate import WriteGate
@@ -43,40 +46,36 @@ SHORT_FLUSH_SECONDS = 0.1
 """The same with --watch, for records: a tick costs little, and the next may bind a pod whose victims left."""
 
 
+@dataclass
 class Writes:
     """All writes of the loop. `submit` takes decisions; `completed` and `drain` return their results.
 
-    records: of pods that were not scheduled. schedulers: by scheduler name; their PreBind, Bind and PostBind
-    plugins are run. annotate: write on each pod why it is on its node; annotate_in_full: also why on no
-    other, in a small cluster. dry_run: write nothing. event_seconds, record_seconds: how long `drain` may
-    take for these. clock: the time in seconds; now: the same for events, in UTC, in whole seconds.
+    schedulers: by scheduler name; their PreBind, Bind and PostBind plugins are run. records: of pods that
+    were not scheduled.
     """
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        gate: WriteGate,
-        schedulers: Mapping[str, Scheduler],
-        cache: Cache,
-        report: Report,
-        *,
-        annotate: bool,
-        annotate_in_full: bool,
-        dry_run: bool,
-        event_seconds: float,
-        record_seconds: float,
-        clock: Callable[[], float],
-        now: Callable[[], datetime],
-    ) -> None:
-        self.records = Records(pipeline, gate, cache, report, now, dry_run=dry_run)
-        self._pipeline, self._gate, self._cache, self._report = pipeline, gate, cache, report
-        self._schedulers, self._dry_run = schedulers, dry_run
-        self._annotate, self._in_full = annotate, annotate_in_full
-        self._event_seconds, self._record_seconds = event_seconds, record_seconds
-        self._clock, self._now = clock, now
-        self._run_at = 0.0  # in clock's seconds
-        self._done: list[Completed] = []  # decisions that need no write
-        self._events: list[tuple[Pod, str, datetime]] = []  # of bound pods
+    pipeline: Pipeline
+    gate: WriteGate
+    schedulers: Mapping[str, Scheduler]
+    cache: Cache
+    report: Report
+    options: Options
+    system: System
+    records: Records = field(init=False)
+    _run_at: float = 0.0
+    """When the pipeline runs next, in seconds of `System.monotonic`."""
+    _done: list[Completed] = field(default_factory=list)
+    """Decisions that need no write."""
+    _events: list[tuple[Pod, str, datetime]] = field(default_factory=list)
+    """The events of bound pods: pod, message, time."""
+
+    def __post_init__(self) -> None:
+        dry_run = self.options.dry_run
+        self.records = Records(self.pipeline, self.gate, self.cache, self.report, self._now, dry_run)
+
+    def _now(self) -> datetime:
+        """The time for conditions and events: in UTC, in whole seconds."""
+        return self.system.now().replace(microsecond=0)
 
     def submit(self, decision: Decision) -> None:
         """Take a decision. Its binding is sent with others, by `completed` or `drain`."""
@@ -85,20 +84,20 @@ class Writes:
             self._done.append(Completed(decision, Result.WAITING))
         elif decision.outcome != Outcome.SCHEDULED:
             self._done.append(Completed(decision, Result.UNSCHEDULABLE))
-        elif self._dry_run:
+        elif self.options.dry_run:
             self._done.append(Completed(decision, Result.NOT_WRITTEN))
         else:
-            self._pipeline.start(self._bind(decision), Sort.BINDING)
+            self.pipeline.start(self._bind(decision), Sort.BINDING)
 
     def completed(self) -> Iterator[Completed]:
         """The results since the last call. Waits only while too many bindings are open."""
         done, self._done = self._done, []
         yield from done
-        if self._clock() >= self._run_at:
-            if not self._gate.closed:
+        if self.system.monotonic() >= self._run_at:
+            if not self.gate.closed:
                 self.records.begin()
-            yield from self._pipeline.run(Sort.BINDING, inf, left=self._pipeline.window)
-            self._run_at = self._clock() + MAX_BATCH_SECONDS
+            yield from self.pipeline.run(Sort.BINDING, inf, left=self.pipeline.window)
+            self._run_at = self.system.monotonic() + MAX_BATCH_SECONDS
 
     def drain(self) -> Iterator[Completed]:
         """The results of all other bindings, as they come. Then make the other writes, but not for too long.
@@ -107,34 +106,37 @@ class Writes:
         written, however long that takes. When poller is told twice to stop, it doesn't wait.
         """
         yield from self.completed()
-        yield from self._pipeline.run(Sort.BINDING, inf)
-        until = self._clock() + self._event_seconds
+        yield from self.pipeline.run(Sort.BINDING, inf)
+        began, once = self.system.monotonic(), self.options.once
         self.records.begin()
-        yield from self._write_events(inf if self._gate.stopping else until)
-        yield from self._pipeline.run(Sort.RECORD, min(until, self._clock() + self._record_seconds))
+        until = inf if once else began + MAX_FLUSH_SECONDS
+        yield from self._write_events(inf if self.gate.stopping else until)
+        if self.options.watch and not once:
+            until = min(until, self.system.monotonic() + SHORT_FLUSH_SECONDS)
+        yield from self.pipeline.run(Sort.RECORD, until)
 
     def close(self) -> None:
         """Write the remaining events of bound pods, however long that takes, and finish what was begun."""
-        if not self._gate.error:
+        if not self.gate.error:
             list(self._write_events(inf))
-            list(self._pipeline.run(Sort.RECORD, self._clock() + MAX_FLUSH_SECONDS))
+            list(self.pipeline.run(Sort.RECORD, self.system.monotonic() + MAX_FLUSH_SECONDS))
 
     def _write_events(self, until: float) -> Iterator[Completed]:
         """Write the events of bound pods. They stay true: what isn't written in time is written later."""
         events, self._events = self._events, []
         for each in events:
-            self._pipeline.start(self._write_event(*each), Sort.EVENT)
-        return self._pipeline.run(Sort.EVENT, until)
+            self.pipeline.start(self._write_event(*each), Sort.EVENT)
+        return self.pipeline.run(Sort.EVENT, until)
 
     def _bind(self, decision: Decision) -> Write[Completed]:
         """Run PreBind and Bind, POST the binding, run PostBind. Any error affects this pod only.
 
         Source: bindingCycle in pkg/scheduler/schedule_one.go
         """
-        if self._gate.closed:
+        if self.gate.closed:
             return Completed(decision, Result.NOT_SENT)
-        scheduler = self._schedulers[decision.pod.spec.scheduler_name]
-        decision = scheduler.bind(decision, self._cache)
+        scheduler = self.schedulers[decision.pod.spec.scheduler_name]
+        decision = scheduler.bind(decision, self.cache)
         while decision.outcome == Outcome.WAITING and decision.writes:
             try:
                 yield from self._write_assumed(decision)
@@ -142,18 +144,19 @@ class Writes:
                 if isinstance(error, ApiError):
                     error.may_be_written = False  # the binding was not sent
                 return _failed(decision, error, f'PreBind plugin "{scheduler.waits_in_pre_bind(decision)}"')
-            decision = scheduler.bind(decision, self._cache)
+            decision = scheduler.bind(decision, self.cache)
         if decision.outcome == Outcome.WAITING:
             return Completed(decision, Result.WAITING)
         if decision.outcome not in PLACED:
             return Completed(decision, Result.FAILED)
         assert decision.node_name
         if decision.outcome == Outcome.SCHEDULED:
-            given = decision.annotations
-            why = {ANNOTATION: as_annotation(decision, in_full=self._in_full)} if self._annotate else {}
-            began = self._clock()
+            annotations = decision.annotations
+            if self.options.annotate:
+                annotations = {**annotations, ANNOTATION: as_annotation(decision, in_full=self.options.ui)}
+            began = self.system.monotonic()
             try:
-                taken, now = yield from bind(decision.pod, decision.node_name, {**given, **why})
+                taken, now = yield from bind(decision.pod, decision.node_name, annotations)
             except Exception as error:
                 return _failed(self._timed(decision, began), error, 'Bind plugin "DefaultBinder"')
             decision = self._timed(decision, began)
@@ -168,52 +171,37 @@ class Writes:
         self._events.append((decision.pod, decision.message, self._now()))
 
     def _write_assumed(self, decision: Decision) -> Write[None]:
-        """Write what a PreBind plugin waits for. What may take long comes after the pod's nominated node."""
+        """Write what PreBind waits for: volumes and devices. What may take long is announced on the pod."""
+        pod, node_name = decision.pod, decision.node_name or ""
         volumes = [each for each in decision.writes if not isinstance(each, ReserveClaim)]
         if volumes:
-            yield from self._nominate(decision)
-            written = []
-            for volume in volumes:
-                now = yield from write_assumed(volume)
-                written.append(now)
-            for each in written:
-                self._cache.storage.assume(each)
+            yield from self._announce(pod, nominate(pod, node_name))
+        for volume in volumes:
+            self.cache.storage.assume((yield from write_assumed(volume)))
         if claims := [each for each in decision.writes if isinstance(each, ReserveClaim)]:
-            yield from self._reserve_claims(decision, claims)
+            from lib.kube.claim_writes import announce_wait, reserve_claim  # here, as few clusters need them
+            from lib.scheduling.devices.binding_conditions import has_binding_conditions
 
-    def _nominate(self, decision: Decision) -> Write[None]:
-        pod = decision.pod
-        assert decision.node_name
+            written = []
+            for each in claims:
+                written.append((yield from reserve_claim(each, self._now())))
+                self.cache.devices.written(written[-1], each.claim.metadata.uid)
+            if any(map(has_binding_conditions, written)):
+                yield from self._announce(pod, announce_wait(pod, node_name, self._now()))
+
+    def _announce(self, pod: Pod, write: Write[None]) -> Write[None]:
+        """Write that a pod waits. If that is refused, the pod is bound all the same, as in kube-scheduler."""
         try:
-            yield from nominate(pod, decision.node_name)
+            yield from write
         except (UnreachableError, NotLeadingError):
             raise
-        except ApiError as error:  # the volumes are bound all the same, as in kube-scheduler
-            log.warning("%s is not nominated to %s: %s", pod, decision.node_name, error)
-
-    def _reserve_claims(self, decision: Decision, claims: list[ReserveClaim]) -> Write[None]:
-        """Write which devices the pod's claims have. If it waits for a device, say so on the pod."""
-        from lib.kube.claim_writes import announce_wait, reserve_claim  # here, as few clusters need them
-        from lib.scheduling.devices.binding_conditions import has_binding_conditions
-
-        devices, waits = self._cache.devices, False
-        for each in claims:
-            written = yield from reserve_claim(each, self._now())
-            devices.written(written, each.claim.metadata.uid)
-            waits |= has_binding_conditions(written)
-        if waits:
-            assert decision.node_name
-            try:
-                yield from announce_wait(decision.pod, decision.node_name, self._now())
-            except (UnreachableError, NotLeadingError):
-                raise
-            except ApiError as error:
-                log.warning("%s: that it waits for its devices is not written: %s", decision.pod, error)
+        except ApiError as error:
+            self.report.failed(pod, "nomination", error)
 
     def undo(self, decision: Decision) -> None:
         """Write what undoes a decision."""
-        if decision.undo and not self._dry_run:
-            self._pipeline.start(self._undo(decision), Sort.RECORD)
+        if decision.undo and not self.options.dry_run:
+            self.pipeline.start(self._undo(decision), Sort.RECORD)
 
     def _undo(self, decision: Decision) -> Write[None]:
         from lib.kube.claim_writes import undo_claim
@@ -222,23 +210,23 @@ class Writes:
             try:
                 yield from undo_claim(each)
             except ApiError as error:  # the pod's next attempt finds its claim as it is
-                self._report.failed(decision.pod, "claim", error)
+                self.report.failed(decision.pod, "claim", error)
 
     def _timed(self, decision: Decision, began: float) -> Decision:
         """The decision with the time that its binding took."""
-        ended = self._clock()
+        ended = self.system.monotonic()
         return replace(decision, binding=ended - began, ended=ended)
 
     def _write_event(self, pod: Pod, message: str, when: datetime) -> Write[None]:
         try:
-            yield from record_scheduled(pod, message, when)
+            yield from record(pod, "Scheduled", message, when)
         except (UnreachableError, NotLeadingError):  # it is kept
             self._events.append((pod, message, when))
         except Exception as error:
             failed = as_api_error(error)
-            if self._gate.stopping and isinstance(failed, LostAnswerError):
-                self._gate.error = failed  # nothing answers: the other writes would hang, too
-            self._report.failed(pod, "event", failed)
+            if self.gate.stopping and isinstance(failed, LostAnswerError):
+                self.gate.error = failed  # nothing answers: the other writes would hang, too
+            self.report.failed(pod, "event", failed)
 
 
 def _failed(decision: Decision, error: Exception, where: str) -> Completed:

@@ -181,6 +181,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
             if shutdown.aborted:
                 status = LEASE_LOST
         finally:
+            shutdown.set_limit()  # once more: leader election has its own, and has ended it
             report.summarize(shutdown.signal)
     if shutdown.impatient:  # else Python would wait for a write that hangs
         sys.stdout.flush()

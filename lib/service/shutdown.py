@@ -9,6 +9,9 @@ from types import FrameType
 from lib.kube.system import MACHINE, System
 from lib.scheduling.framework.interface import Interruption
 
+LAST_MOMENTS = 2.0
+"""Seconds until the kernel ends a poller that is not to wait for anything: perhaps nobody reads its log."""
+
 
 class Stopped(Interruption):
     """poller was told to stop. Raised in the main thread wherever it is, except in `held` blocks."""
@@ -22,6 +25,7 @@ class Shutdown:
     """
 
     def __init__(self, system: System = MACHINE) -> None:
+        self._system = system
         self.stopping = system.event()
         self.signal: signal.Signals | None = None
         self.told_twice = False
@@ -45,9 +49,15 @@ class Shutdown:
         if not self.aborted:
             self.told_twice, self.signal = self.signal is not None, signal.Signals(number)
         self.stopping.set()
+        self.set_limit()
         # The second signal during a write: don't wait for it.
         if self.impatient or not self._held:
             raise Stopped
+
+    def set_limit(self) -> None:
+        """See to it that poller ends soon, if it is to end without waiting for writes."""
+        if self.impatient:
+            self._system.end_process_in(LAST_MOMENTS)
 
     def abort(self) -> None:
         """End without waiting for writes. Any thread may call it."""

@@ -103,10 +103,10 @@ def _run(
     metrics = Client(line_with("answering", poller).rpartition(" at ")[2])
     watcher, samples, rests = Watcher(poller, metrics, counts), list[Figures](), list[Rest]()
     began = time.monotonic()
-    while (now := time.monotonic() - began) < seconds:
+    while seconds - (time.monotonic() - began) >= EVERY:
         ends = began + min(seconds, period * (len(rests) + 1))
-        while (now := time.monotonic()) < ends:
-            churn.run(min(ends, now + EVERY), nodes_go=ends - now > period / 2)
+        while (left := ends - time.monotonic()) >= EVERY:
+            churn.run(time.monotonic() + EVERY, nodes_go=left > period / 2)
             samples.append(watcher.sample(time.monotonic() - began))
             _show(samples[-1], is_kept=len(samples) % SHOWN_EVERY == 1)
         churn.clear()

@@ -31,7 +31,7 @@ def draw(samples: Sequence[Figures], rests: Sequence[Rest], warm_up: float, file
     last.set_xlabel("minutes")
     for axes in (*rows, last):
         axes.axvspan(0, warm_up / 60, color="0.92")
-        axes.set_ylim(bottom=0)
+        axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
         axes.grid(alpha=0.3)
     picture.align_ylabels()
     picture.savefig(file, dpi=110)

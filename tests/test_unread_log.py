@@ -1,0 +1,47 @@
+"""If nobody reads the pipe that the log goes to, poller waits for the reader. Two signals end it."""
+
+import array
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+
+import pytest
+from cluster import eventually
+from poller_process import POLLER
+
+SIZE = 4096
+ROOM = 200
+"""Bytes: for the first line of the log, and less than it takes for the next ones."""
+
+
+def unread(pipe: int) -> int:
+    found = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, found)
+    return found[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
+@pytest.mark.parametrize(
+    "options", [[], ["--leader-elect", "--watch"]], ids=["", "that takes part in an election"]
+)
+def test_two_signals_end_a_poller_whose_log_nobody_reads(tmp_path: Path, options: list[str]) -> None:
+    reading, writing = os.pipe()
+    with os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0) as log:
+        fcntl.fcntl(log, fcntl.F_SETPIPE_SZ, SIZE)
+        log.write(b"." * (SIZE - ROOM))
+        command = [sys.executable, str(POLLER), f"--proxy=unix://{tmp_path}/nobody", "--verbose", *options]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
+            try:
+                eventually(lambda: unread(reading) > SIZE - ROOM)
+                time.sleep(2)  # now it waits to write the next line
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.5)
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(20) != 0
+            finally:
+                process.kill()

@@ -5,7 +5,7 @@ from uuid import uuid4
 
 import pytest
 from cluster import Cluster, Json, eventually
-from faults import ALWAYS, Fault, answer, delay, faulty, lose_answer
+from faults import ALWAYS, Fault, answer, delay, faulty, lose_answer, refuse
 
 ON_ONE_SERVER = True
 
@@ -105,17 +105,23 @@ def test_events_that_can_not_be_read_hold_up_no_binding(cluster: Cluster) -> Non
 
 def test_the_lease_has_events_of_who_leads(cluster: Cluster) -> None:
     path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
-    for _ in range(3):  # at its end poller has a second for its last requests, too little on a busy machine
-        lease = f"poller-{uuid4().hex[:8]}"
-        with cluster.running_poller("--leader-elect", f"--leader-elect-resource-name={lease}") as poller:
-            poller.says("became leader")
-            identity = cluster.api.get(f"{path}/{lease}").json()["spec"]["holderIdentity"]
-            poller.stop(signal.SIGTERM)
-        query = {"fieldSelector": f"involvedObject.name={lease},reason=LeaderElection"}
-        found = cluster.api.get("/api/v1/namespaces/kube-system/events", params=query).json()["items"]
-        messages = {each["message"] for each in found}
-        if f"{identity} stopped leading" in messages:
-            break
+    lease = f"poller-{uuid4().hex[:8]}"
+    with (
+        faulty(
+            cluster.proxy,
+            Fault("POST", "/namespaces/kube-system/events", delay(1)),  # until poller is told to end
+            Fault("POST", "/namespaces/kube-system/events", refuse()),
+        ) as between,
+        cluster.running_poller(
+            "--verbose", "--leader-elect", f"--leader-elect-resource-name={lease}", proxy=between.url
+        ) as poller,
+    ):
+        poller.says("became leader")
+        identity = cluster.api.get(f"{path}/{lease}").json()["spec"]["holderIdentity"]
+        poller.stop(signal.SIGTERM)
+    query = {"fieldSelector": f"involvedObject.name={lease},reason=LeaderElection"}
+    found = cluster.api.get("/api/v1/namespaces/kube-system/events", params=query).json()["items"]
+    messages = {each["message"] for each in found}
     assert messages == {f"{identity} became leader", f"{identity} stopped leading"}, poller.said
     assert {each["involvedObject"]["kind"] for each in found} == {"Lease"}
     assert "became leader" in cluster.kubectl("describe", "lease", lease, "-n", "kube-system")

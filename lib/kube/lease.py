@@ -42,8 +42,8 @@ AT_ONCE = 0.001
 VERSION_ANNOTATION = "poller/version"
 """On the Lease: the version of the poller that holds it."""
 
-LAST_REQUEST = 1.0
-"""When poller is stopped, a request in flight may take so many more seconds."""
+LAST_REQUEST = 3.0
+"""When poller is stopped, a request in flight may take so many more seconds; a busy machine needs some."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ class Candidate:
         self._lock = Lock()
         self._ended = system.event()
         self._trying: Thread | None = None
+        self._telling: Thread | None = None  # that we lead
         self._lost = False
         self._until: float | None = None  # when the renew deadline passes; None before we lead
         self._held: Lease | None = None  # as we wrote it last; None if we don't know
@@ -160,6 +161,8 @@ class Candidate:
             free = LeaseSpec("", 1, acquire_time=now, renew_time=now, lease_transitions=changes)
             self._api.replace(self._path, Lease(lease.metadata, free), Lease)
             log.info("released the lease %s", self._election)
+            if self._telling:
+                self._telling.join(LAST_REQUEST)
             self._record(lease, "stopped leading")
         except ApiError as error:
             log.warning("the lease %s was not released and will expire: %s", self._election, error)
@@ -259,11 +262,12 @@ class Candidate:
             self._held, self._until = held, until
         if not leads_already:
             log.info("became leader (lease %s, as %s)", self._election, self.identity)
-            self._system.start_thread(partial(self._record, held, "became leader"), "lease event")
+            told = partial(self._record, held, "became leader")
+            self._telling = self._system.start_thread(told, "lease event")
             self._system.start_thread(self._watch_deadline, "renew deadline")
 
     def _record(self, lease: Lease, what: str) -> None:
-        """Write an event about the lease, if that can be done (resourcelock/leaselock.go, RecordEvent)."""
+        """Write an event about the lease, with two tries (resourcelock/leaselock.go, RecordEvent)."""
         about = ObjectReference(
             kind="Lease",
             name=self._election.resource_name,
@@ -274,11 +278,16 @@ class Candidate:
         now = self._system.now().replace(microsecond=0)
         said = f"{self.identity} {what}"
         event = event_about(about, "Normal", "LeaderElection", said, now, "poller", said)
-        try:
-            path = path_of("events", self._election.resource_namespace)
-            self._api.with_short_timeouts().create(path, event, Event)
-        except ApiError as error:
-            log.debug("no event that %s: %s", said, error)
+        path = path_of("events", self._election.resource_namespace)
+        for _ in range(2):  # also at poller's end, when nothing else is tried again
+            try:
+                self._api.with_short_timeouts().create(path, event, Event)
+            except ApiError as error:  # a conflict: the first try was written, though its answer was lost
+                log.debug("no event that %s: %s", said, error)
+                if not error.transient:
+                    return
+            else:
+                return
 
     def _watch_deadline(self) -> None:
         """Notice the renew deadline in a separate thread: a request for the lease may hang then."""

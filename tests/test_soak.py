@@ -61,7 +61,7 @@ def test_growth_is_found(grows: dict[str, float], said: str) -> None:
     assert problem.startswith(said)
 
 
-@pytest.mark.parametrize("leak", [{"blocks_of_a_pod": 1.0}, {"blocks_of_a_node": 50.0}])
+@pytest.mark.parametrize("leak", [{"blocks_of_a_pod": 1.0}, {"blocks_of_a_node": 10.0}])
 def test_what_is_kept_of_each_pod_is_found_and_named(leak: dict[str, float]) -> None:
     """A uid is 64 bytes: 4.6 MiB an hour, which is little beside what memory does by itself."""
     (problem,) = problems(samples(), rests(**leak))

@@ -1,6 +1,6 @@
 """Does poller keep what has gone? Two looks: at its memory over time, and at its objects while it rests."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import linear_regression, median
 
 from .figures import Figures, Rest
@@ -8,12 +8,16 @@ from .figures import Figures, Rest
 MOST_MEMORY = 12.0
 """MiB an hour. One small object for each pod, such as a uid that is kept, is as much at 20 pods a second."""
 
-MOST_BLOCKS = 0.2
+MOST_BLOCKS = 0.1
 """Blocks at rest for each pod and node that came since the first rest. A uid that is kept has one or two."""
 
-MOST_GROWTH = {"descriptors": (min, 1.1), "threads": (min, 1.1), "latency": (median, 1.5)}
-"""What is compared of the last third of the samples with the first, and how far it may be above that. After a burst
-there are more descriptors for a minute, and latency depends on what else the machine does."""
+MOST_GROWTH: dict[str, tuple[Callable[[Iterable[float]], float], float]] = {
+    "descriptors": (min, 1.1),
+    "threads": (min, 1.1),
+    "latency": (median, 1.5),
+}
+"""What is compared of the last third of the samples with the first, and how far it may be above that. After a
+burst there are more descriptors for a minute, and latency depends on what else the machine does."""
 
 MOST_LATE = 0.1
 """Of the pods that were to come, the share that may be left out because the machine is busy."""

@@ -1,4 +1,4 @@
-"""Watches claims and what they depend on, as long as an unassigned pod needs them: volumes, or devices."""
+"""Watches claims and what they depend on, while unassigned pods need them: volumes, or devices."""
 
 from collections.abc import Callable, Iterable, Sequence
 from queue import Queue
@@ -16,6 +16,10 @@ from lib.kube.store import Store
 
 FAILED_PAUSE = 1.0
 """Seconds until a failed watch is tried again: the right may be granted meanwhile."""
+
+LINGER = 60.0
+"""Seconds for which the watches stay open after the last need: where such pods come and go, the next one needs
+no lists."""
 
 Tell = Callable[[Iterable[AnyChange]], object]
 
@@ -45,6 +49,8 @@ class WatchedClaims:
         )
         self._failed: dict[str, ApiError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods
+        self._is_open = False  # they are needed, or were so a short while ago
+        self._last_needed = 0.0
         self._claims: list[Reflector[Any]] = []  # until a pod needs them
         self._others: list[Reflector[Any]] = []
 
@@ -54,7 +60,7 @@ class WatchedClaims:
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
         """The reflectors whose watches matter now."""
-        return [*self._claims, *self._others] if self._needed_by else ()
+        return [*self._claims, *self._others] if self._is_open else ()
 
     @property
     def to_open(self) -> Sequence[Reflector[Any]]:
@@ -86,7 +92,8 @@ class WatchedClaims:
             if pod := unassigned_pod(change):
                 needed = change.kind != Kind.DELETED and self._kinds.needed_by(pod)
                 (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
-        if self._needed_by and not self._claims:
+        self._is_open |= bool(self._needed_by)
+        if self._is_open and not self._claims:
             claims, others = self._kinds.kinds()
             self._claims = [self._reflector(self._kinds.claims, claims)]
             self._others = [self._reflector(path, kind) for path, kind in others.items()]
@@ -97,17 +104,22 @@ class WatchedClaims:
         return self._opening.is_under_way
 
     def open_due_watches(self, patience: float) -> None:
-        """Open the watches that are due. If no pod needs them any more, close all.
+        """Open the watches that are due. If no pod has needed them for a while, close all.
 
         A thread opens them; patience: the seconds to wait for it.
         """
-        if not self._needed_by:
+        now = self._api.system.monotonic()
+        if self._needed_by:
+            self._last_needed = now
+        elif now >= self._last_needed + LINGER:
+            self._is_open = False
+        if not self._is_open:
             self._opening.wait(0)
             if not self.is_opening:
                 for each in (*self._claims, *self._others):
                     each.close()
             return
-        until = self._api.system.monotonic() + patience
+        until = now + patience
         self._open(until)
         everywhere = self._kinds.claims
         refused = self._failed.get(everywhere)

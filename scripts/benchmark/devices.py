@@ -1,11 +1,12 @@
 """The devices of workloads whose pods have resource claims: each node has some, and each claim wants one.
 
-A claim of a template is created with its pod here: no claim controller runs.
+A claim of a template is created with its pod here, as no claim controller runs; only in a steady state one
+does (steady.py).
 
 Source: the folder dra of scheduler_perf (see workloads.py), and its templates
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from scripts.benchmark.client import Json
@@ -13,7 +14,7 @@ from scripts.benchmark.client import Json
 DRIVER = "test-driver.cdi.k8s.io"
 CLASS, NO_CLASS = "test-class", "no-devices-class"
 API = "/apis/resource.k8s.io/v1"
-FINALIZER = "resource.kubernetes.io/delete-protection"
+TEMPLATE = "test-claim-template"
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ def path_of(thing: Json) -> str:
     plural = {"DeviceClass": "deviceclasses", "ResourceSlice": "resourceslices"}
     if thing["kind"] in plural:
         return f"{API}/{plural[thing['kind']]}"
-    return f"{API}/namespaces/{thing['metadata']['namespace']}/resourceclaims"
+    kind = "resourceclaimtemplates" if thing["kind"] == "ResourceClaimTemplate" else "resourceclaims"
+    return f"{API}/namespaces/{thing['metadata']['namespace']}/{kind}"
 
 
 def of_cluster(use: DeviceUse, nodes: list[str]) -> Iterator[Json]:
@@ -83,6 +85,18 @@ def use_of_claim(use: DeviceUse, number: int) -> Json:
     """The part of a pod's spec that names its claim."""
     name = f"claim-{number // use.sharing}"
     return {"resourceClaims": [{"name": "resource", "resourceClaimName": name}]}
+
+
+def template(use: DeviceUse, namespace: str, labels: Mapping[str, str]) -> Json:
+    """The template of claims that get these labels."""
+    like = _claim(use, namespace, TEMPLATE)
+    spec = {"metadata": {"labels": dict(labels)}, "spec": like["spec"]}
+    return {**like, "kind": "ResourceClaimTemplate", "spec": spec}
+
+
+def use_of_template() -> Json:
+    """The part of a pod's spec that names the template of its claim."""
+    return {"resourceClaims": [{"name": "resource", "resourceClaimTemplateName": TEMPLATE}]}
 
 
 def _claim(use: DeviceUse, namespace: str, name: str) -> Json:

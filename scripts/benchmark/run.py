@@ -19,6 +19,7 @@ from scripts.benchmark.measures import Result
 from scripts.benchmark.options import Options
 from scripts.benchmark.processes import FailedError
 from scripts.benchmark.replaying import REPLAY, replay
+from scripts.benchmark.steady import steady
 from scripts.benchmark.workloads import NAMES, Workload, chosen
 
 FAILURES = (FailedError, RefusedError, OSError, http.client.HTTPException)
@@ -106,7 +107,8 @@ def _throughput(arena: Arena, options: Options, contestants: Sequence[Contestant
         _taking_part("throughput", contestants),
     ):
         if contestant.workloads is None or workload.name in contestant.workloads:
-            measure = partial(measures.throughput, arena, contestant, workload, options.limit)
+            how = steady if workload.steady else measures.throughput
+            measure = partial(how, arena, contestant, workload, options.limit)
             yields = [workload.title, measures.memory_of(workload)]
             yield Step("throughput", yields, contestant, workload.nodes, measure, workload.existing, workload)
 

@@ -72,7 +72,8 @@ class Workload:
     all these namespaces have the label `team: devops`. service: the labels that a service selects in the
     namespace of the measured pods. named_node: there is one more node, NAMED_NODE, with room for all of them.
     evicts: whether existing pods are evicted. claims: whether each pod has a claim of its own, bound to a CSI
-    volume. devices: what devices the nodes have, and how the pods use them.
+    volume. devices: what devices the nodes have, and how the pods use them. steady: the measured pods are
+    deleted when they are bound, and created anew, with claims of a template.
     """
 
     name: str
@@ -91,6 +92,7 @@ class Workload:
     evicts: bool = False
     claims: bool = False
     devices: DeviceUse | None = None
+    steady: bool = False
 
     def scaled(self, scale: float) -> "Workload":
         """The same with so many times the nodes and pods, and at least one of each that it has."""
@@ -131,12 +133,22 @@ class Workload:
             pod["spec"] |= devices.use_of_claim(self.devices, number)
         return [self._with_claim(pod) for pod in pods]
 
+    def steady_pods(self, scheduler_name: str, turn: int) -> list[Json]:
+        """The measured pods of a turn: their claims are made of a template."""
+        names = (f"turn-{turn}-{i}" for i in range(self.measured))
+        pods = [self.template.pod(self.namespace, name, scheduler_name, WAITING) for name in names]
+        for pod in pods:
+            pod["spec"] |= devices.use_of_template()
+        return pods
+
     def device_objects(self) -> list[Json]:
-        """Classes, the slices of its nodes, and the claims that have a device from the start."""
+        """Classes, the slices of its nodes, a template, and the claims that have a device from the start."""
         if not self.devices:
             return []
         nodes = [_node_name(i) for i in range(self.nodes)]
-        whole = devices.of_cluster(self.devices, nodes)
+        whole = [*devices.of_cluster(self.devices, nodes)]
+        if self.steady:
+            whole.append(devices.template(self.devices, self.namespace, WAITING))
         return [*whole, *devices.existing_claims(self.devices, nodes, self.namespace)]
 
     def device_claims(self) -> list[Json]:
@@ -315,7 +327,10 @@ WORKLOADS = (
     Workload("SchedulingCSIPVs", 5000, 1000, 1000, DEFAULT, claims=True),
     Workload("SchedulingWithResourceClaimTemplate", 500, 0, 2500, BARE, devices=DeviceUse(10, existing=2500)),
     Workload(
-        "SteadyStateClusterResourceClaimTemplate", 500, 0, 10, BARE, devices=DeviceUse(10, existing=2500)
+        "SteadyStateClusterResourceClaimTemplate",
+        *(500, 0, 10, BARE),
+        devices=DeviceUse(10, existing=2500),
+        steady=True,
     ),
     Workload(
         "SchedulingWithResourceClaim", 500, 0, 2500, BARE, devices=DeviceUse(2, sharing=5, existing=500)

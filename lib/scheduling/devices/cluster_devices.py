@@ -5,12 +5,13 @@ allocateddevices.go; for classes that serve extended resources, k8s.io/dynamic-r
 deviceclass/extendedresourcecache
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.devices import AllocationResult, DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
 from lib.kube.resource_claims import DEVICE_CLASS_PREFIX
+from lib.scheduling.devices.kept_answers import KeptAnswers
 from lib.scheduling.devices.pools import Pools
 from lib.scheduling.devices.selectors import Selectors
 from lib.scheduling.devices.taken import Taken
@@ -22,9 +23,9 @@ class ClusterDevices:
 
     claims: as the API server has them, or as they were just written. classes: by name. slices: by name.
     served: the name of the class that serves an extended resource, by the resource's name. pending: by uid,
-    claims with the allocation that they get in a binding which is under way. hopeless: by the uid of a pod
-    and the name of a node, the node's labels and the uids of the pod's claims when a search took too long.
-    Until devices come, change or are free, it isn't worth another try.
+    claims with the allocation that they get in a binding which is under way. answers: which claims get their
+    devices on which nodes. hopeless: by what is claimed and the name of a node, the node's labels when a
+    search took too long. Until devices come, change or are free, it isn't worth another try.
     """
 
     def __init__(self, objects: Iterable[DeviceObject] = ()) -> None:
@@ -35,7 +36,8 @@ class ClusterDevices:
         self.pending: dict[str, ResourceClaim] = {}
         self.taken = Taken()
         self.selectors = Selectors()
-        self.hopeless: dict[tuple[str, str], tuple[Mapping[str, str], Sequence[str]]] = {}
+        self.answers = KeptAnswers()
+        self.hopeless: dict[tuple[bytes, str], Mapping[str, str]] = {}
         self._counted: dict[str, AllocationResult] = {}  # what is taken, by namespace/name of the claim
         self._pools: Pools | None = None
         for each in objects:
@@ -72,10 +74,12 @@ class ClusterDevices:
         """The slices have changed: pools, and which devices are selected, are found anew."""
         self._pools, self.selectors = None, Selectors()
         self.hopeless.clear()
+        self.answers.clear()
 
     def _serve_again(self) -> bool:
         """Note which class serves which resource: of several, the newest; of these, the first by name."""
         self.hopeless.clear()
+        self.answers.clear()
         before, self.served = self.served, {}
         for name in self.classes:
             self.served[DEVICE_CLASS_PREFIX + name] = name

@@ -7,7 +7,7 @@ pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from random import Random
 
@@ -41,10 +41,11 @@ from lib.scheduling.devices.extended_resources import (
     requested_of_classes,
     with_requests,
 )
+from lib.scheduling.devices.kept_answers import Answer, what_is_claimed
 from lib.scheduling.framework.interface import PluginError, Status, unresolvable, unschedulable
 from lib.scheduling.node_info import NodeInfo
 
-CANNOT_ALLOCATE = unresolvable("cannot allocate all claims")
+CANNOT_ALLOCATE = "cannot allocate all claims"
 NOT_AVAILABLE = unresolvable("resourceclaim not available on the node")
 EXTENDED_STALE = unresolvable("cannot schedule extended resource claim")
 EXTENDED_CANNOT_FIT = unresolvable(CANNOT_FIT)
@@ -64,17 +65,32 @@ MAX_SUBREQUESTS = 8
 class Found:
     """What a pod would get on a node: the claims without an allocation, and the allocation for each.
 
-    search: returns these. mappings: which request is for which container's extended resource.
+    search: returns these. mappings: which request is for which container's extended resource. score: the more
+    of the first choices these are, the higher.
     """
 
     claims: list[ResourceClaim]
     search: Callable[[], Iterator[AllocationResult]]
     mappings: tuple[RequestMapping, ...] = ()
+    score: int = 0
 
     @cached_property
     def allocations(self) -> list[AllocationResult]:
         """What each claim gets: put together for the picked node only, and where scores depend on it."""
         return [*self.search()]
+
+
+@dataclass
+class _Wanted:
+    """Claims that are to get devices. mappings: see `Found`."""
+
+    claims: list[ResourceClaim]
+    mappings: tuple[RequestMapping, ...] = ()
+
+    @cached_property
+    def key(self) -> bytes:
+        """What is claimed."""
+        return what_is_claimed(self.claims)
 
 
 @dataclass
@@ -100,7 +116,7 @@ class PodDevices:
     unavailable: dict[str, None] = field(default_factory=dict)
     reserved: Found | None = None
     is_handed_out: bool = False
-    _allocator: Allocator | None = None
+    _with_extended: dict[frozenset[str], _Wanted] = field(default_factory=dict)
 
     @property
     def all_claims(self) -> Iterator[ResourceClaim]:
@@ -128,8 +144,7 @@ class PodDevices:
 
     def filter(self, node: NodeInfo) -> Status | None:
         """Why the pod can't get its devices on a node; None if it can. PluginError fails the whole pod."""
-        to_allocate = [claim for claim in self.claims if not claim.status.allocation]
-        mappings: tuple[RequestMapping, ...] = ()
+        wanted = self._wanted
         if self.extended:
             if self.extended.metadata.name != UNNAMED:
                 return EXTENDED_STALE  # PostFilter deletes it
@@ -137,15 +152,14 @@ class PodDevices:
             if needed is None:
                 return EXTENDED_CANNOT_FIT
             if needed:
-                special, mappings = with_requests(self.extended, self.pod, needed, self.devices)
-                to_allocate.append(special)
-        unavailable = [claim for claim in self.claims if not self._is_available(claim, node)]
+                wanted = self._wanted_also(self.extended, needed)
+        unavailable = [claim for claim in self._allocated if not self._is_available(claim, node)]
         found: Found | None = None
-        if to_allocate:
-            search = self._allocate(node, to_allocate)
-            if isinstance(search, Status):
-                return search
-            found = Found(to_allocate, search, mappings)
+        if wanted.claims:
+            allocated = self._allocate(node, wanted)
+            if isinstance(allocated, Status):
+                return allocated
+            found = allocated
         if unavailable:
             self.unavailable |= dict.fromkeys(claim.metadata.name for claim in unavailable)
             return NOT_AVAILABLE
@@ -153,30 +167,67 @@ class PodDevices:
             self.by_node[node.name] = found
         return None
 
-    def _allocate(
-        self, node: NodeInfo, claims: list[ResourceClaim]
-    ) -> Callable[[], Iterator[AllocationResult]] | Status:
-        devices, until = self.devices, inf
-        if self._allocator is None:
-            self._allocator = Allocator(
-                devices.pools, devices.selectors, devices.classes, devices.taken, self.random, self._seconds
-            )
-        if self.filter_timeout:
-            until = self._seconds() + self.filter_timeout
+    @cached_property
+    def _allocated(self) -> list[ResourceClaim]:
+        return [claim for claim in self.claims if claim.status.allocation]
+
+    @cached_property
+    def _wanted(self) -> _Wanted:
+        """The pod's claims without an allocation."""
+        return _Wanted([claim for claim in self.claims if not claim.status.allocation])
+
+    def _wanted_also(self, extended: ResourceClaim, needed: set[str]) -> _Wanted:
+        """The same, and the claim for extended resources: it depends on those that the node has itself."""
+        key = frozenset(needed)
+        if key not in self._with_extended:
+            special, mappings = with_requests(extended, self.pod, needed, self.devices)
+            self._with_extended[key] = _Wanted([*self._wanted.claims, special], mappings)
+        return self._with_extended[key]
+
+    def _allocate(self, node: NodeInfo, wanted: _Wanted) -> Found | Status:
+        devices, claims, which = self.devices, wanted.claims, (wanted.key, node.name)
+        pools = devices.pools.of(node)
+        if answer := devices.answers.get(*which, pools, devices.taken):
+            if answer.rejection:
+                return unresolvable(answer.rejection)
+            search_again = partial(self._search_again, node, claims)
+            return Found(claims, search_again, wanted.mappings, answer.score)
         running = 'running "DynamicResources" filter plugin'
-        which, now = (self.pod.metadata.uid, node.name), (node.labels, [c.metadata.uid for c in claims])
         try:
-            if devices.hopeless.get(which) == now:  # it would hold up all pods again
+            if devices.hopeless.get(which) == node.labels:  # it would hold up all pods again
                 raise AllocationTimeoutError(TOO_LONG)
-            found = self._allocator.search(node, claims, until)
+            search = self._allocator.search(node, claims, self._deadline)
+            rejection = "" if search else CANNOT_ALLOCATE
         except NodeAllocationError as error:
-            return unresolvable(str(error))
+            search, rejection = None, str(error)
         except AllocationTimeoutError as error:
-            devices.hopeless[which] = now
+            devices.hopeless[which] = node.labels
             raise PluginError(f"{running}: node {node.name}: {error}") from error
         except AllocationError as error:
             raise PluginError(f"{running}: {error}") from error
-        return CANNOT_ALLOCATE if found is None else found
+        found = Found(claims, search, wanted.mappings) if search else None
+        if found and self._has_choices:
+            found.score = sum(map(_score, claims, found.allocations))
+        devices.answers.put(*which, pools, devices.taken, Answer(rejection, found.score if found else 0))
+        return found or unresolvable(rejection)
+
+    @cached_property
+    def _allocator(self) -> Allocator:
+        devices = self.devices
+        return Allocator(
+            devices.pools, devices.selectors, devices.classes, devices.taken, self.random, self._seconds
+        )
+
+    @property
+    def _deadline(self) -> float:
+        """When to end a search on a node."""
+        return self._seconds() + self.filter_timeout if self.filter_timeout else inf
+
+    def _search_again(self, node: NodeInfo, claims: list[ResourceClaim]) -> Iterator[AllocationResult]:
+        """What the claims get on a node where they are known to get their devices."""
+        found = self._allocator.search(node, claims)
+        assert found
+        return found()
 
     def _seconds(self) -> float:
         return self.now().timestamp()
@@ -219,10 +270,8 @@ class PodDevices:
         found = self.by_node.get(node_name)
         if not found or not self._has_choices:
             return 0
-        allocated = [(claim, claim.status.allocation) for claim in self.claims if claim.status.allocation]
-        return sum(
-            _score(claim, allocation)
-            for claim, allocation in (*allocated, *zip(found.claims, found.allocations, strict=True))
+        return found.score + sum(
+            _score(claim, claim.status.allocation) for claim in self._allocated if claim.status.allocation
         )
 
     @cached_property

@@ -18,12 +18,14 @@ class Taken:
     """Devices that claims have: it follows them by `add` and `remove`.
 
     devices: those that one claim has alone. shared: those that several may have. consumed: what is taken of
-    the capacities of the latter.
+    the capacities of the latter. changes: by the name of a pool, how often something of it was taken or given
+    back.
     """
 
     devices: set[DeviceId] = field(default_factory=set)
     shared: set[DeviceId] = field(default_factory=set)
     consumed: dict[DeviceId, Consumed] = field(default_factory=dict)
+    changes: Counter[str] = field(default_factory=Counter)
     _users: Counter[tuple[DeviceId, bool]] = field(default_factory=Counter)  # and whether alone
 
     def __contains__(self, device: object) -> bool:
@@ -42,6 +44,7 @@ class Taken:
         for result in allocation.devices.results:
             if result.admin_access:
                 continue
+            self.changes[result.pool] += 1
             device = DeviceId(result.driver, result.pool, result.device)
             is_alone = result.share_id is None
             users = self._users[device, is_alone] + times

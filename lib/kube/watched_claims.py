@@ -18,8 +18,8 @@ FAILED_PAUSE = 1.0
 """Seconds until a failed watch is tried again: the right may be granted meanwhile."""
 
 LINGER = 60.0
-"""Seconds for which the watches stay open after the last need: where such pods come and go, the next one needs
-no lists."""
+"""Seconds for which the watches stay open after the last need: where such pods come and go, the next one
+needs no lists."""
 
 Tell = Callable[[Iterable[AnyChange]], object]
 

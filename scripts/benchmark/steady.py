@@ -1,6 +1,6 @@
-"""A steady state: pods are created, bound and deleted, turn after turn, and their claims come and go with them.
+"""A steady state: pods are created, bound and deleted, turn after turn, and their claims with them.
 
-kube-controller-manager's claim controller makes the claims and takes their devices away, as in scheduler_perf.
+kube-controller-manager's claim controller makes the claims, and takes their devices away.
 
 Source: createPodsSteadily in test/integration/scheduler_perf/executor.go
 """

@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from scripts.servers.process import ROOT
 from scripts.servers.real import assets
 from scripts.simulation.cluster import Action
 from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
-from scripts.simulation.mutations import MUTATIONS, NAMED
+from scripts.simulation.mutations import MUTATIONS
 from scripts.simulation.plan import Plan, PollerPlan, random_plan
 from scripts.simulation.real import run_real
 from scripts.simulation.smaller import smaller
@@ -104,8 +105,40 @@ FOUND_IN = {
     "lease-not-checked": plan_of(*TWO, *(add(i, f"p{i}", cpu=10) for i in range(8, 110, 2)), seconds=120.0),
 }
 
+TOLERATES = {"tolerations": [{"key": "for", "operator": "Exists"}]}
 
-@pytest.mark.parametrize("mutation", NAMED)
+FOUND_IN |= {
+    # low is bound, but neither an answer nor the watch says so until high is tried again, as the taint goes.
+    "victims-in-doubt-evicted": replace(
+        plan_of(
+            Action(5.5, "taint", "n1"),
+            add(7, "low", cpu=3000, priority="low", **TOLERATES),
+            add(7, "high", cpu=3000, priority="high"),
+            Action(24, "taint", "n1", {"on": False}),
+            Fault(Kind.BEHIND, 5.0, 60.0, "pods.*watch=1", 1.0, 1),
+            always(Kind.LOST, "(POST|GET) .*/pods/low", 6.0),
+            WATCHES,
+        ),
+        longest_watch=5.0,
+    ),
+    "removed-pods-lost": plan_of(*PREEMPTS),
+    "leader-goes-on-when-it-lost": plan_of(
+        PollerPlan("a", elects=True),
+        PollerPlan("b", elects=True),
+        Action(20, "take_lease", "poller"),
+        *(add(i, f"p{i}", cpu=10) for i in range(8, 40)),
+    ),
+    # low takes the room that slow leaves, while web is still there.
+    "nominated-room-given-away": plan_of(
+        add(6, "quick", cpu=1500, priority="low"),
+        add(6, "slow", cpu=1500, priority="low", ends=15),
+        add(10, "high", cpu=3000, priority="high"),
+        add(15, "late", cpu=1000, priority="low"),
+    ),
+}
+
+
+@pytest.mark.parametrize("mutation", FOUND_IN)
 def test_a_fault_in_poller_is_found(mutation: str) -> None:
     plan = FOUND_IN[mutation]
     assert World(plan).run().violations == []
@@ -168,6 +201,14 @@ def test_an_extender_that_lies_breaks_no_rule() -> None:
     outcome = World(plan_of(SECOND, *lies, *pods, PollerPlan("poller-1", extender=True))).run()
     assert (outcome.bindings, outcome.violations) == (31, [])
     assert outcome.faults.keys() == {Kind.LIES, Kind.SILENT}
+
+
+def test_an_error_page_is_not_sent_to_an_extender_as_the_pod() -> None:
+    """It was kept as the pod with all its fields until that changed, so the extender refused it for ever."""
+    page = Fault(Kind.HTML, 4.0, 8.0, "GET .*/pods/web", 1.0, 1)
+    outcome = World(plan_of(page, PollerPlan("poller-1", extender=True))).run()
+    assert (outcome.bindings, outcome.violations) == (1, [])
+    assert Kind.HTML in outcome.faults
 
 
 @pytest.mark.skipif(not assets(), reason="there is no real kube-apiserver")

@@ -10,7 +10,8 @@ import msgspec
 from lib import __version__
 from lib.kube.api import Api
 from lib.kube.attempt import read_all
-from lib.kube.errors import ApiError
+from lib.kube.decoding import decode_object
+from lib.kube.errors import AnswerError, ApiError
 from lib.kube.objects import UNREADABLE, Node, ObjectMeta, Pod
 from lib.kube.paths import path_of
 from lib.kube.system import System
@@ -133,7 +134,7 @@ class FullObjects:
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._pod = lru_cache(lambda path, _uid, _version: msgspec.Raw(api.get_whole(path)))
+        self._pod = lru_cache(self._read_pod)
         self._nodes: dict[str, tuple[int, msgspec.Raw]] = {}  # by name: resource version, and the full object
 
     def pod(self, pod: Pod) -> msgspec.Raw:
@@ -141,6 +142,14 @@ class FullObjects:
         own = pod.metadata
         path = path_of("pods", own.namespace, own.name)
         return self._pod(path, own.uid, own.resource_version)
+
+    def _read_pod(self, path: str, uid: str, _version: str) -> msgspec.Raw:
+        """A pod, if that is what is answered: a proxy's error page must not be kept as one."""
+        whole = self._api.get_whole(path)
+        found = decode_object(whole, Pod, f"GET {path}").metadata.uid
+        if found != uid:
+            raise AnswerError(f"GET {path}: the answer is about a pod with another uid, {found}")
+        return msgspec.Raw(whole)
 
     def nodes(self, nodes: Sequence[Node]) -> list[msgspec.Raw]:
         """Nodes with all their fields, without deleted ones. ApiError when they can't be read."""

@@ -32,10 +32,15 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--mutation",
         choices=MUTATIONS,
+        metavar="NAME",
         help="put this fault into poller, and end at the first seed that finds it",
     )
     parser.add_argument(
-        "--mutations", action="store_true", help="the same with each of them; print which seed finds it"
+        "--mutations",
+        nargs="*",
+        choices=MUTATIONS,
+        metavar="NAME",
+        help="the same with each of these, or with all of them; print which seed finds it",
     )
     parser.add_argument(
         "--whole",
@@ -56,8 +61,8 @@ def main(chosen: argparse.Namespace) -> int:
         seed = chosen.first if chosen.seed is None else chosen.seed
         return run_real(seed, chosen.minutes, chosen.logs, mutation=chosen.mutation)
     seeds = [chosen.seed] if chosen.seed is not None else range(chosen.first, chosen.first + chosen.seeds)
-    if chosen.mutations:
-        found = [_find(name, seeds, chosen.minutes) for name in MUTATIONS]
+    if chosen.mutations is not None:
+        found = [_find(name, seeds, chosen.minutes) for name in chosen.mutations or MUTATIONS]
         return 0 if all(found) else 1
     totals = Totals()
     ending: list[int] = []  # signals: this seed is the last one then

@@ -21,7 +21,8 @@ from scripts.minicluster.resources import (
 from scripts.minicluster.store import Event, Key, Object, Stored
 
 from .agenda import Agenda
-from .evictions import helps_nobody
+from .cluster import OPERATOR
+from .evictions import helps_nobody, is_plain, nominated_to, without_room
 from .faults import Kind
 from .history import History
 from .network import Exchange
@@ -41,6 +42,12 @@ EVENT_WITHIN = 60.0
 
 REST = 30.0
 """Seconds at the end in which a poller does nothing but poll: each list once a second at most."""
+
+NOTICES = 13.0
+"""Seconds after which who led stops writing, when somebody took its lease: the renew deadline, and a bit."""
+
+STOPS = 0.1
+"""The same after it was told that somebody else leads."""
 
 RETRIED_AFTER = 300.0
 """Seconds after which a pod is tried once more without any change, and its condition is written."""
@@ -108,6 +115,8 @@ class Checks:
         self._told: set[tuple[int, str]] = set()  # by process and uid: the binding was answered by 201
         self._failed_events: Counter[str] = Counter()  # by the pod's uid
         self._identities: dict[int, str] = {}  # of candidates, by their process
+        self._lease_taken = -inf  # when somebody who is no poller took the lease
+        self._told_so: dict[int, float] = {}  # by process: when it was told after that who leads
         self._left: dict[str, float] = {}  # the same, when pods had gone that were being deleted
         self._changed: dict[str, float] = defaultdict(
             lambda: -inf
@@ -116,7 +125,11 @@ class Checks:
         self._claims_changed: dict[tuple[Resource, Key], float] = defaultdict(lambda: -inf)  # not by a poller
         self._trouble = self._trouble_began = -inf  # until when something went wrong last, and since when
         self._preemptions = Preemptions(
-            agenda, server.store, self._is_settled, lambda broken: self._found(*broken[:2], *broken.about)
+            agenda,
+            server.store,
+            self._history,
+            self._is_settled,
+            lambda broken: self._found(*broken[:2], *broken.about),
         )
         self._troubled: set[str] = (
             set()
@@ -164,6 +177,10 @@ class Checks:
             has_left = event.kind == "DELETED" and event.new.metadata.get("deletionTimestamp")
             changes = self._left if has_left else self._changed
             changes[actor.name if actor else ""] = self._agenda.now
+        if event.resource == LEASES and event.new.content["spec"].get("holderIdentity") == OPERATOR:
+            self._lease_taken = self._agenda.now
+            self._told_so.clear()
+            self.trouble()
         if event.resource == PODS:
             self._pod_changed(event)
         elif event.resource == RESOURCE_CLAIMS:
@@ -209,6 +226,9 @@ class Checks:
         self._check_its_devices(new, node_name)
         if self._is_settled(actor.name):
             self._agenda.after(DONE_WITHIN, partial(self._check_zone, new, actor.name))
+        if self._is_settled(actor.name, left=False) and is_plain(new):
+            for other in without_room(self._store, self._history, new, self._agenda.now - SEEN_WITHIN):
+                self._agenda.after(DONE_WITHIN, partial(self._check_nominated, new, other, actor.name))
 
     def _is_known(self, scheduler: str, since: float, pod: Stored) -> bool:
         """Whether a scheduler must have known of a pod on a node: all but what others have just bound."""
@@ -224,6 +244,15 @@ class Checks:
         if now and same and self._is_settled(poller, SEEN_WITHIN + DONE_WITHIN):
             for broken in broken_by_zone(self._store, now):
                 self._found(*broken[:2], *broken.about)
+
+    def _check_nominated(self, pod: Stored, other: Stored, poller: str) -> None:
+        """A while after a binding: whether a pod still waits for the room that it took."""
+        now, node_name = self._store.get(PODS, other.key), node_of(pod)
+        if not now or now.metadata["uid"] != other.metadata["uid"] or node_of(now):
+            return
+        if nominated_to(now) == node_name and self._is_settled(poller, SEEN_WITHIN + DONE_WITHIN, left=False):
+            what = f"pod {pod.key[1]} was bound to {node_name}, whose room is kept for {other.key[1]}"
+            self._found("nominated room", what, pod.key[1], other.key[1])
 
     # --- volumes and devices ------------------------------------------------------------------------------
 
@@ -325,6 +354,8 @@ class Checks:
                 exchange.process.name, f"{asked.method} {VARIES.sub('', asked.target)}"
             ] += 1
         if asked.is_read:
+            if "/leases/" in path and exchange.code == 200 and not exchange.fault:
+                self._told_so.setdefault(id(exchange.process), exchange.when)
             return
         body: Object = json.loads(asked.body) if asked.body else {}
         if "/events" in path:
@@ -367,8 +398,16 @@ class Checks:
         """Who writes holds the lease."""
         lease = self._store.get(LEASES, ("kube-system", "poller"))
         holder = lease.content["spec"].get("holderIdentity") if lease else ""
+        if holder == OPERATOR and not self._must_know(exchange):
+            return
         if not holder or holder != self._identities.get(id(exchange.process)):
             self._found("leader", f"{exchange.process.name} wrote {exchange.asked}, and doesn't lead")
+
+    def _must_know(self, exchange: Exchange) -> bool:
+        """Whether a process must have noticed that somebody took the lease."""
+        process = exchange.process
+        told = max(self._told_so.get(id(process), inf), process.frozen_until)
+        return exchange.when > min(told + STOPS, self._lease_taken + NOTICES)
 
     def killed(self, poller: str) -> None:
         """A poller was killed: events of what it bound shortly before need not come, nor all of a group."""

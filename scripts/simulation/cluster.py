@@ -14,6 +14,7 @@ from scripts.minicluster.resources import (
     DEPLOYMENTS,
     DEVICE_CLASSES,
     DISRUPTION_BUDGETS,
+    LEASES,
     NAMESPACES,
     NODES,
     PODS,
@@ -31,7 +32,7 @@ from scripts.minicluster.store import Event, Object, Stored
 from scripts.minicluster.volume_controller import NO_PROVISIONER, PROVISIONER
 from scripts.minicluster.workloads import Workloads
 
-from .server import Server, SimulatedVolumes
+from .server import ENDS, Server, SimulatedVolumes
 from .values import labels_of
 
 NAMESPACE, PASSING = "default", "passing"
@@ -45,6 +46,9 @@ CLASSES = {"local": NO_PROVISIONER, "made": PROVISIONER}
 
 ONE_DEVICE = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}}
 """What a claim asks for: a device of a class."""
+
+OPERATOR = "operator"
+"""Who takes the pollers' lease away, and never renews it."""
 
 CONTROLLED = (
     PODS,
@@ -240,13 +244,14 @@ class Cluster:
     def add_pod(self, name: str, cpu: int = 500, priority: str = "", memory: int = 0, **more: Any) -> None:
         """A pod that requests so many thousandths of a cpu, and as many Mi of memory if not told otherwise.
 
-        more: fields of its spec; `labels`; `annotations`; `ports`; `claim`, the class of a claim that it has;
-        `device`, whether it has a claim of its own for a device, or one of a template. The label `apart`
-        keeps it from nodes with pods of the same value; `near` puts it into their zone; `spread` is spread
-        over zones.
+        more: fields of its spec; `labels`; `annotations`; `ports`; `ends`, the seconds that it takes to end;
+        `claim`, the class of a claim that it has; `device`, whether it has a claim of its own for a device,
+        or one of a template. The label `apart` keeps it from nodes with pods of the same value; `near` puts
+        it into their zone; `spread` is spread over zones.
         """
         labels, scheduler = more.pop("labels", {}), more.pop("scheduler", SCHEDULER)
-        metadata = {"name": name, "labels": labels, "annotations": more.pop("annotations", {})}
+        annotations = {**more.pop("annotations", {}), **_ends(more)}
+        metadata = {"name": name, "labels": labels, "annotations": annotations}
         container: Object = {
             "name": "main",
             "image": "nginx",
@@ -308,7 +313,7 @@ class Cluster:
         body = {
             "replicas": replicas,
             "selector": {"matchLabels": {"deployment": name}},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
+            "template": {"metadata": {"labels": labels, "annotations": _ends(details)}, "spec": spec},
         }
         self._api.create(DEPLOYMENTS, NAMESPACE, {"metadata": {"name": name}, "spec": body})
 
@@ -414,7 +419,18 @@ class Cluster:
             DISRUPTION_BUDGETS, (NAMESPACE, name), lambda content: content["spec"].update(minAvailable=least)
         )
 
+    def take_lease(self, name: str) -> None:
+        """Somebody writes another name into the pollers' lease, and doesn't renew it."""
+        key = "kube-system", name
+        self._change(LEASES, key, lambda content: content["spec"].update(holderIdentity=OPERATOR))
+
     def _change(self, resource: Resource, key: tuple[str, str], change: Callable[[Object], object]) -> None:
         content = self._api.find(resource, key).copy()
         change(content)
         self._store.put(resource, content)
+
+
+def _ends(details: Object) -> dict[str, str]:
+    """The annotation that says how long a pod takes to end, if that is told."""
+    seconds = details.pop("ends", None)
+    return {ENDS: str(seconds)} if seconds else {}

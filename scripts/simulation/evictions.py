@@ -1,12 +1,13 @@
 """Whether evictions help, whether they were needed, and whether there were better ones."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from scripts.minicluster.resources import DISRUPTION_BUDGETS, NODES, PODS
 from scripts.minicluster.selectors import matches_selector
 from scripts.minicluster.store import Store, Stored
 
+from .history import History
 from .placement import Broken, accepts
 from .values import allocatable_of, amounts_of, is_over, labels_of, node_of, ports_of, priority_of
 
@@ -71,6 +72,47 @@ class State:
         return False
 
 
+def without_room(store: Store, history: History, pod: Stored, since: float) -> Iterator[Stored]:
+    """The pods for which a pod that was just bound leaves no room, of those for which room is kept there.
+
+    They have been nominated to its node since a time, and are not less important. Those that leave don't
+    count.
+    """
+    state, node_name, uid = State.of(store), node_of(pod), pod.metadata["uid"]
+    node = next((each for each in state.nodes if each.key[1] == node_name), None)
+    staying = [each for each in state.on(node_name) if not each.metadata.get("deletionTimestamp")]
+    for other in state.pods:
+        same = other.content["spec"]["schedulerName"] == pod.content["spec"]["schedulerName"]
+        if node_of(other) or not same or other.metadata["uid"] == uid or is_less(other, pod):
+            continue
+        nominated = {nominated_to(each) for each in history.pod(other.metadata["uid"], since)}
+        if not node or nominated != {node_name} or has_room(node, staying, other):
+            continue
+        if has_room(node, [each for each in staying if each.metadata["uid"] != uid], other):
+            yield other
+
+
+def waits_needlessly(store: Store, schedulers: Collection[str]) -> Iterator[Broken]:
+    """Plain pods of these schedulers that wait, though they fit on a node, or could preempt others there."""
+    state = State.of(store)
+    for pod in state.pods:
+        spec, name = pod.content["spec"], pod.key[1]
+        waits = not (node_of(pod) or pod.metadata.get("deletionTimestamp"))
+        if not waits or spec["schedulerName"] not in schedulers or not is_plain(pod):
+            continue
+        for node in state.nodes:
+            kept = [each for each in state.pods if nominated_to(each) == node.key[1] and not node_of(each)]
+            here = [each for each in kept if each is not pod and not is_less(each, pod)]
+            here += state.on(node.key[1])
+            if accepts(node, pod):
+                continue
+            if has_room(node, here, pod):
+                yield Broken("liveness", f"pod {name} waits, and there is room on {node.key[1]}", (name,))
+            elif has_room(node, [each for each in here if not is_less(each, pod)], pod):
+                what = f"pod {name} waits, and could preempt others on {node.key[1]}"
+                yield Broken("liveness", what, (name,))
+
+
 @dataclass(frozen=True)
 class Preemption:
     """A plain pod for which pods of a node were evicted, and the cluster before and after that."""
@@ -84,7 +126,6 @@ class Preemption:
         """What is wrong with these evictions."""
         node_name, who = node_of(self.victims[0]), self.pod.key[1]
         names = ", ".join(sorted(each.key[1] for each in self.victims))
-        yield from self._leaving_elsewhere(node_name)
         violates = any(self.before.is_protected(each, self.victims) for each in self.victims)
         highest = max(map(priority_of, self.victims))
         for node in self.before.nodes:
@@ -102,18 +143,6 @@ class Preemption:
                 yield Broken("least important victims", what, (who,))
             elif name == node_name:
                 yield from self._too_many(node, here)
-
-    def _leaving_elsewhere(self, node_name: str) -> Iterator[Broken]:
-        """While victims leave the node to which a pod is nominated, nobody else is evicted for it."""
-        (before,) = (each for each in self.before.pods if each.metadata["uid"] == self.pod.metadata["uid"])
-        nominated = before.content["status"].get("nominatedNodeName", node_name)
-        node = next((each for each in self.before.nodes if each.key[1] == nominated), None)
-        if nominated != node_name and node and not accepts(node, self.pod):
-            for each in self.before.on(nominated):
-                if each.metadata.get("deletionTimestamp") and is_less(each, self.pod):
-                    what = f"for {self.pod.key[1]}, {each.key[1]} leaves {nominated}; others are evicted, too"
-                    yield Broken("needless eviction", what, (self.pod.key[1], each.key[1]))
-                    return
 
     def _too_many(self, node: Stored, here: dict[str, Stored]) -> Iterator[Broken]:
         """Those of the victims that could have stayed."""
@@ -144,6 +173,12 @@ class Preemption:
         less = [each for each in self.before.on(node.key[1]) if priority_of(each) < below]
         may_go = {each.metadata["uid"] for each in less if not self.before.is_protected(each, less)}
         return has_room(node, [each for uid, each in here.items() if uid not in may_go], self.pod)
+
+
+def nominated_to(pod: Stored) -> str:
+    """The node to which a pod is nominated; "" if there is none."""
+    name: str = pod.content["status"].get("nominatedNodeName") or ""
+    return name
 
 
 def is_less(pod: Stored, than: Stored) -> bool:

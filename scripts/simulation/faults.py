@@ -165,3 +165,13 @@ def random_faults(chance: Random, until: float, count: int) -> tuple[Fault, ...]
         ends = until if nth else min(begins + lasts, until)
         faults.append(Fault(kind, begins, ends, requests, often, chance.getrandbits(32), nth=nth))
     return tuple(faults)
+
+
+def faults_of_bindings(chance: Random, begins: float) -> tuple[Fault, Fault]:
+    """For a while, what came of bindings isn't known: answers and lookups fail, and watches lag behind."""
+    kind = chance.choice((Kind.LOST, Kind.TRUNCATED, Kind.FAILED, Kind.RESET, Kind.BROKEN))
+    ends = begins + chance.choice((10.0, 30.0))
+    about_pods = Fault(kind, begins, ends, ONE_POD, 1.0, chance.getrandbits(32))
+    return about_pods, Fault(
+        Kind.BEHIND, max(0.0, begins - 30.0), ends, "pods.*watch=1", 1.0, chance.getrandbits(32)
+    )

@@ -130,7 +130,7 @@ class _HttpWire(Wire):
         hit = network.faults.of(self._agenda.now, process.name, f"{asked.method} {asked.target}")
         kind = hit.kind if hit else None
         if hit:  # in a watch, it lasts
-            network.on_trouble(hit.ends + LONGEST_DELAY if "watch=1" in asked.target else self._agenda.now)
+            network.on_trouble(hit.ends + LONGEST_LAG if "watch=1" in asked.target else self._agenda.now)
         if kind == Kind.REFUSED:  # whoever listened has gone
             self._cut(True)
             self._note(asked, 0, kind)
@@ -186,7 +186,8 @@ class _HttpWire(Wire):
                 return  # also when the fault has ended: no API server leaves out events and goes on
             if hit and content and self._agenda.now < hit.ends:
                 if kind == Kind.BEHIND:
-                    self._last = max(self._last, self._agenda.now + hit.chance.uniform(0, LONGEST_DELAY))
+                    longest = hit.chance.choice((LONGEST_DELAY, LONGEST_LAG))
+                    self._last = max(self._last, self._agenda.now + hit.chance.uniform(0, longest))
                 times = 2 if kind == Kind.TWICE else 1
             self._send(*[chunk] * times)
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 from random import Random
 
 from .cluster import Action
-from .faults import Fault, random_faults
-from .workload import random_actions, random_workload
+from .faults import Fault, faults_of_bindings, random_faults
+from .workload import random_actions, random_rush, random_workload
 
 LEASE = 15.0
 """Seconds for which a lease holds."""
@@ -70,7 +70,14 @@ def random_plan(seed: int, minutes: float) -> Plan:
     pollers = _pollers(chance, seconds, workload.policy)
     names = sorted({each.scheduler for each in pollers})
     actions = random_actions(chance, seconds, chance.choice((6, 20, 40)), names, workload)
+    if any(each.elects for each in pollers) and chance.random() < 0.3:
+        actions += (Action(chance.uniform(0, seconds), "take_lease", "poller"),)
     faults = random_faults(chance, seconds, chance.choice((0, 1, 2, 4)))
+    if workload.preempts and chance.random() < 0.4:
+        at, rush = random_rush(chance, seconds, names)
+        actions += rush
+        if chance.random() < 0.5:
+            faults += faults_of_bindings(chance, at)
     page, longest_watch = chance.choice((3, 1000)), chance.choice((5.0, 30.0, 3600.0))
     return Plan(seed, seconds, pollers, actions, faults, page, longest_watch)
 

@@ -23,6 +23,7 @@ from lib.service.steps import Poller
 from scripts.minicluster.resources import RESOURCE_CLAIMS, RESOURCES, Resource
 from scripts.minicluster.store import Store
 
+from .evictions import waits_needlessly
 from .left_over import uids_in
 
 T = TypeVar("T", bound=Object)
@@ -68,6 +69,8 @@ def check_cluster(store: Store, schedulers: Collection[str], found: Found) -> li
     pods = snapshot.of(Pod)
     waiting = [each for each in pods if each.spec.scheduler_name in schedulers and not each.spec.node_name]
     _check_liveness(store, snapshot, waiting, schedulers, found)
+    for rule, what, about in waits_needlessly(store, schedulers):
+        found(rule, what, *about)
     _check_claims(store, {each.metadata.uid for each in pods if each.spec.node_name}, found)
     return waiting
 
@@ -75,7 +78,11 @@ def check_cluster(store: Store, schedulers: Collection[str], found: Found) -> li
 def _check_liveness(
     store: Store, snapshot: Snapshot, waiting: list[Pod], names: Collection[str], found: Found
 ) -> None:
-    """No pod waits that a fresh decision would place, or that could preempt others."""
+    """No pod waits that a fresh decision would place, or that could preempt others.
+
+    As in kube-scheduler, a device that is freed wakes a pod only if the lack of it was the first reason why a
+    node was rejected. So pods with devices that could preempt others may wait until they are tried again.
+    """
     schedulers = {name: Scheduler(default_profile(name), Random(1)) for name in names}
     ready = [each for each in waiting if not (each.spec.scheduling_gates or each.metadata.deletion_timestamp)]
     nodes = {each.metadata.name for each in snapshot.of(Node)}
@@ -88,7 +95,7 @@ def _check_liveness(
             if decision.outcome == Outcome.SCHEDULED:
                 what = f"pod {pod} waits, though it fits on {decision.node_name}"
                 found("liveness", what, pod.metadata.name)
-            elif decision.victims:
+            elif decision.victims and not pod.spec.resource_claims:
                 what = f"pod {pod} waits, though it could preempt others on {decision.nominated}"
                 found("liveness", what, pod.metadata.name)
     for pod in ready:

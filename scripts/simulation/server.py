@@ -202,12 +202,24 @@ def _json(code: int, said: Any, headers: dict[str, str]) -> Answer:
     return Answer(code, msgspec.json.encode(said), {"Content-Type": "application/json", **headers})
 
 
+ENDS = "simulation/ends-in"
+"""An annotation of a pod: seconds that it takes to end, unless its grace period is shorter."""
+
+
 class SimulatedKubelets(Kubelets):
-    """Kubelets in simulated time."""
+    """Kubelets in simulated time. Some pods take a while to end."""
 
     def __init__(self, api: Api, delay: float, agenda: Agenda) -> None:
         self._agenda = agenda
         super().__init__(api, delay)
+
+    def _look_after(self, pod: Stored) -> None:
+        takes = (pod.metadata.get("annotations") or {}).get(ENDS)
+        if takes and pod.metadata.get("deletionTimestamp") and pod.content["spec"].get("nodeName"):
+            seconds = min(float(takes), pod.metadata["deletionGracePeriodSeconds"])
+            self._later(seconds, self._stop, pod.key, pod.metadata["uid"])
+        else:
+            super()._look_after(pod)
 
     def _later(self, seconds: float, action: Callable[..., None], *args: object) -> None:
         self._agenda.after(seconds, lambda: action(*args))

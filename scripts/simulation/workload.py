@@ -11,6 +11,11 @@ from .simple import SIMPLE
 
 MOST_PODS = 30
 MOST_GROUPS = 4
+MOST_NODES = 6
+VOLUMES = 8
+
+TAKE = (0, 0, 0, 4, 15)
+"""Seconds that pods take to end; 0: hardly any."""
 
 POINTS = ("pre_filter", "filter", "score", "reserve", "permit", "pre_bind", "post_bind", "unreserve")
 """Where the policy in `policy.py` raises errors."""
@@ -48,7 +53,7 @@ def random_actions(
     chance: Random, until: float, rate: float, schedulers: Sequence[str], workload: Workload
 ) -> tuple[Action, ...]:
     """Nodes, and then what happens to them and to pods. rate: actions a minute. schedulers: of the pods."""
-    nodes = [f"n{i}" for i in range(chance.randint(2, 6))]
+    nodes = [f"n{i}" for i in range(chance.randint(2, MOST_NODES))]
     actions = [
         Action(0.0, "add_node", name, {**_node(chance, workload), "zone": f"z{i % 2}"})
         for i, name in enumerate(nodes)
@@ -61,17 +66,23 @@ def random_actions(
             Action(0.0, "add_budget", "budget", {"app": "web", "least": chance.choice((2, 100, 100))})
         )
     if workload.volumes:
-        actions += [Action(0.0, "add_volume", f"v{i}", {"node": chance.choice(nodes)}) for i in range(8)]
+        volumes = chance.choice((3, VOLUMES))
+        actions += [
+            Action(0.0, "add_volume", f"v{i}", {"node": chance.choice(nodes)}) for i in range(volumes)
+        ]
     if workload.deployments:
         for name in ("d0", "d1"):
             details: Object = {"replicas": chance.choice((2, 4)), "cpu": chance.choice((500, 1000, 2000))}
             if workload.preempts:
                 details["priority"] = chance.choice(("", "low", "high"))
+                if len(schedulers) > 1:  # else two schedulers may evict and replace the same pods for ever
+                    details["priority"] = "high"
+                details["ends"] = chance.choice(TAKE)
             actions.append(Action(1.0, "add_deployment", name, {**details, "scheduler": schedulers[0]}))
     at = 0.0
     while (at := at + chance.expovariate(rate / 60)) < until:
         if workload.groups and chance.random() < 0.1:
-            actions.append(_group_action(chance, at, groups, schedulers))
+            actions.append(_group_action(chance, at, groups, schedulers, workload))
             continue
         if chance.random() < 0.15 and (special := _special_action(chance, at, pods, nodes, workload)):
             actions += special
@@ -98,6 +109,28 @@ def random_actions(
     return tuple(sorted(actions, key=lambda each: each.at))
 
 
+def random_rush(chance: Random, until: float, schedulers: Sequence[str]) -> tuple[float, tuple[Action, ...]]:
+    """Many pods come at a time, and then some that are more important. Returns when, and what happens.
+
+    Or the important ones come with them, and don't tolerate the taints that all nodes have for a while.
+    """
+    at, scheduler = chance.uniform(0, until * 0.8), chance.choice(schedulers)
+    many: Object = {"cpu": chance.choice((500, 1000)), "priority": "low", "scheduler": scheduler}
+    few: Object = {"cpu": chance.choice((1000, 2000)), "priority": "high", "scheduler": scheduler}
+    later = at + chance.choice((0.3, 2.0, 6.0, 15.0))
+    is_hindered = chance.random() < 0.5
+    if is_hindered:
+        many["tolerations"] = [{"key": "for", "operator": "Exists"}]
+    come = [Action(at, "add_pod", f"many{i}", {**many, "ends": chance.choice(TAKE)}) for i in range(16)]
+    if not is_hindered:
+        come += [Action(later + i * chance.random(), "add_pod", f"few{i}", few) for i in range(4)]
+        return at, (*come,)
+    come += [Action(at, "add_pod", f"few{i}", few) for i in range(4)]
+    for i in range(MOST_NODES):
+        come += [Action(at - 1, "taint", f"n{i}"), Action(later, "taint", f"n{i}", {"on": False})]
+    return at, (*come,)
+
+
 def _special_action(
     chance: Random, at: float, pods: Sequence[str], nodes: Sequence[str], workload: Workload
 ) -> list[Action]:
@@ -107,7 +140,7 @@ def _special_action(
     if workload.budget:
         menu.append([Action(at, "change_budget", "budget", {"least": chance.choice((0, 2, 100))})])
     if workload.volumes:
-        name = f"v{chance.randrange(8)}"
+        name = f"v{chance.randrange(VOLUMES)}"
         again = Action(later, "add_volume", name, {"node": chance.choice(nodes)})
         menu.append([Action(at, "delete_volume", name), again])
         if here:
@@ -133,12 +166,15 @@ def _in_default(pods: Sequence[str]) -> list[str]:
     return [each for each in pods if not each.startswith("x")]
 
 
-def _group_action(chance: Random, at: float, groups: list[str], schedulers: Sequence[str]) -> Action:
+def _group_action(
+    chance: Random, at: float, groups: list[str], schedulers: Sequence[str], workload: Workload
+) -> Action:
     """A group comes, or the oldest one goes."""
     if len(groups) == MOST_GROUPS or (groups and chance.random() < 0.4):
         return Action(at, "delete_group", groups.pop(0))
     groups.append(f"g{at * 1000:.0f}")
     details = {"size": chance.choice((2, 3, 4)), "cpu": chance.choice((500, 1000, 2000))}
+    details |= _needs(chance, workload, 0.3)
     return Action(at, "add_group", groups[-1], {**details, "scheduler": chance.choice(schedulers)})
 
 
@@ -171,17 +207,18 @@ def _pod(chance: Random, workload: Workload, schedulers: Sequence[str]) -> Objec
         return {**details, "scheduler": SIMPLE}
     if chance.random() < 0.1:
         details["memory"] = 3000
-    if workload.devices and chance.random() < 0.4:
-        return {**details, "device": chance.choice(("claim", "template"))}
-    if workload.affinity and chance.random() < 0.4:
-        kind = chance.choice(("apart", "near", "near", "spread"))
-        return {**details, "labels": {kind: chance.choice(("a", "b"))}}
-    if workload.volumes and chance.random() < 0.3:
-        return {**details, "claim": chance.choice(("local", "made"))}
-    if workload.policy and chance.random() < 0.3:
-        return {**details, "labels": _asks_policy(chance)}
     if workload.preempts:
         details["priority"] = chance.choice(("", "low", "low", "middle", "high"))
+        details["ends"] = chance.choice(TAKE)
+    labels = _asks_policy(chance) if workload.policy and chance.random() < 0.3 else {}
+    if needs := _needs(chance, workload, 0.4):
+        return {**details, **needs, "labels": labels}
+    if workload.affinity and chance.random() < 0.4:
+        kind = chance.choice(("apart", "near", "near", "spread"))
+        return {**details, "labels": {kind: chance.choice(("a", "b")), **labels}}
+    if labels:
+        return {**details, "labels": labels}
+    if workload.preempts:
         details["labels"] = {"app": chance.choice(("web", "job"))}
     roll = chance.random()
     if roll < 0.1:
@@ -197,6 +234,15 @@ def _pod(chance: Random, workload: Workload, schedulers: Sequence[str]) -> Objec
     elif roll < 0.41:
         details["labels"] = {"spread": chance.choice(("a", "b"))}
     return details
+
+
+def _needs(chance: Random, workload: Workload, share: float) -> Object:
+    """A device or a volume that a pod needs; nothing for most pods. share: of those that need one."""
+    if workload.devices and chance.random() < share:
+        return {"device": chance.choice(("claim", "template"))}
+    if workload.volumes and chance.random() < share:
+        return {"claim": chance.choice(("local", "made"))}
+    return {}
 
 
 def _asks_policy(chance: Random) -> Object:

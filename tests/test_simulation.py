@@ -163,7 +163,13 @@ def test_poller_may_be_killed_at_any_write(kind: Kind, first: int) -> None:
     held = add(7, "held", cpu=100, labels={"hold": "3"})
     group = Action(8, "add_group", "g", {"size": 2, "cpu": 10})
     watches = PollerPlan("poller-1", watch=True, policy=True)
-    more = [*PREEMPTS, held, group, add(9, "stores", cpu=10, claim="made"), watches]
+    more: list[Action | PollerPlan] = [
+        *PREEMPTS,
+        held,
+        group,
+        add(9, "stores", cpu=10, claim="made"),
+        watches,
+    ]
     for number in range(first, 28, 4):
         outcome = World(plan_of(*more, Fault(kind, 0.0, 40.0, WRITES, 0.0, 1, nth=number))).run()
         assert (outcome.faults, outcome.violations) == ({kind: 1}, []), number

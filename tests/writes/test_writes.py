@@ -4,12 +4,15 @@ from random import Random
 from typing import Any
 
 import pytest
+from objects import read
 from writes.scripted import AWAY, LOST, NOT_FOUND, Scripted, web
 
 from lib.kube.errors import ForbiddenError
 from lib.kube.objects import Pod
+from lib.kube.storage import PersistentVolume
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework.interface import Plugin, Status, wait
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -34,12 +37,12 @@ def named(name: str) -> Pod:
 class Loop:
     """Writes with a scripted server, as the loop has them, and one pod in the queue."""
 
-    def __init__(self, answers: dict[str, Any]) -> None:
+    def __init__(self, answers: dict[str, Any], *plugins: Plugin) -> None:
         self.server = Scripted({EVENT: [None], **answers})
         self.cache = Cache()
         self.lives = self.cache.lives
         self.lives.move(self.lives.of(web()), Phase.ACTIVE)
-        schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler"), Random(1))}
+        schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler", *plugins), Random(1))}
         self.report = Report(dry_run=False, explain=None)
         self.writes = Writes(
             self.server.pipeline,
@@ -226,3 +229,40 @@ def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_r
     assert said[0].startswith("first")
     assert said[-1].startswith("second")
     assert loop.server.sent.count(EVENT) == 1
+
+
+VOLUME = "PATCH /api/v1/persistentvolumes/v1"
+
+
+class BindsVolumes:
+    """A PreBind plugin: the pod waits until its volume is written."""
+
+    name = "BindsVolumes"
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Status | None:
+        self.asked += 1
+        claim = {"namespace": "default", "name": "c1", "uid": "u1"}
+        volume = read(PersistentVolume, {"metadata": {"name": "v1"}, "spec": {"claimRef": claim}})
+        return wait("not bound yet", writes=[volume]) if self.asked == 1 else None
+
+
+@pytest.mark.parametrize(
+    ("answers", "result"),
+    [
+        pytest.param({STATUS: [web()], VOLUME: [None]}, Result.BOUND, id="written"),
+        pytest.param({STATUS: [FORBIDDEN], VOLUME: [None]}, Result.BOUND, id="the nomination is refused"),
+        pytest.param({STATUS: [AWAY]}, Result.NOT_SENT, id="no API server"),
+        pytest.param({STATUS: [web()], VOLUME: [FORBIDDEN]}, Result.FAILED, id="the volume is refused"),
+        pytest.param({STATUS: [web()], VOLUME: [AWAY]}, Result.NOT_SENT, id="no API server for the volume"),
+    ],
+)
+def test_what_pre_bind_waits_for_is_written_first(answers: dict[str, Any], result: Result) -> None:
+    volume = read(PersistentVolume, {"metadata": {"name": "v1"}})
+    answers = {each: [volume if it is None else it for it in script] for each, script in answers.items()}
+    loop = Loop({**answers, BINDING: [None]}, BindsVolumes())
+    assert loop.bind(scheduled()) == [result]
+    assert loop.server.sent[0] == STATUS
+    assert (BINDING in loop.server.sent) == (result == Result.BOUND)

@@ -18,7 +18,7 @@ from lib.scheduling.groups.pod_groups import Group, group_of
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo, described
-from lib.scheduling.node_order import in_turn, zone_of
+from lib.scheduling.node_order import in_turn
 from lib.scheduling.pod_life import ROOM, Phase, PodLives, pod_key
 from lib.scheduling.preemption.budgets import DisruptionsLeft
 from lib.scheduling.preemption.nominator import Nominator
@@ -130,7 +130,7 @@ class Cache:
             self._note_images(name, before, None)
             return
         info = NodeInfo(node, self.journal)
-        moved = before is not None and zone_of(before.node) != zone_of(node)
+        moved = before is not None and before.zone != info.zone
         if before and before.node.status.images == node.status.images and not moved:
             self._replace_node(before, info)
         else:

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 
-from lib.kube.objects import Node, Pod, Taint
+from lib.kube.objects import REGION, ZONE, Node, Pod, Taint
 from lib.scheduling.affinity import Terms, terms_of
 from lib.scheduling.kept import Journal, NodeChange
 from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
 from lib.scheduling.volumes.disks import DiskUse, disks_of
+from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE
 
 HostPort = tuple[str, str, int]
 """Address, protocol, port."""
@@ -36,6 +37,7 @@ class NodeInfo:
         self.name = node.metadata.name
         self.labels: Mapping[str, str] = node.metadata.labels
         self.annotations: Mapping[str, str] = node.metadata.annotations
+        self.zone = _zone_of(self.labels)
         self.taints: list[Taint] = node.spec.taints
         self.allocatable: Resources = amounts(node.status.allocatable)
         self.requested: Resources = {}
@@ -101,6 +103,14 @@ class NodeInfo:
                 del self.disks[disk]
         if self._journal:
             self._journal.add((self, pod, sign))
+
+
+def _zone_of(labels: Mapping[str, str]) -> tuple[str, str]:
+    """A node's region and zone; "" for what its labels don't say.
+
+    Source: GetZoneKey in k8s.io/component-helpers/node/topology
+    """
+    return labels.get(BETA_REGION, labels.get(REGION, "")), labels.get(BETA_ZONE, labels.get(ZONE, ""))
 
 
 def used_ports(pod: Pod) -> Iterator[HostPort]:

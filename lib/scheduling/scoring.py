@@ -43,11 +43,14 @@ class Scores:
 
         The node with the highest total is picked; one of them at random if there are several.
         """
-        totals, pick = self.totals, -1
+        totals = self.totals
         best, *others = sorted({*totals}, reverse=True)  # most nodes have one of a few totals
         as_good = totals.count(best)
-        for _ in range(random.randrange(as_good) + 1):
-            pick = totals.index(best, pick + 1)
+        pick = random.randrange(as_good)  # if all are equally good, as the empty nodes of a cluster often are
+        if others:
+            before, pick = pick, -1
+            for _ in range(before + 1):
+                pick = totals.index(best, pick + 1)
         if as_good > 1:
             first = totals.index(best)
             return [pick, first if first < pick else totals.index(best, pick + 1)]

@@ -12,9 +12,9 @@ MOST_BLOCKS = 0.1
 """Blocks at rest for each pod and node that came since the first rest. A uid that is kept has one or two."""
 
 MOST_GROWTH = {"descriptors": 1.1, "threads": 1.1, "latency": 1.5}
-"""By how much the last third of the samples may be above the first. The lowest tenth of each is compared: after a
-burst there are more descriptors for a minute, and while the machine does something else latency is higher. What
-grows without end is found in the lowest, too."""
+"""By how much the last third of the samples may be above the first. The lowest tenth of each is compared:
+after a burst there are more descriptors for a minute, and while the machine does something else latency is
+higher. What grows without end is found in the lowest, too."""
 
 MOST_LATE = 0.1
 """Of the pods that were to come, the share that may be left out because the machine is busy."""

@@ -187,6 +187,8 @@ class PluginResults(Follower):
         """Drop the results of nodes that have changed; those that depend on the pods, if these have."""
         if self._group.depends_on == DependsOn.NODES:
             changes = [each for each in changes if each[1] is None]
+            if not changes:
+                return True  # as nearly always
         for i in changed_nodes(changes, self._cache):
             if self._rejections[i] is not NOT_EVALUATED:
                 self._again.append((i, self._totals[i] != NOT_SCORED))
@@ -220,11 +222,12 @@ class ResultCache:
         if self._results is None or self._results.journal is not cache.journal:
             kinds = MAX_RESULTS // max(1, len(cache.node_list))
             self._results = Kept(cache.journal, max(MIN_SIGNATURES, min(kinds, MAX_SIGNATURES)))
+        framework = self._framework
         results: PluginResults | None = None
         for group in self._groups:
             signature = []
             for plugin in group.signers:
-                self._framework.running = plugin
+                framework.running = plugin
                 signature.append(plugin.sign_pod(pod))
             results = self._results.get((results, *signature), PluginResults, group, pod, cache, results)
         assert results

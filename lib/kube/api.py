@@ -325,12 +325,9 @@ class Api:
                 return result
             assert isinstance(step, Request)
             try:
-                answer = self.retrying()(self._answer_to, step)
+                answer = self.retrying()(lambda request: self.begin(request).answer(), step)
             except ApiError as error:
                 answer = error
-
-    def _answer_to(self, request: Request) -> Any:
-        return self.begin(request).answer()
 
     def create(self, path: str, new: Object, answer: type[T]) -> T:
         """POST an object; returns the server's answer. Not retried: it may have been created."""

@@ -51,7 +51,9 @@ class WatchedServices(Lookup[str, Listing[Service]]):
     ) -> None:
         super().__init__("services", look_up, system=system)
         self._reflectors = reflectors
-        self._opening = Lookup("watches of services", self._open, system=system)
+        self._opening = Lookup[Reflector[Service], None](
+            "watches of services", lambda each: each.resume(each.list), system=system
+        )
         self._wanted: list[str] = []
         self._seen: dict[str, Listing[Service]] = {}
         self._why_listed = ""
@@ -96,6 +98,3 @@ class WatchedServices(Lookup[str, Listing[Service]]):
 
     def _reflector_of(self, namespace: str) -> Reflector[Service]:
         return self._reflectors[namespace if namespace in self._reflectors else ""]
-
-    def _open(self, reflector: Reflector[Service]) -> None:
-        reflector.resume(reflector.list)

@@ -20,7 +20,7 @@ from lib.questions.snapshot import PriorityClass, Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.decision import ASSIGNED, PLACED, Decision, Outcome, counted
-from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Rejection, Status
+from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Rejection
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
@@ -29,7 +29,7 @@ from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.pod_life import ROOM, pod_key
 from lib.scheduling.preemption.budgets import guards
-from lib.scheduling.preemption.victims import Victims, less_important, victims_on
+from lib.scheduling.preemption.victims import Victims, WhyNot, less_important, victims_on
 from lib.scheduling.queue import batches
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.volumes.claims import has_claims
@@ -146,9 +146,8 @@ class Decider:
                 return f"plugin {plugin.name} failed: {describe(error)}"
         return ""
 
-    def _status(self, pod: Pod, node_name: str) -> Status | None:
-        rejection = self.rejection(pod, node_name)
-        return rejection.status if rejection else None
+    def _why_not(self, pod: Pod) -> WhyNot:
+        return lambda node: found.status if (found := self.rejection(pod, node)) else None
 
     def _ask(self, pod: Pod, scheduler: Scheduler) -> Decision:
         """Decide, and undo it."""
@@ -224,7 +223,7 @@ class Decider:
         victims: dict[str, Any] = {}
         if self._may_preempt(pod) and less_important(pod, node_name, self.cache):
             left = self.cache.disruptions_left()
-            answer = victims_on(pod, node_name, self.cache, lambda node: self._status(pod, node), left)
+            answer = victims_on(pod, node_name, self.cache, self._why_not(pod), left)
             if isinstance(answer, Victims):
                 self.cache.nominator.add(pod, node_name)
                 victims = {"nominated": node_name, "victims": answer.pods}

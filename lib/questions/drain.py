@@ -79,7 +79,8 @@ class Drain:
     @property
     def options(self) -> dict[str, list[str]]:
         """The options without which kubectl evicts nobody, each with the pods that need it."""
-        daemons = [str(pod) for pod in self.stay if _owner(pod) == "DaemonSet"]
+        owners = ((pod, controller_of(pod)) for pod in self.stay)
+        daemons = [str(pod) for pod, owner in owners if owner and owner.kind == "DaemonSet"]
         needed = {
             "--ignore-daemonsets": daemons,
             "--delete-emptydir-data": [str(pod) for pod in self.with_local_data],
@@ -264,11 +265,6 @@ class Draining:
 
 def _name(budget: PodDisruptionBudget) -> str:
     return f"{budget.metadata.namespace}/{budget.metadata.name}"
-
-
-def _owner(pod: Pod) -> str:
-    controller = controller_of(pod)
-    return controller.kind if controller else ""
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -3,7 +3,7 @@
 Source: plugin/pkg/admission/limitranger/admission.go
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from operator import gt, lt
 from typing import Any
 
@@ -90,14 +90,11 @@ def _against(item: LimitRangeItem, requests: Resources, limits: Resources) -> It
             wrong = [what for what in (first, other) if name in of[what] and beyond(of[what][name], bound)]
             for what in wrong[:1]:
                 yield f"{usage}, but {what} is {exact_amount(name, of[what][name])}"
-    for name, ratio in _ratios(item).items():
+    for name, most in item.max_limit_request_ratio.items():
+        ratio = most / 10**9
         limit, request = limits.get(name, 0), requests.get(name, 0)
         usage = f"{name} max limit to request ratio per {item.type} is {ratio:g}"
         if not limit or not request:
             yield f"{usage}, but no {'limit' if request else 'request'} is specified or it is 0"
         elif limit / request > ratio:
             yield f"{usage}, but provided ratio is {limit / request:f}"
-
-
-def _ratios(item: LimitRangeItem) -> Mapping[str, float]:
-    return {name: each / 10**9 for name, each in item.max_limit_request_ratio.items()}

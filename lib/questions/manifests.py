@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from reprlib import repr as short
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -33,6 +33,8 @@ from lib.questions.snapshot import Snapshot
 from lib.scheduling.text import listed, names
 
 Json = dict[str, Any]
+
+T = TypeVar("T")
 
 TEMPLATE_HASH = "pod-template-hash"
 """The label that differs between the pods of a Deployment's versions."""
@@ -281,7 +283,7 @@ def _existing(snapshot: Snapshot, workload: Workload) -> list[Pod]:
     ]
 
 
-def convert(body: Any, kind: Any, where: str) -> Any:
+def convert(body: Any, kind: type[T], where: str) -> T:
     """Decode a part of a manifest as this kind; QuestionError when that fails."""
     try:
         return msgspec.convert(body, kind, dec_hook=_decode)

@@ -92,11 +92,10 @@ class PodMaker:
         spec = body["spec"]
         if volumes := claim_volumes(workload.claim_templates, name):
             spec = {**spec, "volumes": [*(spec.get("volumes") or ()), *volumes]}
-        pod: Pod = convert({**body, "metadata": metadata, "spec": spec}, Pod, str(workload))
+        pod = convert({**body, "metadata": metadata, "spec": spec}, Pod, str(workload))
         if pod.spec.volumes:
-            add_claims(
-                pod, self._templates_of(workload), self._ephemeral(spec, workload), self._cache.storage
-            )
+            templates = [_claim_template(each, str(workload)) for each in workload.claim_templates]
+            add_claims(pod, templates, self._ephemeral(spec, workload), self._cache.storage)
         add_resource_claims(pod, self._claim_templates, self._cache)
         return pod
 
@@ -107,9 +106,6 @@ class PodMaker:
             if asked := as_dict(each.get("ephemeral"), where).get("volumeClaimTemplate"):
                 found[each["name"]] = _claim_template(as_dict(asked, where), where)
         return found
-
-    def _templates_of(self, workload: Workload) -> list[PersistentVolumeClaim]:
-        return [_claim_template(each, str(workload)) for each in workload.claim_templates]
 
     def body_of(self, workload: Workload) -> Json:
         """The common part of all pods of a workload, as the API server stores them."""
@@ -122,8 +118,7 @@ class PodMaker:
 
 def _claim_template(template: Json, where: str) -> PersistentVolumeClaim:
     body = {**template, "kind": "PersistentVolumeClaim", "metadata": template.get("metadata") or {}}
-    found: PersistentVolumeClaim = convert(body, PersistentVolumeClaim, where)
-    return found
+    return convert(body, PersistentVolumeClaim, where)
 
 
 def template_of(workload: Workload) -> Json:

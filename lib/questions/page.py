@@ -22,6 +22,7 @@ from rich.text import Text
 
 from lib.kube.escaping import escaped, json_escaped
 from lib.kube.system import MACHINE
+from lib.scheduling.text import count
 
 PATIENCE = 1.0
 """Seconds after which a progress bar is shown."""
@@ -56,13 +57,22 @@ class Page:
             self._console.print(what)
         self._console.file.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
 
-    def heading(self, text: str) -> None:
-        """A line with the most important result."""
+    def heading(self, text: str, *, gap: bool = False) -> None:
+        """A line with the most important result. gap: an empty line comes before it."""
+        if gap:
+            self.gap()
         self._print(Text(escaped(text), style="bold"))
 
-    def line(self, text: str, *, indent: int = 0, style: str = "") -> None:
-        """A paragraph."""
-        self._print(Padding(Text(escaped(text), style=style), (0, 0, 0, indent), expand=False))
+    def line(self, text: str, *, indent: int = 0, gap: bool = False) -> None:
+        """A paragraph. gap: an empty line comes before it."""
+        if gap:
+            self.gap()
+        self._print(Padding(Text(escaped(text)), (0, 0, 0, indent), expand=False))
+
+    def more(self, number: int, thing: str, what: str = "") -> None:
+        """How many more things there are than were printed. what: continues the sentence."""
+        if number > 0:
+            self.line(f"and {count(number, thing)}{what} (-o wide shows all)", indent=2)
 
     def gap(self) -> None:
         """An empty line."""

@@ -39,17 +39,16 @@ def show_trial(trial: Trial, page: Page, all_nodes: int, *, rollouts: bool = Fal
         _show_rollout(rollout, page, steps=rollouts)
     _show_refused(trial, page)
     if victims := trial.victims:
-        page.gap()
-        page.line(f"{count(len(victims), 'pod')} of lower priority would have to leave:")
+        page.line(f"{count(len(victims), 'pod')} of lower priority would have to leave:", gap=True)
         page.items(
             f"{names([str(victim) for victim in each.victims], 1000 if page.wide else 5)} for {each.new.pod}"
             f" on {each.node_name}{in_spite_of(each.unprotected)}"
             for each in some([each for each in trial.placed if each.victims], page)
         )
     for workload, why in trial.why.items():
-        page.gap()
         missing = [each for each in trial.workloads[workload] if not each.node_name and not each.new.refused]
-        page.heading(f"{workload}: {count(len(missing), 'pod')} without a node; the first is {why.pod}")
+        without = f"{count(len(missing), 'pod')} without a node"
+        page.heading(f"{workload}: {without}; the first is {why.pod}", gap=True)
         show_nowhere(why, page)
         _show_others(missing, page)
     if trial.after:
@@ -88,15 +87,13 @@ def _show_refused(trial: Trial, page: Page) -> None:
             many = f"{len(refused):,} of {count(len(pods), 'pod')} of " if len(pods) > 1 else ""
             words[str(workload)] = f"{many}{workload}: {refused[0].refused}"
     if words:
-        page.gap()
-        page.line("The API server refuses:")
+        page.line("The API server refuses:", gap=True)
         page.items(text if name in text else f"{name}: {text}" for name, text in words.items())
 
 
 def _show_unknown(said: ServerSaid, page: Page) -> None:
     if said.unknown:
-        page.gap()
-        page.line("Not known:")
+        page.line("Not known:", gap=True)
         page.items(said.unknown)
 
 
@@ -129,12 +126,10 @@ def show_room(room: Room, page: Page) -> None:
         if counts:
             page.line(_spread(list(counts.elements()), wide=page.wide), indent=2)
     for workload, words in room.refused.items():
-        page.gap()
-        page.heading(f"the API server refuses the next of {workload}")
+        page.heading(f"the API server refuses the next of {workload}", gap=True)
         page.line(words)
     for workload, why in room.stopped.items():
-        page.gap()
-        page.heading(f"what stops the next of {workload}")
+        page.heading(f"what stops the next of {workload}", gap=True)
         show_nowhere(why, page)
     _show_unknown(room.said, page)
 
@@ -175,8 +170,7 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
             for name in moved
         ]
         page.pairs(some(rows, page), numbers=False)
-        if len(moved) > len(some(moved, page)):
-            page.line(f"and {count(len(moved) - ROWS, 'more pod')} (-o wide shows all)", indent=2)
+        page.more(len(moved) - len(some(moved, page)), "more pod")
 
 
 def _show_usage(trial: Trial, page: Page) -> None:
@@ -191,10 +185,7 @@ def _show_usage(trial: Trial, page: Page) -> None:
         for name, usage in some(fullest, page)
     ]
     page.table(["node", "new", *resources], rows, right=[1])
-    if len(rows) < len(fullest):
-        page.line(
-            f"and {count(len(fullest) - len(rows), 'node')} that get less full (-o wide shows all)", indent=2
-        )
+    page.more(len(fullest) - len(rows), "node", " that get less full")
 
 
 def _spread(nodes: Sequence[str], *, wide: bool) -> str:

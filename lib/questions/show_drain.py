@@ -18,24 +18,18 @@ def show_drain(drain: Drain, page: Page) -> None:
     ]
     shown = some(rows, page)
     page.pairs(shown, numbers=True)
-    if len(shown) < len(rows):
-        page.line(
-            f"and {count(len(rows) - len(shown), 'more pod')} that would have a node (-o wide shows all)",
-            indent=2,
-        )
+    page.more(len(rows) - len(shown), "more pod", " that would have a node")
     if drain.stay:
         stays = verb(len(drain.stay), "stays", "stay")
         page.line(f"{count(len(drain.stay), 'pod')} of DaemonSets, or static, {stays}.")
     if drain.options:
-        page.gap()
-        page.line(f"kubectl stops before the first eviction without {' '.join(drain.options)}:")
+        page.line(f"kubectl stops before the first eviction without {' '.join(drain.options)}:", gap=True)
         page.pairs(
             ((option, names(pods, 1000 if page.wide else 3)) for option, pods in drain.options.items()),
             numbers=True,
         )
     for why in drain.why:
-        page.gap()
-        page.heading(f"why {why.pod} would have no node")
+        page.heading(f"why {why.pod} would have no node", gap=True)
         show_nowhere(why, page)
 
 

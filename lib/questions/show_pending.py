@@ -29,8 +29,7 @@ def show_pending(pending: Pending, page: Page, now: datetime) -> None:
         ago = f"{age(last.said.at, now)} ago: " if last.said.at else ""
         page.line(f"{missing_text(creators)}. {ago}{last.reason}.")
     if helps := pending.helps if page.wide else pending.best:
-        page.gap()
-        page.line("What would help most:")
+        page.line("What would help most:", gap=True)
         page.items(
             f"{each.suggestion.words}: {each.pods:,} of {count(pending.waiting, 'pod')} would have a node"
             for each in (helps if page.wide else helps[:FIRST])
@@ -42,11 +41,12 @@ def show_pending(pending: Pending, page: Page, now: datetime) -> None:
 
 def _show_cause(cause: Cause, page: Page) -> None:
     pods = [str(pod) for pod in cause.pods]
-    page.gap()
     waits = verb(len(pods), "waits", "wait")
     whose = verb(len(pods), "its", "their")
     what = f" for {whose} volumes" if cause.why.to_provision else ""
-    page.heading(f"{count(len(pods), 'pod')} {waits}{what}: {names(pods, 1000 if page.wide else 4)}")
+    page.heading(
+        f"{count(len(pods), 'pod')} {waits}{what}: {names(pods, 1000 if page.wide else 4)}", gap=True
+    )
     if not cause.why.to_provision:
         show_nowhere(cause.why, page)
     for each in cause.why.to_provision:

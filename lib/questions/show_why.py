@@ -7,7 +7,7 @@ from lib.questions.events import Said, age
 from lib.questions.page import Page
 from lib.questions.volumes import ToProvision
 from lib.questions.why import Group, Why
-from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.decision import Outcome
 from lib.scheduling.text import count, names, sentence, verb
 
 LINES = 4
@@ -32,31 +32,28 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
     if decision.outcome == Outcome.ERROR or (as_a_whole and not decision.rejected):
         page.line(decision.message)
     if answer.waits_for:
-        page.gap()
-        page.line(f"{answer.waits_for.pod} of its group has no node:")
+        page.line(f"{answer.waits_for.pod} of its group has no node:", gap=True)
         show_nowhere(answer.waits_for, page)
         return
     if decision.totals or answer.bound_to:
         _show_feasible(answer, page)
     if decision.rejected:
-        page.gap()
         many = len(decision.rejected)
-        all_nodes = decision.all_nodes
-        page.line(f"{many:,} of {count(all_nodes, 'node')} {'was' if many == 1 else 'were'} ruled out:")
+        nodes = count(decision.all_nodes, "node")
+        page.line(f"{many:,} of {nodes} {verb(many, 'was', 'were')} ruled out:", gap=True)
         page.pairs(_group_rows(answer.groups, wide=page.wide), numbers=True)
     if decision.victims:
-        page.gap()
         who = names([str(each) for each in decision.victims], 1000 if page.wide else 5)
-        page.line(f"Preemption: {who} would have to leave {decision.nominated}, and then it fits there.")
+        page.line(
+            f"Preemption: {who} would have to leave {decision.nominated}, and then it fits there.", gap=True
+        )
     elif decision.post_filter_message and page.wide:
         page.line(decision.post_filter_message)
     if answer.suggestions:
         page.gap()
-        page.line("What would help:")
-        page.items(each.sentence for each in answer.suggestions)
+        _show_suggestions(answer, page)
     elif not (answer.yes or decision.victims or answer.waits_for_group or answer.to_provision):
-        page.gap()
-        page.line("No single change, and no two together, was found with which it would fit.")
+        page.line("No single change, and no two together, was found with which it would fit.", gap=True)
 
 
 def _headline(answer: Why) -> str:
@@ -120,7 +117,8 @@ def _show_feasible(answer: Why, page: Page) -> None:
         page.line(_again(answer, best))
     if not best:
         return
-    shown = best if page.wide else _with(best[:BEST], answer.bound_to, totals)
+    shown = best if page.wide else best[:BEST]
+    shown += [answer.bound_to] if answer.bound_to in totals and answer.bound_to not in shown else []
     plugins = list(next(iter(decision.scores.values())))
     if not plugins:
         page.line(f"{best[0]} is the only node that would do.")
@@ -129,24 +127,11 @@ def _show_feasible(answer: Why, page: Page) -> None:
     rows = []
     for name in shown:
         scores = [str(decision.scores[name].get(each, 0)) for each in header[2:-1]]
-        marks = [
-            mark
-            for mark, holds in (
-                ("the pick", name == decision.node_name),
-                ("here now", name == answer.bound_to),
-            )
-            if holds
-        ]
+        said = {"the pick": name == decision.node_name, "here now": name == answer.bound_to}
+        marks = [mark for mark, holds in said.items() if holds]
         rows.append([name, str(totals[name]), *scores, ", ".join(marks)])
     page.table(header, rows, right=range(1, len(header) - 1))
-    if len(shown) < len(best):
-        page.line(
-            f"and {count(len(best) - len(shown), 'more node')} that would do (-o wide shows all)", indent=2
-        )
-
-
-def _with(shown: list[str], name: str, totals: dict[str, int]) -> list[str]:
-    return [*shown, name] if name in totals and name not in shown else shown
+    page.more(len(best) - len(shown), "more node", " that would do")
 
 
 def _again(answer: Why, best: Sequence[str]) -> str:
@@ -154,7 +139,7 @@ def _again(answer: Why, best: Sequence[str]) -> str:
     decision, here = answer.decision, answer.bound_to
     totals = decision.totals
     if here in decision.rejected:
-        details = "; ".join(answer.details.get(here, ())) or _reasons(decision, here)
+        details = "; ".join(answer.details.get(here, ())) or decision.rejected[here].reason
         return sentence(f"It wouldn't go there again: {details}")
     if here not in totals:
         return sentence(f"It wouldn't go there again: there is no node {here}, or {decision.message}")
@@ -169,15 +154,15 @@ def _again(answer: Why, best: Sequence[str]) -> str:
     return f"It would go there again: {points}."
 
 
-def _reasons(decision: Decision, name: str) -> str:
-    return ", ".join(decision.rejected[name].status.reasons)
-
-
 def show_nowhere(why: Why, page: Page) -> None:
     """Why a pod has no node, and what would help."""
     if why.gated or not why.decision.rejected:
         page.line(f"{why.gated or why.decision.message}")
     page.pairs(_group_rows(why.groups, wide=page.wide), numbers=True)
+    _show_suggestions(why, page)
+
+
+def _show_suggestions(why: Why, page: Page) -> None:
     if why.suggestions:
         page.line("What would help:")
         page.items(each.sentence for each in why.suggestions)

@@ -3,6 +3,7 @@
 scripts/deploy/permissions.yaml has the same as RBAC rules, and says what each is for.
 """
 
+import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -139,10 +140,6 @@ def rules_for(rights: Sequence[Right]) -> Mapping[str, Sequence[str]]:
         parts = {"apiGroups": [right.group], "resources": names, "verbs": common_verbs}
         if right.name:
             parts["resourceNames"] = [right.name]
-        listed = (f"{part}: {_listed(words)}" for part, words in parts.items())
+        listed = (f"{part}: {json.dumps([*words])}" for part, words in parts.items())
         rules[right.namespace].append("{" + ", ".join(listed) + "}")
     return rules
-
-
-def _listed(words: Sequence[str]) -> str:
-    return "[" + ", ".join(f'"{word}"' for word in words) + "]"

@@ -5,7 +5,7 @@ If a check fails, it is skipped.
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import partial
@@ -176,7 +176,8 @@ class StartupChecks:
             by_name[pod.spec.scheduler_name].append(pod)
         warnings: list[str] = []
         for name, waiting in by_name.items():
-            near = get_close_matches(name, self._other_than(name), n=1, cutoff=SIMILAR)
+            ours = [each for each in self._scheduler_names if each != name]
+            near = get_close_matches(name, ours, n=1, cutoff=SIMILAR)
             if near and name not in self._said:
                 self._said.add(name)
                 warnings.append(
@@ -185,6 +186,3 @@ class StartupChecks:
                     f"this one is {near[0]}: is that a misspelling?"
                 )
         return warnings
-
-    def _other_than(self, name: str) -> Iterable[str]:
-        return [each for each in self._scheduler_names if each != name]

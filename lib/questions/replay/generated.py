@@ -64,5 +64,4 @@ def _weights(mix: str) -> dict[str, float]:
 def _pod(cpu: str, memory: str) -> Pod:
     resources = {"requests": {"cpu": cpu, "memory": memory}}
     spec = {"containers": [{"name": "main", "resources": resources}]}
-    found: Pod = convert({"metadata": {"name": "like", "namespace": "default"}, "spec": spec}, Pod, "a pod")
-    return found
+    return convert({"metadata": {"name": "like", "namespace": "default"}, "spec": spec}, Pod, "a pod")

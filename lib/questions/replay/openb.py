@@ -141,8 +141,7 @@ def _node(row: Row) -> Node:
         allocatable |= {GPU_MILLI: str(gpus * 1000), GPU_COUNT: str(gpus)}
         labels[GPU_MODEL] = row["model"]
     body = {"metadata": {"name": name, "labels": labels}, "status": {"allocatable": allocatable}}
-    found: Node = convert(body, Node, f"node {name}")
-    return found
+    return convert(body, Node, f"node {name}")
 
 
 def _arrival(row: Row) -> Arrival:
@@ -170,5 +169,4 @@ def _pod(cpu: int, memory: int, gpus: int, each: int, models: str) -> Pod:
             wanted = {"key": GPU_MODEL, "operator": "In", "values": models.split("|")}
             required = {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
             spec["affinity"] = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
-    found: Pod = convert({"metadata": metadata, "spec": spec}, Pod, "a pod")
-    return found
+    return convert({"metadata": metadata, "spec": spec}, Pod, "a pod")

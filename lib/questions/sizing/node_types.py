@@ -157,7 +157,7 @@ def _node(type_name: str, number: int, told: _Told) -> NewNode:
         "metadata": {"name": name, "uid": f"uid-of-{name}", "labels": labels},
         "status": {"allocatable": told.amounts},
     }
-    node: Node = convert(body, Node, f"--node-type {type_name}")
+    node = convert(body, Node, f"--node-type {type_name}")
     node = with_parts(node, spec={"taints": told.taints})
     drivers = [CSINodeDriver(each, VolumeNodeResources(most)) for each, most in told.volumes.items()]
     csi_node = CSINode(ObjectMeta(name=name), CSINodeSpec(drivers)) if drivers else None

@@ -70,7 +70,8 @@ class Health:
         if trouble is None:
             return ""
         since = f" for {self._system.monotonic() - last:.0f} s" if last else ""
-        return f"unreachable{since}: {trouble}" if _is_silence(trouble) else f"failing{since}: {trouble}"
+        is_silent = isinstance(trouble, UnreachableError | LostAnswerError)  # nothing answers
+        return f"{'unreachable' if is_silent else 'failing'}{since}: {trouble}"
 
     def _why_no_answer(self) -> ApiError | None:
         """Ask the API server; why that fails. A failure is remembered: to find out takes some seconds."""
@@ -85,8 +86,3 @@ class Health:
             self._probe_failed = self._system.monotonic(), error
             return error
         return None
-
-
-def _is_silence(error: Exception) -> bool:
-    """Whether nothing answers, in contrast to a bad answer."""
-    return isinstance(error, UnreachableError | LostAnswerError)

@@ -146,10 +146,12 @@ class Screen(logging.Handler):
         shown, lines = self._picture, list(self._lines)
         room = max(height - NOT_NODES, 3)
         rows = shown.nodes if shown.node_count <= room else shown.nodes[: room - 1]
+        left_out = shown.node_count - len(rows)
+        title = f"poller   nodes: {shown.node_count}   pods on them: {shown.pod_count}   Ctrl-C ends it"
         above: list[RenderableType] = [
-            self._title(shown),
+            Text(title, style="bold", no_wrap=True),
             _nodes(rows, width),
-            *_left_out(shown.node_count - len(rows)),
+            *([Text(f"and {left_out} more nodes", style="dim")] if left_out else ()),
         ]
         queue: list[RenderableType] = [_heading("Queue"), _lanes(shown.lanes or {}), _oldest(shown, width)]
         taken = 2 + shown.node_count if shown.node_count <= room else 2 + room
@@ -157,17 +159,9 @@ class Screen(logging.Handler):
         log_lines = [Text(line, no_wrap=True, overflow="ellipsis") for line in lines[-rest:]]
         return Group(*above, *queue, _heading("Log"), *log_lines)
 
-    def _title(self, shown: Picture) -> Text:
-        said = f"poller   nodes: {shown.node_count}   pods on them: {shown.pod_count}   Ctrl-C ends it"
-        return Text(said, style="bold", no_wrap=True)
-
 
 def _heading(text: str) -> Text:
     return Text(text, style="bold")
-
-
-def _left_out(count: int) -> list[Text]:
-    return [Text(f"and {count} more nodes", style="dim")] if count else []
 
 
 def _nodes(rows: Sequence[NodeRow], width: int) -> Table:

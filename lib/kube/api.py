@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from copy import copy
 from functools import partial
 from math import inf
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
@@ -105,6 +105,19 @@ STRATEGIC = "application/strategic-merge-patch+json"
 def always() -> bool:
     """The default of `may_write`: without leader election, poller may always write."""
     return True
+
+
+class _Call(NamedTuple):
+    """What is sent: with which parameters, content, and media type of the content."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] | None = None
+    content: bytes | None = None
+    kind: str = JSON
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
 
 
 class _Start:
@@ -257,7 +270,7 @@ class Api:
 
     def _pager(self, path: str, selectors: Mapping[str, str], decode: Decode[Item]) -> ListPager[Item]:
         def begin(query: Mapping[str, str]) -> PendingResponse[bytes]:
-            return PendingResponse(self._exchange("GET", path, query, None, JSON), bytes)
+            return PendingResponse(self._exchange(_Call("GET", path, query)), bytes)
 
         check = partial(self.freshness.check, path)
         return ListPager(f"GET {path}", selectors, begin, self.retrying, decode, self.system, check)
@@ -276,7 +289,7 @@ class Api:
     def _open_watch(self, path: str, kind: type[T], query: Mapping[str, str]) -> "Watch[T]":
         where = f"WATCH {path}"
         with self._attempt(where, "GET") as attempt:
-            answer = self._dispatch("GET", path, query).receive()
+            answer = self._dispatch(_Call("GET", path, query)).receive()
             attempt.code = answer.status_code
             if not answer.is_success:
                 with closing(answer):
@@ -299,14 +312,14 @@ class Api:
 
     def get_whole(self, path: str) -> bytes:
         """One object, as raw JSON with all fields."""
-        return self.retrying()(self._send, "GET", path)
+        return self.retrying()(self._send, _Call("GET", path))
 
     def begin(self, request: Request) -> PendingResponse[Any]:
         """Send a request without waiting; the answer can be read later. Nothing is retried."""
         where, kind = f"{request.method} {request.path}", request.answer
         content = None if request.body is None else msgspec.json.encode(request.body)
         sort = STRATEGIC if request.method == "PATCH" else JSON
-        exchange = self._exchange(request.method, request.path, None, content, sort)
+        exchange = self._exchange(_Call(request.method, request.path, None, content, sort))
         if kind is None:
             return PendingResponse(exchange, bytes)
         return PendingResponse(exchange, lambda body: decode_object(body, kind, where))
@@ -339,7 +352,7 @@ class Api:
 
         ConflictError when there is another version by now. Not retried, as `create`.
         """
-        body = self._send("PUT", path, content=msgspec.json.encode(new))
+        body = self._send(_Call("PUT", path, content=msgspec.json.encode(new)))
         return decode_object(body, answer, f"PUT {path}")
 
     def dry_run(self, path: str, body: bytes, *, apply: bool = False) -> bytes:
@@ -350,31 +363,16 @@ class Api:
         method, kind = ("PATCH", APPLY) if apply else ("POST", JSON)
         query = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": "kubectl"}
         params = query | ({"force": "true"} if apply else {})
-        return self.retrying()(self._send, method, path, params=params, content=body, kind=kind)
+        return self.retrying()(self._send, _Call(method, path, params, body, kind))
 
-    def _send(
-        self,
-        method: str,
-        path: str,
-        *,
-        params: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        kind: str = JSON,
-    ) -> bytes:
+    def _send(self, call: _Call) -> bytes:
         """Send a request once; returns the body of a 2xx answer."""
-        return PendingResponse(self._exchange(method, path, params, content, kind), bytes).answer()
+        return PendingResponse(self._exchange(call), bytes).answer()
 
-    def _exchange(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str] | None,
-        content: bytes | None,
-        kind: str,
-    ) -> Generator[SentRequest, None, bytes]:
+    def _exchange(self, call: _Call) -> Generator[SentRequest, None, bytes]:
         """Send a request once, and yield; then wait for the body of a 2xx answer."""
-        with self._attempt(f"{method} {path}", method) as attempt:
-            sent = self._dispatch(method, path, params, content, kind)
+        with self._attempt(str(call), call.method) as attempt:
+            sent = self._dispatch(call)
             try:
                 yield sent
             except GeneratorExit:  # the answer isn't needed any more
@@ -386,7 +384,7 @@ class Api:
         log.debug("%s %s, %d bytes", attempt.where, answer.status_code, len(body))
         if not answer.is_success:
             raise refusal(
-                attempt.where, method, path, answer, body, lambda: path != READYZ and self.is_starting()
+                attempt.where, *call[:2], answer, body, lambda: call.path != READYZ and self.is_starting()
             )
         return body
 
@@ -398,39 +396,32 @@ class Api:
         """Ask whether the API server is ready. For its first moments, it refuses even that."""
         api = self.with_short_timeouts()
         try:
-            return api._send("GET", READYZ)
+            return api._send(_Call("GET", READYZ))
         except ForbiddenError:
             self._stopping.wait(FIRST_MOMENTS)
-            return api._send("GET", READYZ)
+            return api._send(_Call("GET", READYZ))
 
     def _attempt(self, where: str, method: str) -> Attempt:
         within = self._timeout.read or 0
         return Attempt(where, method, self._host, self._observer, within, self.system)
 
-    def _dispatch(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str] | None = None,
-        content: bytes | None = None,
-        kind: str = JSON,
-    ) -> SentRequest:
+    def _dispatch(self, call: _Call) -> SentRequest:
         """Send a request without waiting for the answer."""
-        extensions: dict[str, Any] = {"timeout": self._timeout.as_dict()}
-        if method != "GET":
+        about: dict[str, Any] = {"timeout": self._timeout.as_dict()}
+        if call.method != "GET":
             # To connect may take seconds, and a process may be suspended at any time and continue much later.
             # So `may_write` is called once more, immediately before the request is sent.
-            check = extensions["before_sending"] = partial(self.check_may_write, f"{method} {path}")
+            check = about["before_sending"] = partial(self.check_may_write, str(call))
             check()
         # httpx would spend most of a request's time on parsing the URL and on finding missing headers. So it
         # gets both complete.
-        query = f"?{urlencode(params)}" if params else ""
-        extensions["target"] = f"{self._prefix}{quote(path)}{query}".encode()
+        query = f"?{urlencode(call.params)}" if call.params else ""
+        about["target"] = f"{self._prefix}{quote(call.path)}{query}".encode()
         headers = [*self._headers]
-        if content is not None:
-            headers += (b"Content-Type", kind.encode()), (b"Content-Length", b"%d" % len(content))
-        body = httpx.ByteStream(content or b"")
-        request = httpx.Request(method, self._server, headers=headers, stream=body, extensions=extensions)
+        if call.content is not None:
+            headers += (b"Content-Type", call.kind.encode()), (b"Content-Length", b"%d" % len(call.content))
+        body = httpx.ByteStream(call.content or b"")
+        request = httpx.Request(call.method, self._server, headers=headers, stream=body, extensions=about)
         try:
             return self._http.send(request)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:

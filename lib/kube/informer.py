@@ -14,7 +14,7 @@ from lib.kube.changes import AnyChange, unassigned_pod
 from lib.kube.claim_kinds import DEVICES, VOLUMES
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import PATIENCE
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import UNFINISHED, Node, Pod
 from lib.kube.pager import read_at_once
 from lib.kube.paths import NODES, PODS
 from lib.kube.reflector import Reflector, WatchLine
@@ -48,9 +48,7 @@ class Informer(ClusterSource):
         # The store that a pod joins comes before the one that it leaves, as when polling.
         assigned, unassigned = Store[Pod](keeps_unreadable=True), Store[Pod](oldest_first=True)
         by_node = [(assigned, _has_node), (unassigned, self._is_ours)]
-        # Pods that have finished use no resources, whichever scheduler placed them.
-        unfinished = "status.phase!=Succeeded,status.phase!=Failed"
-        return Reflector(self._api, path, Pod, by_node, self._lines, fieldSelector=unfinished)
+        return Reflector(self._api, path, Pod, by_node, self._lines, fieldSelector=UNFINISHED)
 
     @property
     def _all(self) -> "list[Reflector[Any]]":

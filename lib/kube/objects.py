@@ -381,6 +381,10 @@ class PodStatus(Object):
     resource_claim_statuses: list[PodResourceClaimStatus] = []
 
 
+UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
+"""A field selector. Pods that have finished use no resources, whichever scheduler placed them."""
+
+
 class Pod(Object, tag_field="kind", tag=True, eq=False):
     """core/v1 Pod. Compared by identity, so that results for a pod can be kept in a dict."""
 
@@ -391,6 +395,11 @@ class Pod(Object, tag_field="kind", tag=True, eq=False):
     def __str__(self) -> str:
         """`namespace/name`, as in all messages."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
+
+    @property
+    def has_finished(self) -> bool:
+        """Whether its containers have ended for good: it uses nothing of its node any more."""
+        return self.status.phase in ("Succeeded", "Failed")
 
 
 # --- nodes ----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import UNFINISHED, Node, Pod
 from lib.kube.pager import ListPager, pages_of, read_at_once, together
 from lib.kube.paths import NODES, PODS, Narrowing, paths_of
 from lib.kube.polled_claims import PolledClaims
@@ -196,8 +196,7 @@ class PollingSource(ClusterSource):
 
     def _assigned_pods(self) -> list[ListPager[Pod]]:
         """The lists of assigned pods: of all namespaces if we may list them, else of the served ones."""
-        # Pods that have finished use no resources, whichever scheduler placed them.
-        selector = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+        selector = f"spec.nodeName!=,{UNFINISHED}"
         return [self._api.pager(path, Pod, fieldSelector=selector) for path in self._narrowing.paths(PODS)]
 
     def _together(self, assigned_pods: list[ListPager[Pod]]) -> Listing[Pod]:

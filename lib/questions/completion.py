@@ -6,26 +6,20 @@ Source: https://github.com/spf13/cobra/blob/main/completions.go
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TypeVar
 
 import typer
 from typer.core import TyperCommand
 
-from lib.kube.api import Api
 from lib.kube.errors import ApiError
 from lib.kube.escaping import escaped
 from lib.kube.objects import Namespace, Node, Object, Pod
 from lib.kube.paths import NAMESPACES, NODES, path_of
-from lib.kube.proxy import OwnProxy
-from lib.kube.system import MACHINE
-from lib.questions.asking import KUBECTL_NAME, Output, context_namespace
+from lib.questions.asking import Common, Output
 from lib.questions.errors import QuestionError
-from lib.questions.files import read_files
 from lib.questions.what_if import EFFECTS
 from lib.scheduling.text import taint_text
-from lib.service.command_line import DEFAULT_PROXY
 
 T = TypeVar("T", bound=Object)
 
@@ -47,7 +41,7 @@ def complete(context: typer.Context) -> None:
     *before, last = sys.argv[start:] or [""]  # unchanged: typer would drop "--"
     try:
         found, then = _candidates(context, before, last)
-    except (QuestionError, ApiError):
+    except (QuestionError, ApiError, typer.BadParameter):
         found, then = [], FAILED
     for each in found:
         if each.startswith(last):
@@ -99,7 +93,16 @@ class _Asked:
 
     def __init__(self, context: typer.Context, words: Sequence[str]) -> None:
         self._words = words
-        self._by_kubectl = context.find_root().info_name == KUBECTL_NAME
+        file, kubeconfig = self._value("--from"), self._value("--kubeconfig")
+        self._common = Common(
+            context,
+            proxy=self._value("--proxy") or None,
+            start_proxy="--start-proxy" in words,
+            context_name=self._value("--context") or None,
+            kubeconfig=Path(kubeconfig) if kubeconfig else None,
+            from_file=[Path(file)] if file else None,
+            namespace=self._value(*TAKE_NAMESPACES) or None,
+        )
 
     def _value(self, *options: str) -> str:
         for i, word in enumerate(self._words):
@@ -108,14 +111,10 @@ class _Asked:
                 return value if equals else "".join(self._words[i + 1 : i + 2])
         return ""
 
-    def _namespace(self) -> str:
-        from_cluster = self._by_kubectl and not self._value("--from")
-        return context_namespace() if from_cluster else "default"
-
     def pods(self, last: str) -> Iterator[str]:
         """The pods of the namespace in the word, or in an option; first those that wait."""
         where, slash, _ = last.rpartition("/")
-        namespace = where if slash else self._value(*TAKE_NAMESPACES) or self._namespace()
+        namespace = where if slash else self._common.usual_namespace
         prefix = f"{namespace}/" if slash else ""
         for pod in sorted(
             self._list(Pod, path_of("pods", namespace)), key=lambda pod: bool(pod.spec.node_name)
@@ -154,13 +153,5 @@ class _Asked:
         return (each.metadata.name for each in self._list(Namespace, NAMESPACES))
 
     def _list(self, kind: type[T], path: str) -> list[T]:
-        if file := self._value("--from"):
-            return read_files([Path(file)]).of(kind)
-        with ExitStack() as stack:
-            proxy = self._value("--proxy")
-            if not proxy and (self._by_kubectl or "--start-proxy" in self._words):
-                given = {name: self._value(name) for name in ("--context", "--kubeconfig")}
-                options = [f"{name}={value}" for name, value in given.items() if value]
-                proxy = stack.enter_context(OwnProxy(*options)).address
-            api = stack.enter_context(Api(proxy or DEFAULT_PROXY, MACHINE.event()))
-            return api.list(path, kind).items
+        with self._common.api() as api:
+            return api.list(path, kind).items if api else self._common.read(None).of(kind)

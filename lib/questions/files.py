@@ -39,8 +39,6 @@ KEPT_ANNOTATIONS = (
 )
 """Only annotations that begin like this are saved; others may hold anything."""
 
-FINISHED = ("Succeeded", "Failed")
-
 
 class _Head(Object):
     kind: str = ""
@@ -109,7 +107,7 @@ def _add(snapshot: Snapshot, kind: str, raw: msgspec.Raw, file: Path) -> None:
         name = f"{named.namespace}/{named.name}".lstrip("/")
         snapshot.note(f"{file}: {kind} {name} can't be read and is left out: {error}")
         return
-    if isinstance(read, Pod) and read.status.phase in FINISHED:
+    if isinstance(read, Pod) and read.has_finished:
         return
     snapshot.of(KINDS[kind]).append(read)
 

@@ -12,6 +12,7 @@ from lib.kube.api import Api
 from lib.kube.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
 from lib.kube.objects import (
+    UNFINISHED,
     Namespace,
     Node,
     Object,
@@ -34,9 +35,6 @@ from lib.scheduling.workloads import controller_of
 log = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=Object)
-
-UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
-"""Pods that have finished use no resources."""
 
 
 class PriorityClass(Object, tag_field="kind", tag=True):

@@ -35,15 +35,10 @@ def _read_by_plugins(changed: object) -> object:
         return described(changed)
     if isinstance(changed, Pod):
         metadata = changed.metadata
-        requests, finished = pod_requests(changed), has_finished(changed)
+        requests, finished = pod_requests(changed), changed.has_finished
         about = metadata.labels, metadata.annotations, metadata.deletion_timestamp
         return changed.spec, about, requests, finished
     return changed
-
-
-def has_finished(pod: Pod) -> bool:
-    """Whether a pod's containers have ended for good: it uses nothing of its node any more."""
-    return pod.status.phase in ("Succeeded", "Failed")
 
 
 def new_node(change: AnyChange) -> NodeInfo | None:

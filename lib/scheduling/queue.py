@@ -16,7 +16,7 @@ from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, Group, group_of
-from lib.scheduling.hints import changes_anything, event_of, freed_room, has_finished
+from lib.scheduling.hints import changes_anything, event_of, freed_room
 from lib.scheduling.pod_life import QUEUED, Phase, PodLife, PodLives
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queueing_hints import Hinted, QueueingHints
@@ -351,7 +351,7 @@ def why_ended(pod: Pod) -> str | None:
     """Why a pod is never to be tried, whatever plugins say."""
     if pod.metadata.deletion_timestamp:
         return "is being deleted"
-    return "has finished" if has_finished(pod) else None
+    return "has finished" if pod.has_finished else None
 
 
 def batches(pods: Iterable[Pod]) -> Iterator[list[Pod]]:

@@ -13,7 +13,7 @@ from lib.kube.objects import Pod
 from lib.kube.pod_writes import look_up as look_up_pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.hints import freed_room, has_finished
+from lib.scheduling.hints import freed_room
 from lib.scheduling.pod_life import Phase, PodLife
 from lib.scheduling.queue import SchedulingQueue, why_ended
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -133,7 +133,7 @@ class ReservedRoom:
 
     def _on_its_node(self, pod: Pod) -> AnyChange:
         """The change that tells of a pod which was looked up. One that has finished is in no list."""
-        if has_finished(pod):
+        if pod.has_finished:
             return freed_room(pod, pod.spec.node_name)
         return Change(Kind.ADDED, pod)
 

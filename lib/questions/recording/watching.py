@@ -14,7 +14,6 @@ from lib.kube.paths import NODES, PODS
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.store import Store
 from lib.kube.system import MACHINE
-from lib.questions.files import FINISHED
 from lib.questions.recording.writer import Recording
 
 FLUSHED_EACH = 1.0
@@ -35,7 +34,7 @@ class Watching:
         self._lines, self._recording, self._complain = lines, recording, complain
         of_nodes = Reflector(api, NODES, Node, Store[Node](), lines)
         # A pod that has finished uses nothing: for a recording, it is gone.
-        of_pods = Reflector(api, PODS, Pod, [(Store[Pod](), _unfinished)], lines)
+        of_pods = Reflector(api, PODS, Pod, [(Store[Pod](), lambda pod: not pod.has_finished)], lines)
         self._watched = [_Watched(of_nodes, "nodes"), _Watched(of_pods, "pods")]
 
     def begin(self) -> None:
@@ -127,7 +126,3 @@ class _Watched:
         """How many seconds it was away, and why. A list says nothing of what came since the last event."""
         since = self._seen_at if self.was_listed or self._lost_at is None else self._lost_at
         return MACHINE.steady() - since, self._why
-
-
-def _unfinished(pod: Pod) -> bool:
-    return pod.status.phase not in FINISHED

@@ -41,7 +41,7 @@ class _PodResources(Collector):
         requests = GaugeMetricFamily("kube_pod_resource_request", f"Requests of {what}", labels=LABELS)
         limits = GaugeMetricFamily("kube_pod_resource_limit", f"Limits of {what}", labels=LABELS)
         for pod, node in self._pods():
-            if node and pod.status.phase in ("Succeeded", "Failed"):
+            if node and pod.has_finished:
                 continue
             _add(requests, pod, node, _requests(pod))
             _add(limits, pod, node, pod_limits(pod))

@@ -1,9 +1,9 @@
 """Matches label selectors, node selector terms, taints and tolerations."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 
-from lib.kube.matcher import integer
+from lib.kube.matcher import Matcher
 from lib.kube.objects import (
     LabelSelector,
     Node,
@@ -82,22 +82,9 @@ def matches(requirement: Requirement, labels: Mapping[str, str]) -> bool:
 
     `NotIn` matches also if the label is missing. An unknown operator matches nothing.
     """
-    operator = _OPERATORS.get(requirement.operator)
-    return operator is not None and operator(labels.get(requirement.key), requirement.values)
+    return _compiled(requirement).matches(labels)
 
 
-def _compare(label: str | None, values: tuple[str, ...], than: Callable[[int, int], bool]) -> bool:
-    if label is None or len(values) != 1:
-        return False
-    one, other = integer(label), integer(values[0])
-    return one is not None and other is not None and than(one, other)
-
-
-_OPERATORS: dict[str, Callable[[str | None, tuple[str, ...]], bool]] = {
-    "In": lambda label, values: label in values,
-    "NotIn": lambda label, values: label not in values,
-    "Exists": lambda label, _: label is not None,
-    "DoesNotExist": lambda label, _: label is None,
-    "Gt": lambda label, values: _compare(label, values, int.__gt__),
-    "Lt": lambda label, values: _compare(label, values, int.__lt__),
-}
+@lru_cache(maxsize=1024)
+def _compiled(requirement: Requirement) -> Matcher:
+    return Matcher({}, (requirement,))

@@ -26,9 +26,8 @@ from lib.questions.verdict import Verdict
 from lib.questions.what_if import WhatIf
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
-from lib.service.command_line import CLUSTER, DEFAULT_PROXY, option
+from lib.service.command_line import CLUSTER, DEFAULT_PROXY, Proxy, StartProxy, option
 from lib.service.config.file import default_config, load_config
-from lib.service.option_types import proxy_address
 from lib.service.policies import load_policies
 from lib.service.served_profiles import Asked, profiles_for
 
@@ -66,26 +65,8 @@ class Common:
     """The options that all verbs have, as given. typer.BadParameter when they contradict each other."""
 
     context: typer.Context
-    proxy: Annotated[
-        str | None,
-        option(
-            CLUSTER,
-            "Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
-            envvar="POLLER_PROXY",
-            callback=proxy_address,
-            metavar="URL",
-            show_default=DEFAULT_PROXY,
-        ),
-    ] = None
-    start_proxy: Annotated[
-        bool,
-        option(
-            CLUSTER,
-            "Start a kubectl proxy on a private socket, and stop it at the end.",
-            "--start-proxy",
-            envvar="POLLER_START_PROXY",
-        ),
-    ] = False
+    proxy: Proxy = None
+    start_proxy: StartProxy = False
     context_name: Annotated[
         str | None,
         option(CLUSTER, "Ask the cluster of this context of kubectl.", "--context", metavar="NAME"),

@@ -15,6 +15,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.kept import CountOfPods, Follower, NodeChange
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.pod_limits import Comparisons
+from lib.scheduling.resources import add
 
 Counts = Mapping[str, int]
 """A number for each value of a topology key; values with 0 are left out."""
@@ -244,15 +245,13 @@ class _TermsOfKind:
             counts = self.known[term] = {}
             self._index.add(matcher, term, (term, counts))
             for key in matcher.keys:
-                keys[key] = keys.get(key, 0) + 1
+                add(keys, key, 1)
         add(counts, value, sign)
         if not counts:
             del self.known[term]
             self._index.remove(matcher, term)
             for key in matcher.keys:
-                keys[key] -= 1
-                if not keys[key]:
-                    del keys[key]
+                add(keys, key, -1)
 
     def matching(self, labels: Mapping[str, str]) -> list[tuple[Term, dict[str, int]]]:
         """The terms whose selectors match these labels, each with its counts."""
@@ -328,11 +327,3 @@ def _has_same_terms(one: Pod, other: Pod) -> bool:
         and one.metadata.labels == other.metadata.labels  # matchLabelKeys reads them
         and one.spec.affinity == other.spec.affinity
     )
-
-
-def add(counts: dict[str, int], value: str, amount: int) -> None:
-    """Add to a count; a count of 0 is removed."""
-    if after := counts.get(value, 0) + amount:
-        counts[value] = after
-    else:
-        counts.pop(value, None)

@@ -10,7 +10,7 @@ from functools import lru_cache
 from lib.kube.objects import REGION, ZONE, Node, Pod, Taint
 from lib.scheduling.affinity import Terms, terms_of
 from lib.scheduling.kept import Journal, NodeChange
-from lib.scheduling.resources import Resources, amounts, non_zero_requests, pod_requests
+from lib.scheduling.resources import Resources, add, amounts, non_zero_requests, pod_requests
 from lib.scheduling.volumes.disks import DiskUse, disks_of
 from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE
 
@@ -94,13 +94,9 @@ class NodeInfo:
                 else:
                     total.pop(name, None)
         for port in used_ports(pod):
-            self.ports[port] = self.ports.get(port, 0) + sign
-            if not self.ports[port]:
-                del self.ports[port]
+            add(self.ports, port, sign)
         for disk in disks_of(pod) if pod.spec.volumes else ():
-            self.disks[disk] = self.disks.get(disk, 0) + sign
-            if not self.disks[disk]:
-                del self.disks[disk]
+            add(self.disks, disk, sign)
         if self._journal:
             self._journal.add((self, pod, sign))
 

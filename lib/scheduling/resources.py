@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from typing import TypeVar
 
 from lib.kube.objects import Container, Pod
 from lib.kube.quantity import Quantity
 
 Resources = dict[str, int]
+
+K = TypeVar("K")
 
 AT_LEAST: Mapping[str, Quantity] = {"cpu": Quantity.parse("100m"), "memory": Quantity.parse("200Mi")}
 """For scoring, a container without a request counts as requesting this (util/pod_resources.go)."""
@@ -159,6 +162,14 @@ def _sum(one: dict[str, int], other: Mapping[str, int]) -> dict[str, int]:
     if other:
         _add(one, other)
     return one
+
+
+def add(counts: dict[K, int], key: K, amount: int) -> None:
+    """Add to a count; a count of 0 is removed."""
+    if after := counts.get(key, 0) + amount:
+        counts[key] = after
+    else:
+        counts.pop(key, None)
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

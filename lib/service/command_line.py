@@ -52,26 +52,36 @@ def _show_version(asked: bool) -> None:
         raise typer.Exit
 
 
+Proxy = Annotated[
+    str | None,
+    option(
+        CLUSTER,
+        "Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
+        metavar="URL",
+        callback=option_types.proxy_address,
+        envvar="POLLER_PROXY",
+        show_default=DEFAULT_PROXY,
+    ),
+]
+
+StartProxy = Annotated[
+    bool,
+    option(
+        CLUSTER,
+        "Start a kubectl proxy on a private socket, and stop it at the end.",
+        "--start-proxy",
+        envvar="POLLER_START_PROXY",
+    ),
+]
+"""Two options that the verbs have, too."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CommandLine:
     """The options as given. None: the configuration file, or a default, decides."""
 
-    proxy: Annotated[
-        str | None,
-        option(
-            CLUSTER,
-            "Where kubectl proxy listens: http://HOST:PORT or unix:///PATH.",
-            metavar="URL",
-            callback=option_types.proxy_address,
-            show_default=DEFAULT_PROXY,
-        ),
-    ] = None
-    start_proxy: Annotated[
-        bool,
-        option(
-            CLUSTER, "Start a kubectl proxy on a private socket, and stop it at the end.", "--start-proxy"
-        ),
-    ] = False
+    proxy: Proxy = None
+    start_proxy: StartProxy = False
     ui: Annotated[
         bool,
         option(

@@ -58,9 +58,7 @@ class StartupChecks:
         self._rights = rights
         self._report = report
         self._reviews = Lookup("rights", self._review_rights, max_age=inf, system=api.system)
-        self._checks = Lookup[Check, Sequence[str]](
-            "checks", lambda check: check(), max_age=inf, system=api.system
-        )
+        self._checks = Lookup("checks", _warnings_of, max_age=inf, system=api.system)
         self._to_check: list[Check] = [partial(self._check_namespace, name) for name in namespaces]
         if MAIN_SCHEDULER in scheduler_names:
             self._to_check.append(self._check_kube_scheduler)
@@ -142,17 +140,11 @@ class StartupChecks:
         except NotFoundError:
             self.missing_namespaces.append(name)
             return [f"--namespace: namespace {name} not found"]
-        except ApiError as error:
-            log.debug("whether namespace %s exists can't be seen: %s", name, error)
         return []
 
     def _check_kube_scheduler(self) -> Sequence[str]:
         """Warn if kube-scheduler runs: both would schedule the pods of default-scheduler."""
-        try:
-            holder = self._api.get(KUBE_SCHEDULER_LEASE, Lease).spec.holder_identity
-        except ApiError as error:
-            log.debug("whether kube-scheduler runs can't be seen: %s", error)
-            return []
+        holder = self._api.get(KUBE_SCHEDULER_LEASE, Lease).spec.holder_identity
         if not holder:
             return []
         return [
@@ -164,13 +156,9 @@ class StartupChecks:
         """Warn about pods that wait for a scheduler with a name similar to ours."""
         others = ",".join(f"spec.schedulerName!={name}" for name in {*self._scheduler_names, MAIN_SCHEDULER})
         pods: list[Pod] = []
-        try:
-            for path in paths_of("pods", self._namespaces):
-                selector = f"spec.nodeName=,{others}"
-                pods += self._api.list(path, Pod, fieldSelector=selector, resourceVersion="0").items
-        except ApiError as error:
-            log.debug("pods that wait for other schedulers can't be seen: %s", error)
-            return []
+        for path in paths_of("pods", self._namespaces):
+            selector = f"spec.nodeName=,{others}"
+            pods += self._api.list(path, Pod, fieldSelector=selector, resourceVersion="0").items
         by_name: dict[str, list[Pod]] = defaultdict(list)
         for pod in pods:
             by_name[pod.spec.scheduler_name].append(pod)
@@ -186,3 +174,11 @@ class StartupChecks:
                     f"this one is {near[0]}: is that a misspelling?"
                 )
         return warnings
+
+
+def _warnings_of(check: Check) -> Sequence[str]:
+    try:
+        return check()
+    except ApiError as error:
+        log.debug("a check is skipped: %s", error)
+        return []

@@ -22,6 +22,7 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import deleted_pod
 from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.resources import add
 from lib.scheduling.text import names, verb
 from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, existing_claims, has_claims
 from lib.scheduling.volumes.disks import clashing_disks, disks_of
@@ -118,10 +119,7 @@ class ClaimUsers(CountOfPods):
 
     def _count(self, node: NodeInfo, pod: Pod, sign: int) -> None:
         for name in _claims_by_name(pod):
-            claim = pod.metadata.namespace, name
-            self.counts[claim] += sign
-            if not self.counts[claim]:
-                del self.counts[claim]
+            add(self.counts, (pod.metadata.namespace, name), sign)
 
 
 def _claims_by_name(pod: Pod) -> Iterable[str]:

@@ -42,7 +42,7 @@ class World:
         self.now = datetime.fromisoformat(case["time"])
         self.cache = Cache(
             [read(Node, each) for each in case["nodes"]],
-            [read(Pod, each) for each in case["bound"] if not each.has_finished],
+            [read(Pod, each) for each in case["bound"] if not has_finished(each)],
             looked_up=LookedUp(case["namespaces"]),
         )
         for key, kind in KINDS.items():

@@ -51,7 +51,7 @@ KINDS = {
 def cluster_of(case: dict[str, Any]) -> Cache:
     cache = Cache(
         [read(Node, each) for each in case["nodes"]],
-        [read(Pod, each) for each in case["bound"] if not each.has_finished],
+        [read(Pod, each) for each in case["bound"] if not has_finished(each)],
         looked_up=LookedUp(case["namespaces"]),
     )
     cache.storage = Storage(read(kind, each) for key, kind in KINDS.items() for each in case[key])

@@ -132,8 +132,8 @@ class Contest:
             )
             remote.begin(replaying.world.cache)
             for _ in replaying.steps():
-                if remote.problem or replaying.world.first_error:
-                    raise PolicyProblemError(remote.problem or replaying.world.first_error)
+                if problem := remote.problem or replaying.figures.first_error:
+                    raise PolicyProblemError(problem)
         self.main = replaying.figures.main
         return replaying.figures
 

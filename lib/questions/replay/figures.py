@@ -9,7 +9,7 @@ from typing import Any
 
 from lib.kube.objects import Node, Pod
 from lib.questions.replay.trace import Arrival, Kinds, capacity
-from lib.questions.replay.world import World
+from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import Resources, pod_requests
 
@@ -96,6 +96,13 @@ class Figures:
 
     # --- while it runs ----------------------------------------------------------------------------------
 
+    def decided(self, decision: Decision) -> None:
+        """A decision was made, or failed, as a policy did."""
+        self.decisions += 1
+        if decision.outcome == Outcome.ERROR:
+            self.errors += 1
+            self.first_error = self.first_error or f"{decision.pod}: {decision.message}"
+
     def placed_pod(self, arrival: Arrival, pod: Pod, now: float) -> None:
         """A pod got a node."""
         self.placed += 1
@@ -154,11 +161,10 @@ class Figures:
             if len(self.points) >= POINTS:
                 self.points, self._every = self.points[::2], self._every * 2
 
-    def end(self, world: World, seconds: float) -> None:
-        """The replay has ended, or was stopped. seconds: that it took."""
-        self.decisions, self.seconds = world.decisions, seconds
-        self.errors, self.first_error = world.errors, world.first_error
-        self.fragmentation = fragmentation(world.cache.nodes.values(), self.typical, self.main)
+    def end(self, nodes: Iterable[NodeInfo], seconds: float) -> None:
+        """The replay has ended, or was stopped. nodes: with their pods. seconds: that it took."""
+        self.seconds = seconds
+        self.fragmentation = fragmentation(nodes, self.typical, self.main)
         percent = self._arrived_percent
         if not self.rows or percent > self.rows[-1].arrived_percent:
             self.rows.append(self._row(round(percent, 2)))

@@ -65,4 +65,4 @@ class Replaying:
                     yield
             figures.complete = True
         finally:
-            figures.end(world, MACHINE.monotonic() - began)
+            figures.end(world.cache.nodes.values(), MACHINE.monotonic() - began)

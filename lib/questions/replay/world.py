@@ -5,11 +5,11 @@ from heapq import heappop, heappush
 from itertools import count
 from math import inf
 from random import Random
-from typing import TYPE_CHECKING
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, with_parts
 from lib.questions.errors import QuestionError
+from lib.questions.replay.figures import Figures
 from lib.questions.replay.trace import Arrival, Trace
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
@@ -21,9 +21,6 @@ from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.pod_life import Phase, pod_key
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
-
-if TYPE_CHECKING:
-    from lib.questions.replay.figures import Figures
 
 TICK = 1.0
 """Seconds from one tick to the next, as in the loop, as long as a pod is to be tried."""
@@ -44,10 +41,9 @@ class World:
         snapshot: Snapshot,
         profiles: Sequence[Profile],
         random: Random,
-        figures: "Figures",
+        figures: Figures,
     ) -> None:
-        self.now, self.decisions = 0.0, 0
-        self.errors, self.first_error = 0, ""  # decisions that failed, as a policy did
+        self.now = 0.0
         self.cache = cache_of(snapshot)
         self._names = [each.scheduler_name for each in profiles]
         self._schedulers = {each.scheduler_name: Scheduler(each, random, in_full=False) for each in profiles}
@@ -175,7 +171,7 @@ class World:
 
     def _finish(self, decision: Decision) -> bool:
         """Handle a decision, as `finish` in poller.py does; returns whether the pod got a node."""
-        self.decisions += 1
+        self._figures.decided(decision)
         pod, uid = decision.pod, pod_key(decision.pod)
         if decision.outcome == Outcome.SCHEDULED:
             assert decision.node_name
@@ -189,9 +185,6 @@ class World:
         if decision.outcome == Outcome.WAITING:
             self.cache.lives.hold(uid, decision.message)
             return False
-        if decision.outcome == Outcome.ERROR:
-            self.errors += 1
-            self.first_error = self.first_error or f"{pod}: {decision.message}"
         why = decision.rejected_by, decision.message
         self._try_later(pod, *why)
         self.queue.await_victims(uid, decision.victims)

@@ -1,6 +1,6 @@
 """A pod's requests by resource name: cpu in thousandths of a core, the rest in whole units."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
@@ -69,9 +69,7 @@ def pod_limits(pod: Pod) -> Mapping[str, int]:
 
 def _of_containers(pod: Pod, amounts_of: Callable[[Container], Mapping[str, int]]) -> dict[str, int]:
     """What the containers take together, and each init container while it runs, whichever is more."""
-    running: dict[str, int] = {}
-    for container in pod.spec.containers:
-        _add(running, amounts_of(container))
+    running = total(amounts_of(container) for container in pod.spec.containers)
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in pod.spec.init_containers:
@@ -170,6 +168,14 @@ def add(counts: dict[K, int], key: K, amount: int) -> None:
         counts[key] = after
     else:
         counts.pop(key, None)
+
+
+def total(parts: Iterable[Mapping[str, int]]) -> Resources:
+    """The sum of some amounts, by resource."""
+    found: Resources = {}
+    for each in parts:
+        _add(found, each)
+    return found
 
 
 def _add(total: dict[str, int], more: Mapping[str, int]) -> None:

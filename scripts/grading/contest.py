@@ -20,7 +20,7 @@ from lib.questions.errors import QuestionError
 from lib.questions.replay.figures import Figures
 from lib.questions.replay.reading import read_snapshot, read_trace
 from lib.questions.replay.replaying import Replaying, profile_of
-from lib.questions.replay.trace import Kinds, Trace, inflated
+from lib.questions.replay.trace import Trace, inflated, kinds_of
 from scripts.grading.hand_in import HandIn
 from scripts.grading.remote_policy import Limits, PolicyProblemError, policy_process
 from scripts.grading.scenario import ScenarioError
@@ -126,7 +126,7 @@ class Contest:
             trace = Trace(inflated(trace.arrivals, nodes, self._told.inflate, MACHINE.random(seed)))
         with policy_process(file, str(seed), self._snapshot, limits) as remote:
             policy = remote.scoring()  # with a filter, who turned pods away would have a good figure
-            kinds = Kinds.of(trace.arrivals)
+            kinds = kinds_of(trace.arrivals)
             replaying = Replaying(
                 file.name, [profile_of(policy.plugins, policy.weights)], self._snapshot, trace, kinds, seed
             )

@@ -23,7 +23,7 @@ from lib.questions.replay.plot import check, draw
 from lib.questions.replay.reading import NO_NODES, read_snapshot, read_trace
 from lib.questions.replay.replaying import Replaying, profile_of
 from lib.questions.replay.show import as_json, print_csv, show_replays
-from lib.questions.replay.trace import Kinds, Trace, inflated
+from lib.questions.replay.trace import Trace, inflated, kinds_of
 from lib.questions.verdict import Verdict
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
@@ -146,7 +146,7 @@ def ask_replay(
         random = MACHINE.random(seed)
         replayed = Trace(inflated(replayed.arrivals, snapshot.of(Node), inflate, random))
     files: list[Path | None] = [*(config or []), *(policy or [])]
-    kinds = Kinds.of(replayed.arrivals)
+    kinds = kinds_of(replayed.arrivals)
     replays: list[Figures] = []
     with placements_into(placements) as note_placed:
         for file in files or [None]:

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from lib.kube.objects import Node, Pod
 from lib.questions.replay.trace import Arrival, Kinds, capacity
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_info import NodeInfo, amount_left
 from lib.scheduling.resources import Resources, pod_requests
 
 STEP = 5
@@ -232,17 +232,13 @@ def typical_of(kinds: Kinds) -> list[tuple[Mapping[str, int], float]]:
 
     Source: "Beware of Fragmentation" (USENIX ATC'23), section 3
     """
-    counted: Counter[Hashable] = Counter()
-    requests: dict[Hashable, Mapping[str, int]] = {}
-    for pod, number in kinds:
-        asked = pod_requests(pod)
-        key = tuple(sorted(asked.items()))
-        requests[key] = asked
-        counted[key] += number
+    counted = Counter[tuple[tuple[str, int], ...]]()
+    for pod, number in kinds.items():
+        counted[tuple(sorted(pod_requests(pod).items()))] += number
     sums = [*accumulate(number for _, number in counted.most_common())]
     typical = counted.most_common(bisect_left(sums, TYPICAL * counted.total()) + 1)
     total = sum(number for _, number in typical)
-    return [(requests[key], number / total) for key, number in typical]
+    return [(dict(asked), number / total) for asked, number in typical]
 
 
 def fragmentation(
@@ -255,7 +251,7 @@ def fragmentation(
     """
     free, lost = 0, 0.0
     for node in nodes:
-        left = {name: most - node.requested.get(name, 0) for name, most in node.allocatable.items()}
+        left = {name: amount_left(node, name) for name in node.allocatable}
         amount = max(0, left.get(main, 0))
         free += amount
         for requests, share in typical:

@@ -1,7 +1,6 @@
 """Prints the figures of replays: as a table, as JSON, or as CSV."""
 
 import csv
-import io
 import sys
 from collections.abc import Sequence
 from datetime import timedelta
@@ -57,8 +56,7 @@ def show_replays(replays: Sequence[Figures], page: Page) -> None:
 
 def print_csv(replays: Sequence[Figures]) -> None:
     """A row for each five percent that arrived, of each configuration; the allocated percent last."""
-    out = io.StringIO()
-    rows = csv.writer(out, lineterminator="\n")
+    rows = csv.writer(sys.stdout, lineterminator="\n")
     main = replays[0].main
     others = [name for name in replays[0].capacity if name != main]
     rows.writerow(
@@ -71,7 +69,6 @@ def print_csv(replays: Sequence[Figures]) -> None:
             figures = [f"{row.allocated[name]:.2f}" for name in (*others, main)]
             when = [each.name, f"{row.arrived_percent:g}", f"{row.at:g}"]
             rows.writerow([*when, row.placed, row.pending, row.nodes_used, *figures])
-    sys.stdout.write(out.getvalue())
 
 
 def _time(seconds: float) -> str:

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from math import inf
 from random import Random
@@ -10,7 +10,7 @@ from random import Random
 from lib.kube.changes import Change
 from lib.kube.objects import Node, Pod, with_parts
 from lib.questions.errors import QuestionError
-from lib.scheduling.resources import Resources, amounts, pod_requests
+from lib.scheduling.resources import Resources, amounts, pod_requests, total
 
 MAX_FACTOR = 100
 """The most times that a workload can be inflated."""
@@ -56,6 +56,10 @@ Arrivals = Sequence[Arrival] | Made
 """Arrivals by time. Each iteration begins anew: they needn't be in memory, all at once."""
 
 
+Kinds = Mapping[Pod, int]
+"""Which kinds of pods there are, and how many of each; pods of a kind share one object."""
+
+
 @dataclass(frozen=True)
 class Trace:
     """What happens to a cluster.
@@ -69,42 +73,21 @@ class Trace:
     note: str = ""
 
 
-@dataclass
-class Kinds:
-    """Which kinds of pods there are, and how many of each; pods of a kind share one object."""
-
-    counts: Counter[int] = field(default_factory=Counter)
-    pods: dict[int, Pod] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, arrivals: Iterable[Arrival]) -> "Kinds":
-        """The kinds of some arrivals."""
-        found = cls()
-        for each in arrivals:
-            found.counts[id(each.like)] += 1
-            found.pods.setdefault(id(each.like), each.like)
-        return found
-
-    def __iter__(self) -> Iterator[tuple[Pod, int]]:
-        return ((self.pods[kind], number) for kind, number in self.counts.items())
+def kinds_of(arrivals: Iterable[Arrival]) -> Kinds:
+    """The kinds of some arrivals."""
+    return Counter(each.like for each in arrivals)
 
 
-def requested(pods: Iterable[tuple[Pod, int]]) -> Resources:
-    """What pods request together, by resource. pods: each with its number."""
-    total: Resources = {}
-    for pod, number in pods:
-        for name, amount in pod_requests(pod).items():
-            total[name] = total.get(name, 0) + amount * number
-    return total
+def requested(kinds: Kinds) -> Resources:
+    """What pods request together, by resource."""
+    return total(
+        {name: amount * number for name, amount in pod_requests(pod).items()} for pod, number in kinds.items()
+    )
 
 
 def capacity(nodes: Iterable[Node]) -> Resources:
     """What nodes have together, by resource."""
-    total: Resources = {}
-    for node in nodes:
-        for name, amount in amounts(node.status.allocatable).items():
-            total[name] = total.get(name, 0) + amount
-    return total
+    return total(amounts(node.status.allocatable) for node in nodes)
 
 
 def main_resource(asked: Mapping[str, int], there: Mapping[str, int]) -> str:
@@ -133,9 +116,9 @@ def inflated(
     if not factor <= MAX_FACTOR:  # not a number, too
         raise QuestionError(f"--inflate {factor:g}: must be {MAX_FACTOR} at most")
     arrivals = [*arrivals]
-    total, there = requested(Kinds.of(arrivals)), capacity(nodes)
-    name = main_resource(total, there)
-    if not (asked := total.get(name, 0)):
+    wanted, there = requested(kinds_of(arrivals)), capacity(nodes)
+    name = main_resource(wanted, there)
+    if not (asked := wanted.get(name, 0)):
         raise QuestionError(f"--inflate: the pods request no {name}, so they never fill the nodes")
     most = factor * there[name]
     pods = [(each.name, each.like) for each in arrivals]

@@ -56,7 +56,7 @@ class World:
         self._ends: list[tuple[float, int, str, Pod]] = []  # a heap; a pod that isn't the same by then stays
         self._numbers = count()
         # By kind: which plugins reject such a pod, and why, as long as no pod gets or leaves a node.
-        self._nowhere: dict[int, tuple[set[str], str]] = {}
+        self._nowhere: dict[Pod, tuple[set[str], str]] = {}
 
     def run(self, trace: Trace) -> Iterator[list[Arrival]]:
         """Replay a trace. Yields after each tick which pods have arrived in it.
@@ -165,9 +165,9 @@ class World:
                 placed += self._finish(decision)
         return placed
 
-    def _kind_of(self, pod: Pod) -> int:
-        """Equal for pods that only their names tell apart."""
-        return id(self._waiting[pod_key(pod)][0].like)
+    def _kind_of(self, pod: Pod) -> Pod:
+        """The same for pods that only their names tell apart."""
+        return self._waiting[pod_key(pod)][0].like
 
     def _finish(self, decision: Decision) -> bool:
         """Handle a decision, as `finish` in poller.py does; returns whether the pod got a node."""

@@ -1,6 +1,5 @@
 """Tries whether all pods fit on some nodes, by placing them as the scheduler would."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -21,10 +20,10 @@ from lib.questions.trial import new_pods
 from lib.questions.what_if import moved
 from lib.scheduling.decision import PLACED
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_info import NodeInfo, amount_left, pods_left
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
-from lib.scheduling.resources import Resources, pod_requests
+from lib.scheduling.resources import Resources, pod_requests, total
 from lib.scheduling.workloads import controller_of
 
 ORDERS = 3
@@ -80,11 +79,8 @@ class Trying:
     def free(self) -> Resources:
         """What is free on the nodes that there are already."""
         decider, _ = self._decider((0,) * len(self.types), MACHINE.random(0))
-        free: Counter[str] = Counter()
-        for node in decider.cache.nodes.values():
-            if not node.node.spec.unschedulable:
-                free.update({name: max(0, left) for name, left in _left(node).items()})
-        return dict(free)
+        nodes = (node for node in decider.cache.nodes.values() if not node.node.spec.unschedulable)
+        return total({name: max(0, left) for name, left in _left(node).items()} for node in nodes)
 
     def offers(self, index: int) -> Resources:
         """What a node of a type has for pods: without what its DaemonSets' pods request."""
@@ -165,16 +161,12 @@ _PENDING = Workload("Pod", "", "", {}, 1)
 
 
 def _left(node: NodeInfo) -> Resources:
-    left = {name: most - node.requested.get(name, 0) for name, most in node.allocatable.items()}
-    return {**left, "pods": node.allocatable.get("pods", 0) - len(node.pods)}
+    return {name: amount_left(node, name) for name in node.allocatable} | {"pods": pods_left(node)}
 
 
 def requests_of(pods: Sequence[Pod]) -> Resources:
     """What pods request together; pods are one of the resources."""
-    total: Counter[str] = Counter(pods=len(pods))
-    for pod in pods:
-        total.update(pod_requests(pod))
-    return dict(total)
+    return {"pods": len(pods), **total(map(pod_requests, pods))}
 
 
 def _daemons(snapshot: Snapshot) -> Iterator[Pod]:

@@ -25,6 +25,9 @@ class Value(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True, gc=
     """Base of immutable parts: they can be compared and used as keys."""
 
 
+Json = dict[str, Any]
+"""An object as it is written, with the API's names."""
+
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 """metav1.Time: a moment, to the second."""
 

@@ -10,10 +10,10 @@ from reprlib import repr as short
 
 import msgspec
 
-from lib.kube.objects import Container, Namespace, ObjectMeta, Pod
+from lib.kube.objects import Container, Json, Namespace, ObjectMeta, Pod
 from lib.questions.errors import QuestionError
 from lib.questions.limits import LimitRange, items_of, refusals, set_defaults
-from lib.questions.manifests import Json, Workload, as_dict, convert
+from lib.questions.manifests import Workload, as_dict, convert
 from lib.questions.quota import Charged, Quotas, ResourceQuota
 from lib.questions.snapshot import PriorityClass, RuntimeClass, Snapshot
 from lib.scheduling.resources import Resources, amounts, pod_requests

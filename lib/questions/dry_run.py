@@ -7,10 +7,10 @@ import msgspec
 
 from lib.kube.api import Api
 from lib.kube.errors import ConflictError, ForbiddenError, NotFoundError, StatusError
-from lib.kube.objects import Namespace
+from lib.kube.objects import Json, Namespace
 from lib.kube.paths import path_of, segment
 from lib.questions.admission import ServerSaid, not_asked
-from lib.questions.manifests import Json, Workload, named
+from lib.questions.manifests import Workload, named
 from lib.questions.new_pods import template_of
 from lib.questions.snapshot import Snapshot
 

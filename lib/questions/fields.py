@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-Json = dict[str, Any]
+from lib.kube.objects import Json
 
 FILE = Path(__file__).with_name("fields.txt")
 

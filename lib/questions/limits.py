@@ -5,16 +5,13 @@ Source: plugin/pkg/admission/limitranger/admission.go
 
 from collections.abc import Iterable, Iterator
 from operator import gt, lt
-from typing import Any
 
 import msgspec
 
-from lib.kube.objects import Object, ObjectMeta
+from lib.kube.objects import Json, Object, ObjectMeta
 from lib.kube.quantity import Quantity
 from lib.scheduling.resources import Resources, amounts
 from lib.scheduling.text import exact_amount
-
-Json = dict[str, Any]
 
 
 class LimitRangeItem(Object):

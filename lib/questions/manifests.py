@@ -14,6 +14,7 @@ from lib.kube.bounded_files import TooMuchError, load_yaml
 from lib.kube.objects import (
     UNREADABLE,
     ControllerSpec,
+    Json,
     LabelSelector,
     ObjectMeta,
     OwnerReference,
@@ -31,8 +32,6 @@ from lib.questions.manifest_files import content_of
 from lib.questions.quota import ResourceQuota, with_status
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.text import listed, names
-
-Json = dict[str, Any]
 
 T = TypeVar("T")
 

@@ -5,9 +5,8 @@ and the admission plugin DefaultStorageClass.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
-from lib.kube.objects import ObjectMeta, OwnerReference, Pod, with_parts
+from lib.kube.objects import Json, ObjectMeta, OwnerReference, Pod, with_parts
 from lib.kube.storage import (
     BIND_COMPLETED,
     NO_PROVISIONER,
@@ -24,8 +23,6 @@ from lib.scheduling.volumes.claims import claim_names
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 """An annotation of the default StorageClass, for claims that name none."""
-
-Json = dict[str, Any]
 
 
 def claim_volumes(templates: Sequence[Json], pod_name: str) -> list[Json]:

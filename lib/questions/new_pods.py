@@ -10,13 +10,13 @@ from dataclasses import dataclass
 import msgspec
 
 from lib.kube.devices import ResourceClaimTemplate
-from lib.kube.objects import NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, Requirement, with_parts
+from lib.kube.objects import Json, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, Requirement, with_parts
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.admission import NOTHING_SAID, Admission, ServerSaid
 from lib.questions.device_claims import add_resource_claims
-from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Json, Workload, as_dict, convert
+from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Workload, as_dict, convert
 from lib.questions.new_claims import add_claims, claim_volumes
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache

@@ -7,16 +7,13 @@ checkRequest in controller.go
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
-from lib.kube.objects import Object, ObjectMeta
+from lib.kube.objects import Json, Object, ObjectMeta
 from lib.kube.quantity import Quantity
 from lib.scheduling.resources import Resources
 from lib.scheduling.text import exact_amount
-
-Json = dict[str, Any]
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
 """Resources of which a quota may limit requests and limits."""

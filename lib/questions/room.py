@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lib.kube.objects import Pod, with_parts
+from lib.kube.objects import Json, Pod, with_parts
 from lib.questions.admission import NOTHING_SAID, ServerSaid
 from lib.questions.deciding import Decider
 from lib.questions.device_claims import knows_devices
-from lib.questions.manifests import Json, Workload
+from lib.questions.manifests import Workload
 from lib.questions.new_pods import PodMaker
 from lib.questions.snapshot import Snapshot
 from lib.questions.verdict import Verdict, verdict

@@ -4,11 +4,9 @@ The first is a Head. Then come the objects that there are when it begins, each a
 what happens. A recording that wasn't killed ends with END.
 """
 
-from typing import Any
-
 import msgspec
 
-from lib.kube.objects import Object, Pod
+from lib.kube.objects import Json, Object, Pod
 from lib.questions.files import slim
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
@@ -20,8 +18,6 @@ VERSION = 1
 
 KEPT_METADATA = ("name", "namespace", "uid", "creationTimestamp", "labels", "ownerReferences")
 """The metadata of a pod or a node that is kept. Annotations may hold anything."""
-
-Json = dict[str, Any]
 
 
 class Head(msgspec.Struct):

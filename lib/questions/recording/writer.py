@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import Object
+from lib.kube.objects import Json, Object
 from lib.kube.store import key_of
 from lib.kube.system import MACHINE
 from lib.questions.errors import QuestionError
@@ -23,7 +23,6 @@ from lib.questions.recording.lines import (
     MODIFIED,
     VERSION,
     Head,
-    Json,
     Line,
     body_of,
     names_of,

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 from math import inf
 from pathlib import Path
 
-from lib.kube.objects import Node
+from lib.kube.objects import Json, Node
 from lib.questions.deciding import without_node
 from lib.questions.durations import seconds_in
 from lib.questions.errors import QuestionError
 from lib.questions.files import read_files
-from lib.questions.manifests import Json, as_dict, put_object, read_manifests, workloads_in
+from lib.questions.manifests import as_dict, put_object, read_manifests, workloads_in
 from lib.questions.new_pods import PodMaker
 from lib.questions.replay import openb
 from lib.questions.replay.recorded import is_recording, read_recording

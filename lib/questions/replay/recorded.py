@@ -10,13 +10,13 @@ from pathlib import Path
 import msgspec
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import UNREADABLE, Node, Object, Pod, decode_hook, with_parts
+from lib.kube.objects import UNREADABLE, Json, Node, Object, Pod, decode_hook, with_parts
 from lib.kube.store import key_of
 from lib.questions.deciding import without_node
 from lib.questions.durations import in_words
 from lib.questions.errors import QuestionError
 from lib.questions.files import KINDS
-from lib.questions.recording.lines import BEGIN, DELETED, END, GAP, VERSION, Head, Json, Line
+from lib.questions.recording.lines import BEGIN, DELETED, END, GAP, VERSION, Head, Line
 from lib.questions.replay.trace import Arrival, Trace
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.text import count

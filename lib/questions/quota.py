@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lib.kube.objects import Json, Object, ObjectMeta
+from lib.kube.objects import Json, Object, ObjectMeta, Requirement
 from lib.kube.quantity import Quantity
+from lib.kube.selectors import matches
 from lib.scheduling.resources import Resources
 from lib.scheduling.text import exact_amount
 
@@ -151,28 +152,14 @@ def _covers(quota: ResourceQuota, new: Charged) -> bool:
 def _in_scope(asked: ScopeRequirement, new: Charged) -> bool:
     spec = new.spec
     says_nothing = not any(map(any, new.containers.values()))
-    match asked.scope_name:
-        case "Terminating":
-            return spec.get("activeDeadlineSeconds") is not None
-        case "NotTerminating":
-            return spec.get("activeDeadlineSeconds") is None
-        case "BestEffort":
-            return says_nothing
-        case "NotBestEffort":
-            return not says_nothing
-        case "CrossNamespacePodAffinity":
-            return '"namespace' in json.dumps(spec.get("affinity"))  # namespaces or namespaceSelector
-        case "PriorityClass":
-            return _has_class(spec.get("priorityClassName") or "", asked)
-    return True
-
-
-def _has_class(name: str, asked: ScopeRequirement) -> bool:
-    match asked.operator:
-        case "In":
-            return name in asked.values
-        case "NotIn":
-            return name not in asked.values
-        case "DoesNotExist":
-            return not name
-    return bool(name)
+    terminates = spec.get("activeDeadlineSeconds") is not None
+    named = {"class": name} if (name := spec.get("priorityClassName")) else {}
+    meant = Requirement("class", asked.operator, tuple(asked.values))
+    return {
+        "Terminating": terminates,
+        "NotTerminating": not terminates,
+        "BestEffort": says_nothing,
+        "NotBestEffort": not says_nothing,
+        "CrossNamespacePodAffinity": '"namespace' in json.dumps(spec.get("affinity")),  # or namespaceSelector
+        "PriorityClass": matches(meant, named),
+    }.get(asked.scope_name, True)

@@ -393,7 +393,7 @@ class _Search:
         for number, selector in enumerate(selectors):
             try:
                 expression = selector.cel.expression if selector.cel else ""
-                if not self._allocator.selectors.match(expression, device, driver):
+                if not self._allocator.selectors.match(expression, device, driver, self._check_time):
                     return False
             except SelectorError as error:
                 raise AllocationError(f"{whose}: selector #{number}: CEL {error}") from None

@@ -25,6 +25,9 @@ Searches = Mapping[str, Callable[..., Any]]
 GO_TYPES = {"int": "Int", "uint": "Uint", "double": "Double", "string": "String", "bool": "Bool"}
 GO_TYPES |= {"bytes": "Bytes", "null_type": "Null"}
 
+COST_BETWEEN_CHECKS = 10_000
+"""An evaluation that costs so much takes about 10 ms."""
+
 INDEXES = ("_[_]", "_[?_]", "_?._")
 
 BARE = frozenset(["contains", "startsWith", "endsWith", "matches", "find", "findAll"])
@@ -35,10 +38,13 @@ KINDS |= {"null_type": "null"}
 
 
 class Evaluation:
-    """One evaluation. searches: see there. cost: what it has cost so far."""
+    """One evaluation. searches: see there. check: called now and then; it may raise to end the evaluation.
+    cost: what it has cost so far.
+    """
 
-    def __init__(self, searches: Searches) -> None:
-        self.cost = 0
+    def __init__(self, searches: Searches, check: Callable[[], None] = lambda: None) -> None:
+        self.cost, self._check = 0, check
+        self._next_check = COST_BETWEEN_CHECKS
         self._functions: Mapping[str, Callable[..., Any]] = {**FUNCTIONS, **searches}
 
     def run(self, node: Node, scope: Scope) -> Any:
@@ -47,8 +53,11 @@ class Evaluation:
 
     def _spend(self, cost: int) -> None:
         self.cost += cost
-        if self.cost > MAX_COST:
-            raise _EndError("operation cancelled: actual cost limit exceeded")
+        if self.cost > self._next_check:
+            if self.cost > MAX_COST:
+                raise _EndError("operation cancelled: actual cost limit exceeded")
+            self._check()
+            self._next_check = min(MAX_COST, self.cost + COST_BETWEEN_CHECKS)
 
     def _value(self, node: Node, scope: Scope) -> Any:
         match node:

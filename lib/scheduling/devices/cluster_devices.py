@@ -13,6 +13,7 @@ from lib.kube.devices import AllocationResult, DeviceClass, DeviceObject, Resour
 from lib.kube.resource_claims import DEVICE_CLASS_PREFIX
 from lib.scheduling.devices.kept_answers import KeptAnswers
 from lib.scheduling.devices.pools import Pools
+from lib.scheduling.devices.search_time import SearchTime
 from lib.scheduling.devices.selectors import Selectors
 from lib.scheduling.devices.taken import Taken
 from lib.scheduling.volumes.assume_cache import AssumeCache, namespaced_name
@@ -25,7 +26,8 @@ class ClusterDevices:
     served: the name of the class that serves an extended resource, by the resource's name. pending: by uid,
     claims with the allocation that they get in a binding which is under way. answers: which claims get their
     devices on which nodes. hopeless: by what is claimed and the name of a node, the node's labels when a
-    search took too long. Until devices come, change or are free, it isn't worth another try.
+    search took too long. Until devices come, change or are free, it isn't worth another try. search_time:
+    what is left for searches that take long.
     """
 
     def __init__(self, objects: Iterable[DeviceObject] = ()) -> None:
@@ -36,7 +38,7 @@ class ClusterDevices:
         self.pending: dict[str, ResourceClaim] = {}
         self.taken = Taken()
         self.selectors = Selectors()
-        self.answers = KeptAnswers()
+        self.answers, self.search_time = KeptAnswers(), SearchTime()
         self.hopeless: dict[tuple[bytes, str], Mapping[str, str]] = {}
         self._counted: dict[str, AllocationResult] = {}  # what is taken, by namespace/name of the claim
         self._pools: Pools | None = None

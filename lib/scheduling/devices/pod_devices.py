@@ -42,6 +42,7 @@ from lib.scheduling.devices.extended_resources import (
     with_requests,
 )
 from lib.scheduling.devices.kept_answers import Answer, what_is_claimed
+from lib.scheduling.devices.search_time import USUAL
 from lib.scheduling.framework.interface import PluginError, Status, unresolvable, unschedulable
 from lib.scheduling.node_info import NodeInfo
 
@@ -193,22 +194,34 @@ class PodDevices:
             search_again = partial(self._search_again, node, claims)
             return Found(claims, search_again, wanted.mappings, answer.score)
         running = 'running "DynamicResources" filter plugin'
+        began = self._seconds()
+        limit = self._limit(wanted.key, node, began)
         try:
-            if devices.hopeless.get(which) == node.labels:  # it would hold up all pods again
+            if not limit:  # it would hold up all pods again
                 raise AllocationTimeoutError(TOO_LONG)
-            search = self._allocator.search(node, claims, self._deadline)
+            search = self._allocator.search(node, claims, began + limit)
             rejection = "" if search else CANNOT_ALLOCATE
         except NodeAllocationError as error:
             search, rejection = None, str(error)
         except AllocationTimeoutError as error:
-            devices.hopeless[which] = node.labels
+            if limit:
+                devices.search_time.took(wanted.key, self._seconds() - began, limit, ended=False)
+            if limit >= self.filter_timeout:
+                devices.hopeless[which] = node.labels
             raise PluginError(f"{running}: node {node.name}: {error}") from error
         except AllocationError as error:
+            devices.search_time.took(wanted.key, self._seconds() - began, limit, ended=True)
             raise PluginError(f"{running}: {error}") from error
+        seconds = self._seconds() - began
+        devices.search_time.took(wanted.key, seconds, limit, ended=True)
         found = Found(claims, search, wanted.mappings) if search else None
         if found and self._has_choices:
             found.score = sum(map(_score, claims, found.allocations))
-        devices.answers.put(*which, pools, devices.taken, Answer(rejection, found.score if found else 0))
+        if (
+            rejection or seconds <= USUAL
+        ):  # where devices are found the search is made again, for what they are
+            answer = Answer(rejection, found.score if found else 0)
+            devices.answers.put(*which, pools, devices.taken, answer)
         return found or unresolvable(rejection)
 
     @cached_property
@@ -218,10 +231,13 @@ class PodDevices:
             devices.pools, devices.selectors, devices.classes, devices.taken, self.random, self._seconds
         )
 
-    @property
-    def _deadline(self) -> float:
-        """When to end a search on a node."""
-        return self._seconds() + self.filter_timeout if self.filter_timeout else inf
+    def _limit(self, claimed: bytes, node: NodeInfo, now: float) -> float:
+        """How many seconds to search on a node; 0 for none at all."""
+        if not self.filter_timeout:
+            return inf
+        if self.devices.hopeless.get((claimed, node.name)) == node.labels:
+            return 0.0
+        return self.devices.search_time.limit(claimed, self.filter_timeout, now)
 
     def _search_again(self, node: NodeInfo, claims: list[ResourceClaim]) -> Iterator[AllocationResult]:
         """What the claims get on a node where they are known to get their devices."""

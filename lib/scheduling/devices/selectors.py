@@ -6,6 +6,7 @@ that Kubernetes has, its cost is limited, and a domain that a device doesn't hav
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go
 """
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -18,6 +19,13 @@ from lib.scheduling.devices.cel_values import CelError, CelQuantity, CelSemver, 
 
 MOST_MATCHES = 1_000_000
 """So many results are kept at most."""
+
+
+Check = Callable[[], None]
+
+
+def nothing() -> None:
+    """No check."""
 
 
 class SelectorError(Exception):
@@ -34,8 +42,11 @@ class Selectors:
         self._results: dict[tuple[int, str], bool | SelectorError] = {}
         self._devices: list[Device] = []  # so that no other gets the id of one of them
 
-    def match(self, expression: str, device: Device, driver: str) -> bool:
-        """Whether a device is selected. SelectorError when that can't be said."""
+    def match(self, expression: str, device: Device, driver: str, check: Check = nothing) -> bool:
+        """Whether a device is selected. SelectorError when that can't be said.
+
+        check: called now and then; it may raise to end a long evaluation.
+        """
         key = id(device), expression
         if key not in self._results:
             if len(self._results) >= MOST_MATCHES:
@@ -43,7 +54,7 @@ class Selectors:
                 self._devices.clear()
             self._devices.append(device)
             try:
-                self._results[key] = evaluate(expression, device, driver)
+                self._results[key] = evaluate(expression, device, driver, check)
             except SelectorError as error:
                 self._results[key] = error
         result = self._results[key]
@@ -52,17 +63,20 @@ class Selectors:
         return result
 
 
-def evaluate(expression: str, device: Device, driver: str) -> bool:
-    """Whether an expression is true for a device. SelectorError when it isn't valid, or has no value."""
-    return evaluated(expression, device, driver)[0]
+def evaluate(expression: str, device: Device, driver: str, check: Check = nothing) -> bool:
+    """Whether an expression is true for a device. SelectorError when it isn't valid, or has no value.
+
+    check: see `Selectors.match`.
+    """
+    return evaluated(expression, device, driver, check)[0]
 
 
-def evaluated(expression: str, device: Device, driver: str) -> tuple[bool, int]:
+def evaluated(expression: str, device: Device, driver: str, check: Check = nothing) -> tuple[bool, int]:
     """The same, and what the evaluation cost."""
     compiled = compiled_selector(expression)
     if isinstance(compiled, str):
         raise SelectorError(f"compile error: {compiled}")
-    evaluation = Evaluation(library().searches)
+    evaluation = Evaluation(library().searches, check)
     try:
         found = evaluation.run(compiled, {"device": _variable(device, driver)})
         if not isinstance(found, bool):

@@ -204,6 +204,22 @@ def test_a_resource_of_a_device_class_is_served_by_a_device(
     assert about["requestMappings"] == [mapping]
 
 
+def test_a_resource_that_the_node_itself_has_needs_no_device(cluster: Cluster, devices: Devices) -> None:
+    """A device plugin serves it there, though a class could, too. The pod's own claim gets its device."""
+    devices.add_class("cheap", extendedResourceName="example.com/gpu")
+    has = {"example.com/gpu": "1"}
+    cluster.patch("/api/v1/nodes/n2/status", {"status": {"capacity": has, "allocatable": has}})
+    devices.add_claim("train")
+    asked = {"requests": has, "limits": has}
+    cluster.add_pod(
+        "web", resourceClaims=uses("train"), containers=[{"name": "c", "image": "i", "resources": asked}]
+    )
+    cluster.poller()
+    assert cluster.placement() == {"web": "n2"}
+    assert [*devices.claims()] == ["train"]
+    assert devices.users_of("train") == ["web"]
+
+
 @WATCHING
 def test_nothing_of_devices_is_read_while_no_pod_needs_it(cluster: Cluster, options: list[str]) -> None:
     cluster.add_node("n1")

@@ -44,7 +44,7 @@ def claims_of(pod: Pod, devices: ClusterDevices) -> list[ResourceClaim]:
         if claim.metadata.deletion_timestamp:
             raise ClaimMissingError(BEING_DELETED.format(name))
         if named.resource_claim_name is None and not is_owned_by(claim, pod):
-            raise ClaimMissingError(NOT_OWNER.format(claim, pod))
+            raise ClaimMissingError(NOT_OWNER.format(f"{pod.metadata.namespace}/{name}", pod))
         found.append(claim)
     return found
 

@@ -133,6 +133,7 @@ def _workload_scene(name: str, scale: str) -> Scene:
     workload = chosen([name], float(scale))[0]
     labels = {"team": "devops"} if workload.teams else {}
     service = workload.service_object()
+    of_devices = [*workload.device_objects(), *workload.device_claims()]
     return Scene(
         workload.node_objects(),
         workload.measured_pods(NAME),
@@ -140,7 +141,7 @@ def _workload_scene(name: str, scale: str) -> Scene:
         dict.fromkeys(workload.namespaces(), labels),
         [service] if service else [],
         workload.storage_objects(),
-        [*map(_with_uid, [*workload.device_objects(), *workload.device_claims()])],
+        [_with_uid(each) for each in of_devices if each["kind"] != "ResourceClaimTemplate"],
     )
 
 

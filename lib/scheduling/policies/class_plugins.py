@@ -217,9 +217,9 @@ class ShownKept(Shown):
     __slots__ = ()
     __getattribute__ = _attributes("get")
 
-    def get(self, key: Hashable, find: Callable[[], Follower]) -> Any:
+    def get(self, key: Hashable, find: Callable[..., Follower], *arguments: Any) -> Any:
         """As of Kept."""
-        return shown(object_of(self).get(key, find), place_of(self))
+        return shown(object_of(self).get(key, find, *arguments), place_of(self))
 
 
 class ShownMapping(ReadOnly, Mapping[Any, Any]):

@@ -25,6 +25,7 @@ WAITS = {
     "sendall",
     "sleep",
     "sleep_using_event",
+    "stream",
     "urlopen",
     "wait",
     "waitpid",

@@ -46,12 +46,18 @@ class Scores:
         totals = self.totals
         best, *others = sorted({*totals}, reverse=True)  # most nodes have one of a few totals
         as_good = totals.count(best)
-        pick = random.randrange(as_good)  # if all are equally good, as the empty nodes of a cluster often are
-        if others:
-            before, pick = pick, -1
-            for _ in range(before + 1):
-                pick = totals.index(best, pick + 1)
+        pick = random.randrange(as_good)
+        if others:  # else all are equally good, as the nodes of an empty cluster often are
+            pick = _position(totals, best, pick)
         if as_good > 1:
             first = totals.index(best)
             return [pick, first if first < pick else totals.index(best, pick + 1)]
         return [pick, totals.index(others[0])] if others else [pick]
+
+
+def _position(values: Sequence[int], wanted: int, before: int) -> int:
+    """The position of a value that may occur several times. before: how many of these to leave out."""
+    at = -1
+    for _ in range(before + 1):
+        at = values.index(wanted, at + 1)
+    return at

@@ -1,9 +1,12 @@
 """How the soak judges: what a leak looks like, and what isn't one."""
 
+import subprocess
+import sys
 from random import Random
 
 import pytest
 
+from scripts.servers.process import ROOT
 from scripts.soaking.figures import Figures, Rest
 from scripts.soaking.judge import problems
 
@@ -67,3 +70,11 @@ def test_what_is_kept_of_each_pod_is_found_and_named(leak: dict[str, float]) -> 
     (problem,) = problems(samples(), rests(**leak))
     assert "at rest poller holds" in problem
     assert ("lib.kube.objects.Pod +30,000" in problem) == ("blocks_of_a_pod" in leak)
+
+
+@pytest.mark.parametrize("minutes", ["0", "2.9", "-5", "nan"])
+def test_a_soak_that_is_too_short_is_refused(minutes: str) -> None:
+    command = [sys.executable, "-m", "scripts.soaking", f"--minutes={minutes}"]
+    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert refused.stderr.endswith("argument --minutes: a soak takes 3 minutes at least\n")

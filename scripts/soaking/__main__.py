@@ -29,6 +29,9 @@ PERIOD = 300.0
 """Seconds until all pods and nodes go; of a short soak, half of its time. In the first half, nodes come and
 go. In the second half they stay: then poller keeps most of what it computes."""
 
+LEAST_MINUTES = 3.0
+"""In less there would be too few samples. In less than ten minutes, poller's warm-up counts as growth."""
+
 SHOWN_EVERY = 12
 """Each sample of so many is printed, so that a long soak shows that it goes on."""
 
@@ -45,7 +48,10 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--real", action="store_true", help="beside a real kube-apiserver, instead of the embedded API server"
     )
-    return parser.parse_args()
+    chosen = parser.parse_args()
+    if not chosen.minutes >= LEAST_MINUTES:
+        parser.error(f"argument --minutes: a soak takes {LEAST_MINUTES:g} minutes at least")
+    return chosen
 
 
 @contextmanager

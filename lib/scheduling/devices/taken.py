@@ -5,7 +5,6 @@ plugins/dynamicresources/allocateddevices.go
 """
 
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from lib.kube.devices import AllocationResult
@@ -58,11 +57,3 @@ class Taken:
                 self.consumed[device] = consumed
                 if not any(consumed.values()):
                     del self.consumed[device]
-
-
-def taken_by(allocations: Iterable[AllocationResult]) -> Taken:
-    """What some claims have."""
-    taken = Taken()
-    for each in allocations:
-        taken.add(each)
-    return taken

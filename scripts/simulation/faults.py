@@ -169,7 +169,7 @@ def random_faults(chance: Random, until: float, count: int) -> tuple[Fault, ...]
 
 def faults_of_bindings(chance: Random, begins: float) -> tuple[Fault, Fault]:
     """For a while, what came of bindings isn't known: answers and lookups fail, and watches lag behind."""
-    kind = chance.choice((Kind.LOST, Kind.TRUNCATED, Kind.FAILED, Kind.RESET, Kind.BROKEN))
+    kind = chance.choice((Kind.LOST, Kind.TRUNCATED, Kind.FAILED, Kind.RESET))
     ends = begins + chance.choice((10.0, 30.0))
     about_pods = Fault(kind, begins, ends, ONE_POD, 1.0, chance.getrandbits(32))
     return about_pods, Fault(

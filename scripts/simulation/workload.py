@@ -114,10 +114,10 @@ def random_rush(chance: Random, until: float, schedulers: Sequence[str]) -> tupl
 
     Or the important ones come with them, and don't tolerate the taints that all nodes have for a while.
     """
-    at, scheduler = chance.uniform(0, until * 0.8), chance.choice(schedulers)
+    at, scheduler = until * chance.choice((chance.uniform(0, 0.8), 0.8)), chance.choice(schedulers)
     many: Object = {"cpu": chance.choice((500, 1000)), "priority": "low", "scheduler": scheduler}
     few: Object = {"cpu": chance.choice((1000, 2000)), "priority": "high", "scheduler": scheduler}
-    later = at + chance.choice((0.3, 2.0, 6.0, 15.0))
+    later = at + chance.choice((0.3, 2.0, 6.0))
     is_hindered = chance.random() < 0.5
     if is_hindered:
         many["tolerations"] = [{"key": "for", "operator": "Exists"}]
@@ -126,6 +126,7 @@ def random_rush(chance: Random, until: float, schedulers: Sequence[str]) -> tupl
         come += [Action(later + i * chance.random(), "add_pod", f"few{i}", few) for i in range(4)]
         return at, (*come,)
     come += [Action(at, "add_pod", f"few{i}", few) for i in range(4)]
+    later += chance.choice((0.0, 12.0, 18.0))
     for i in range(MOST_NODES):
         come += [Action(at - 1, "taint", f"n{i}"), Action(later, "taint", f"n{i}", {"on": False})]
     return at, (*come,)

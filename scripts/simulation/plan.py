@@ -10,6 +10,9 @@ from .workload import random_actions, random_rush, random_workload
 LEASE = 15.0
 """Seconds for which a lease holds."""
 
+RUSH_FROM = 60.0
+"""Shorter worlds have no rush: what they cost is spent on more of them."""
+
 
 @dataclass(frozen=True)
 class PollerPlan:
@@ -73,7 +76,7 @@ def random_plan(seed: int, minutes: float) -> Plan:
     if any(each.elects for each in pollers) and chance.random() < 0.3:
         actions += (Action(chance.uniform(0, seconds), "take_lease", "poller"),)
     faults = random_faults(chance, seconds, chance.choice((0, 1, 2, 4)))
-    if workload.preempts and chance.random() < 0.4:
+    if seconds >= RUSH_FROM and workload.preempts and chance.random() < 0.4:
         at, rush = random_rush(chance, seconds, names)
         actions += rush
         if chance.random() < 0.5:

@@ -124,6 +124,42 @@ def test_a_claim_that_is_deleted_between_decision_and_write_is_awaited(
     assert (devices.device_of("train"), devices.users_of("train")) == ("n1/gpu-0", ["web"])
 
 
+PERMITS = """
+from pathlib import Path
+
+from lib.scheduling.framework.interface import wait
+
+class Permits:
+    def permit(self, state, pod, node_name, waited):
+        return None if (Path(__file__).parent / "permitted").exists() else wait("not permitted yet")
+"""
+
+
+@WATCHING
+def test_a_claim_that_is_deleted_while_its_pod_waits_is_awaited(
+    cluster: Cluster, devices: Devices, options: list[str], tmp_path: Path
+) -> None:
+    """Its device is free again for another pod."""
+    policy = tmp_path / "permits.py"
+    policy.write_text(PERMITS)
+    devices.add_devices("n1", 1)
+    devices.add_claim("train")
+    cluster.add_pod("web", resourceClaims=uses("train"))
+    with cluster.running_poller(*options, f"--plugin={policy}") as poller:
+        poller.says("default/web has n1 held for it: not permitted yet", WITHIN)
+        cluster.api.delete(f"{CLAIMS}/train")
+        (tmp_path / "permitted").touch()
+        poller.says("default/web: binding failed", WITHIN)
+        devices.add_claim("other")
+        cluster.add_pod("next", resourceClaims=uses("other"))
+        poller.says("default/next is bound to n1", WITHIN)
+        devices.add_claim("train")
+        poller.says(
+            "default/web fits nowhere: 0/1 nodes are available: 1 cannot allocate all claims.", WITHIN
+        )
+    assert devices.users_of("other") == ["next"]
+
+
 @WATCHING
 def test_a_claim_that_loses_its_devices_between_decision_and_write_gets_others(
     cluster: Cluster, devices: Devices, options: list[str]

@@ -15,6 +15,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget, with_parts
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import StorageObject
+from lib.questions.device_claims import release_claims
 from lib.questions.errors import QuestionError
 from lib.questions.snapshot import PriorityClass, Snapshot
 from lib.questions.snapshot_cache import cache_of
@@ -212,7 +213,12 @@ class Decider:
         return own and alone and not (spreads or by_others or by_devices or self.gated(pod))
 
     def place_on(self, pod: Pod, node_name: str) -> Decision:
-        """Place a pod that names its only node, as a DaemonSet's pods do; evaluates only this node."""
+        """Place a pod that names its only node, as a DaemonSet's pods do; evaluates only this node.
+
+        A pod that needs devices is placed as all others are: so it gets them.
+        """
+        if pod.spec.resource_claims:
+            return self.place([pod])[0]
         attempt, rejection = Attempt(pod, self.cache), self.rejection(pod, node_name)
         if rejection is None:
             self.cache.assume(pod, node_name)
@@ -315,6 +321,8 @@ class Decider:
         """Remove a pod, whether it is bound or was only placed here."""
         if pod.spec.node_name:
             self.cache.apply(Change(Kind.DELETED, pod))
+            if pod.spec.resource_claims:
+                release_claims(pod, self.cache)
         else:
             self.cache.forget(pod)
 

@@ -6,7 +6,9 @@ Source: pkg/controller/resourceclaim/controller.go
 from collections.abc import Sequence
 from typing import Any
 
-from lib.kube.devices import ClaimMeta, ResourceClaim, ResourceClaimTemplate
+from msgspec.structs import replace
+
+from lib.kube.devices import ClaimMeta, ResourceClaim, ResourceClaimStatus, ResourceClaimTemplate
 from lib.kube.objects import OwnerReference, Pod, PodResourceClaimStatus
 from lib.kube.resource_claims import may_be_of_device_class
 from lib.scheduling.cache import Cache
@@ -46,6 +48,23 @@ def add_resource_claims(pod: Pod, templates: Sequence[ResourceClaimTemplate], ca
         metadata.owner_references = [owner]
         cache.devices.put(ResourceClaim(metadata, template.spec.spec))
         pod.status.resource_claim_statuses.append(PodResourceClaimStatus(named.name, name))
+
+
+def release_claims(pod: Pod, cache: Cache) -> None:
+    """A pod has gone: its claims aren't reserved for it any more, and what nobody uses has no devices."""
+    from lib.scheduling.devices.claims_of_pod import (  # here, as few pods have some
+        ClaimMissingError,
+        claims_of,
+    )
+
+    try:
+        claims = claims_of(pod, cache.devices)
+    except ClaimMissingError:
+        return
+    for claim in claims:
+        users = tuple(each for each in claim.status.reserved_for if each.uid != pod.metadata.uid)
+        status = replace(claim.status, reserved_for=users)
+        cache.devices.put(replace(claim, status=status if users else ResourceClaimStatus()))
 
 
 def knows_devices(decision: Decision) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from lib.kube.objects import Node, Pod, PodDisruptionBudget, Taint, with_parts
 from lib.questions.deciding import Decider, without_node
+from lib.questions.device_claims import knows_devices
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
@@ -30,7 +31,8 @@ class Moved:
     wave: when it is evicted; None if it never is, because of `budgets`, or for the reason `stuck`.
     unprotected: by victim, the budgets that don't allow its eviction. displaced_by: the pod that it was
     preempted for, if that is why it moves. made_again: whether a controller would create it again. unready:
-    whether its budget lets it go because it isn't ready.
+    whether its budget lets it go because it isn't ready. knows_devices: whether the devices are known that it
+    needs.
     """
 
     pod: Pod
@@ -45,6 +47,7 @@ class Moved:
     unready: bool = False
     wave: int | None = None
     displaced_by: str = ""
+    knows_devices: bool = True
 
 
 @dataclass
@@ -91,10 +94,8 @@ class Drain:
     @property
     def verdict(self) -> Verdict:
         """Whether all pods are evicted, and those that are made again have other nodes."""
-        devices = all(each.pod.spec.resource_claims for each in self.homeless)
-        return verdict(
-            not self.homeless and not self.held, sure=bool(self.held) or not self.homeless or not devices
-        )
+        sure = bool(self.held) or not self.homeless or any(each.knows_devices for each in self.homeless)
+        return verdict(not self.homeless and not self.held, sure=sure)
 
     def as_json(self) -> dict[str, Any]:
         """The whole answer."""
@@ -243,6 +244,7 @@ class Draining:
             message="" if to_node else decision.message,
             victims=decision.victims,
             unprotected=unprotected,
+            knows_devices=knows_devices(decision),
         )
         self.drain.moved.append(found)
         if moved.displaced_by and to_node:

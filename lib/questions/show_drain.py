@@ -4,6 +4,7 @@ from lib.questions.drain import Drain, Moved
 from lib.questions.page import Page
 from lib.questions.show import in_spite_of, some
 from lib.questions.show_why import show_nowhere
+from lib.questions.verdict import Verdict
 from lib.scheduling.text import count, listed, names, verb
 
 
@@ -41,7 +42,8 @@ def _headline(drain: Drain) -> str:
     if drain.held:
         found.append(f"stuck at pod {drain.held[0].pod} after {count(drain.waves, 'wave')}")
     if drain.homeless:
-        found.append(f"{len(drain.homeless):,} would have no node")
+        unknown = drain.verdict == Verdict.UNKNOWN
+        found.append(f"{len(drain.homeless):,} {'may' if unknown else 'would'} have no node")
     gone = sum(not each.displaced_by for each in drain.bare)
     if not found:
         works = f"it works in {count(drain.waves, 'wave')}"

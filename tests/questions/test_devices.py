@@ -151,3 +151,47 @@ def test_a_saved_cluster_has_its_devices_and_no_parameters(
     finally:
         cluster.clear()
         devices.clear()
+
+
+@pytest.mark.parametrize(("devices_of_n1", "answer"), [(1, "yes"), (0, "no")])
+def test_a_drained_pod_leaves_its_device_and_needs_another(
+    poller: Run, tmp_path: Path, devices_of_n1: int, answer: str
+) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
+    web = a_pod("web", "1", resourceClaims=claims_of("used"), nodeName="n2")
+    web["metadata"]["ownerReferences"] = [owner]
+    used = claim("used", "gpu-0")
+    used["status"]["reservedFor"] = [
+        {"resource": "pods", "name": "web", "uid": web["metadata"].get("uid", "")}
+    ]
+    slices = slice_of("n2", 3), slice_of("n1", devices_of_n1)
+    nodes = (a_node(name) for name in ("n1", "n2"))
+    file = write(tmp_path / "cluster.json", *nodes, CLASS, *slices, used, web)
+    found = poller("drain", "n2", "-o", "json", "--from", file).json
+    assert found["answer"] == answer
+    assert found["pods"][0]["to"] == ("n1" if answer == "yes" else None)
+
+
+def test_each_pod_of_a_daemon_set_needs_a_device_of_its_own(poller: Run, tmp_path: Path) -> None:
+    spec = {
+        "containers": [{"name": "c", "image": "i"}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}],
+    }
+    labels = {"app": "agent"}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    agent = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent"},
+        "spec": {"selector": {"matchLabels": labels}, "template": template},
+    }
+    manifest = tmp_path / "agent.json"
+    manifest.write_text(json.dumps(agent))
+    nodes = (a_node(name) for name in ("n1", "n2", "n3"))
+    file = write(tmp_path / "c.json", *nodes, CLASS, TEMPLATE, slice_of("n1", 1), slice_of("n3", 1))
+    found = poller("try", "-f", str(manifest), "-o", "json", "--from", file).json
+    assert {each["pod"]: each["node"] for each in found["pods"]} == {
+        "default/agent-n1": "n1",
+        "default/agent-n2": None,
+        "default/agent-n3": "n3",
+    }

@@ -71,6 +71,7 @@ def test_what_the_page_says_is_here_is_here_and_nothing_else(cluster: Cluster) -
         cluster.add_pod("web")
         cluster.add_pod("huge", requests={"cpu": "64"})
         poller.says("default/web is bound")
+        poller.says("default/huge fits nowhere")  # so the next node may help it
         eventually(lambda: client.get("/readyz").text == "ok")
         cluster.add_node("n2")
         eventually(lambda: "hint=" in client.get("/metrics").text)

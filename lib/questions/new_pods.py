@@ -79,12 +79,10 @@ class PodMaker:
         """The pods of a DaemonSet: one for each node that matches and whose taints it tolerates."""
         body = self.body_of(workload)
         like = self.pod_named(workload, body, workload.name)
-        has_claims = like.spec.volumes or like.spec.resource_claims  # each pod has its own
         for node in nodes:
             if wants(like, node) and not untolerated(like, node.taints, REPELLING):
-                name = f"{workload.name}-{node.name}"
-                pod = self.pod_named(workload, body, name) if has_claims else like
-                yield self._new(workload, _only_on(pod, node.name, name), body, node.name)
+                pod = self.pod_named(workload, body, f"{workload.name}-{node.name}")
+                yield self._new(workload, _only_on(pod, node.name), body, node.name)
 
     def _new(self, workload: Workload, pod: Pod, body: Json, node_name: str = "") -> NewPod:
         return NewPod(workload, pod, node_name, self.refusal(workload, body))
@@ -149,13 +147,12 @@ def template_of(workload: Workload) -> Json:
     return {"kind": "Pod", "metadata": head, "spec": spec}
 
 
-def _only_on(pod: Pod, node_name: str, name: str) -> Pod:
-    """A DaemonSet's pod of this name for one node, which its required node affinity names."""
+def _only_on(pod: Pod, node_name: str) -> Pod:
+    """A DaemonSet's pod for one node, which its required node affinity names."""
     named = NodeSelectorTerm(match_fields=(Requirement("metadata.name", "In", (node_name,)),))
     affinity = msgspec.structs.replace(
         pod.spec.affinity.node_affinity or NodeAffinity(),
         required_during_scheduling_ignored_during_execution=NodeSelector((named,)),
     )
-    uid = pod.metadata.uid if pod.metadata.name == name else f"{pod.metadata.uid}-{node_name}"
     affinities = msgspec.structs.replace(pod.spec.affinity, node_affinity=affinity)
-    return with_parts(pod, metadata={"name": name, "uid": uid}, spec={"affinity": affinities})
+    return with_parts(pod, spec={"affinity": affinities})

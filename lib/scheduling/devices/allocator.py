@@ -34,6 +34,8 @@ from lib.scheduling.node_info import NodeInfo
 
 ALL, EXACT_COUNT = "All", "ExactCount"
 
+TOO_LONG = "timed out trying to allocate devices"
+
 
 class AllocationError(Exception):
     """A pod's claims can't be allocated, on no node. The text is kube-scheduler's."""
@@ -223,7 +225,7 @@ class _Search:
 
     def _check_time(self) -> None:
         if self._allocator.clock() > self._until:
-            raise AllocationTimeoutError("timed out trying to allocate devices")
+            raise AllocationTimeoutError(TOO_LONG)
 
     def _claim(self, index: int) -> bool:
         """Allocate this claim and those after it."""

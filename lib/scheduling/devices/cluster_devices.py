@@ -75,13 +75,17 @@ class ClusterDevices:
     def _look_again(self) -> None:
         """The slices have changed: pools, and which devices are selected, are found anew."""
         self._pools, self.selectors = None, Selectors()
+        self._search_again()
+
+    def _search_again(self) -> None:
+        """What was found by searches may be no longer so."""
         self.hopeless.clear()
         self.answers.clear()
+        self.taken.changes.clear()  # only the answers knew these numbers; else each pool ever seen had one
 
     def _serve_again(self) -> bool:
         """Note which class serves which resource: of several, the newest; of these, the first by name."""
-        self.hopeless.clear()
-        self.answers.clear()
+        self._search_again()
         before, self.served = self.served, {}
         for name in self.classes:
             self.served[DEVICE_CLASS_PREFIX + name] = name

@@ -26,6 +26,7 @@ from lib.kube.resource_claims import (
 )
 from lib.kube.selectors import matches_node
 from lib.scheduling.devices.allocator import (
+    TOO_LONG,
     AllocationError,
     AllocationTimeoutError,
     Allocator,
@@ -55,7 +56,6 @@ NO_CLASS = "request {}: device class {} does not exist"
 UNKNOWN_REQUEST = "resource claim {}, request {}: unknown request type"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
-TOO_LONG = "timed out trying to allocate devices"
 STILL_NOT = unschedulable("still not schedulable")
 
 MAX_SUBREQUESTS = 8
@@ -194,7 +194,7 @@ class PodDevices:
             search_again = partial(self._search_again, node, claims)
             return Found(claims, search_again, wanted.mappings, answer.score)
         running = 'running "DynamicResources" filter plugin'
-        began = self._seconds()
+        search, ended, began = None, True, self._seconds()
         limit = self._limit(wanted.key, node, began)
         try:
             if not limit:  # it would hold up all pods again
@@ -202,24 +202,23 @@ class PodDevices:
             search = self._allocator.search(node, claims, began + limit)
             rejection = "" if search else CANNOT_ALLOCATE
         except NodeAllocationError as error:
-            search, rejection = None, str(error)
+            rejection = str(error)
         except AllocationTimeoutError as error:
-            if limit:
-                devices.search_time.took(wanted.key, self._seconds() - began, limit, ended=False)
+            ended = False
             if limit >= self.filter_timeout:
                 devices.hopeless[which] = node.labels
             raise PluginError(f"{running}: node {node.name}: {error}") from error
         except AllocationError as error:
-            devices.search_time.took(wanted.key, self._seconds() - began, limit, ended=True)
             raise PluginError(f"{running}: {error}") from error
-        seconds = self._seconds() - began
-        devices.search_time.took(wanted.key, seconds, limit, ended=True)
+        finally:
+            seconds = self._seconds() - began
+            if limit:
+                devices.search_time.took(wanted.key, seconds, limit, ended=ended)
         found = Found(claims, search, wanted.mappings) if search else None
         if found and self._has_choices:
             found.score = sum(map(_score, claims, found.allocations))
-        if (
-            rejection or seconds <= USUAL
-        ):  # where devices are found the search is made again, for what they are
+        # Where devices are found, the search is made again for what they are: not a slow one.
+        if rejection or seconds <= USUAL:
             answer = Answer(rejection, found.score if found else 0)
             devices.answers.put(*which, pools, devices.taken, answer)
         return found or unresolvable(rejection)

@@ -25,7 +25,7 @@ from lib.scheduling.framework.runtime import (
     raise_if_interrupted,
 )
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.pod_life import ROOM, Phase, pod_key
+from lib.scheduling.pod_life import ROOM, Phase, PodLife, pod_key
 from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.result_cache import PluginGroup, check_scores
@@ -206,14 +206,16 @@ class Scheduler:
         """The filters' first rejection of one node, with the cache as it is now; None if the node fits."""
         return self._feasibility.filter_with_nominated_pods(pod, cache, cache.nodes[node_name])
 
-    def recheck_permit(self, decision: Decision, cache: Cache, waited: float) -> Decision:
-        """Run Permit, or PreBind, again for a pod that waits for it. waited: for how many seconds.
+    def recheck_permit(self, life: PodLife, cache: Cache, now: float) -> Decision:
+        """Run Permit, or PreBind, again for a pod that waits for it, at this time in seconds.
 
         A pod that was preempted meanwhile is tried again after a backoff (waiting_pods_map.go, Preempt;
         pods_in_prebind_map.go, CancelPod).
         """
+        decision: Decision = life.decision
+        waited = now - life.since
         try:
-            if cache.lives.of(decision.pod).leaving:
+            if life.leaving:
                 why = PREEMPTED_IN_PERMIT
                 if decision.waits_in == PRE_BIND:
                     why = PREEMPTED_IN_PRE_BIND.format(self._framework.waits_in_pre_bind(decision.pre_bound))

@@ -148,7 +148,10 @@ class ReservedRoom:
     # --- before a decision ------------------------------------------------------------------------------
 
     def still_unbound(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Look up those that may be bound; returns the others. ApiError when a lookup fails."""
+        """Look up those that may be bound; returns those that are to be tried, or wait for Permit.
+
+        ApiError when a lookup fails.
+        """
         lives = [life for pod in pods if (life := self.cache.lives.get(pod.metadata.uid))]
         for life in lives:
             if life.phase == Phase.DOUBTFUL:

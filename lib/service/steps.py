@@ -259,7 +259,7 @@ class Poller:
             return decisions
 
     def _decide(self, pods: list[Pod]) -> list[Decision]:
-        """The decisions for a pod, or for all pods of a group together."""
+        """The decisions for a pod, or for all pods of a group together; none for a pod that still waits."""
         if pods and (life := self.lives.get(pods[0].metadata.uid)) and life.phase == Phase.HELD:
             return self._recheck_permit(life)
         if pods and group_of(pods[0]):
@@ -269,7 +269,7 @@ class Poller:
     def _recheck_permit(self, life: PodLife) -> list[Decision]:
         """Run Permit, or PreBind, again for a pod that waits; returns its decision if it waits no longer."""
         scheduler = self.schedulers[life.pod.spec.scheduler_name]
-        decision = scheduler.recheck_permit(life.decision, self.cache, self.now() - life.since)
+        decision = scheduler.recheck_permit(life, self.cache, self.now())
         if decision.outcome == Outcome.WAITING:
             return []
         if decision.outcome != Outcome.SCHEDULED:

@@ -153,7 +153,7 @@ class World:
         placed = 0
         for life in self.cache.lives.in_phase(Phase.HELD):
             scheduler = self._schedulers[life.pod.spec.scheduler_name]
-            decision = scheduler.recheck_permit(life.decision, self.cache, self.now - life.since)
+            decision = scheduler.recheck_permit(life, self.cache, self.now)
             if decision.outcome != Outcome.WAITING:
                 placed += self._finish(decision)
         for pods in batches(self.queue.ready(self.now)):

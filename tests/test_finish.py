@@ -77,7 +77,7 @@ class Loop:
         no: Any = None
         says: Any = Says(self.said)
         room = ReservedRoom(self.cache, self.queue, schedulers, no, says, says, time.monotonic, dry_run=False)
-        self.poller = Poller(no, no, self.cache, self.queue, schedulers, says, says, no, no, no, no, no, room)
+        self.poller = Poller(no, no, self.cache, self.queue, schedulers, says, says, no, no, no, no, room)
         for each in (WEB, OTHER):
             self.queue.apply(Change(Kind.ADDED, each), now=0)
         self.decision, rejected = (scheduler.schedule_one(each, self.cache) for each in (WEB, OTHER))

@@ -39,7 +39,6 @@ from lib.service.steps import Poller
 from lib.service.telemetry.log import set_up_logging
 from lib.service.telemetry.observer import ListenError, Observer
 from lib.service.telemetry.report import Report
-from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline
 from lib.service.writes.writes import Writes
 
@@ -77,7 +76,7 @@ def assembled(
         )
         observer.probes(lambda: api.with_short_timeouts().get_whole("/version"))
         extenders = stack.enter_context(connected(options.config.extenders, api, report.warning))
-        lives, gate = PodLives(system.monotonic), WriteGate(shutdown)
+        lives = PodLives(system.monotonic)
         cache = Cache(served=namespaces, lives=lives)
         handle = Handle(random, extenders, cache, system.now)
         profiles = profiles_for(options.config, options.profiles, handle)
@@ -112,8 +111,8 @@ def assembled(
             election=options.leader_election,
         )
         in_flight: InFlight[Any] = InFlight(api.begin, system)
-        pipeline = Pipeline(in_flight, api.retrying(), gate, options.bind_workers, system.monotonic)
-        writes = Writes(pipeline, gate, schedulers, cache, report, options, system)
+        pipeline = Pipeline(in_flight, api.retrying(), shutdown, options.bind_workers, system.monotonic)
+        writes = Writes(pipeline, schedulers, cache, report, options, system)
         poller = Poller(
             options,
             (Informer if options.watch else PollingSource)(api, names, namespaces),
@@ -122,7 +121,6 @@ def assembled(
             schedulers,
             writes,
             report,
-            gate,
             shutdown,
             leads,
             proxy,

@@ -37,7 +37,6 @@ from lib.service.reserved_room import ReservedRoom
 from lib.service.shutdown import Shutdown
 from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
-from lib.service.writes.gate import WriteGate
 from lib.service.writes.writes import Writes
 
 log = logging.getLogger("poller")
@@ -69,7 +68,6 @@ class Poller:
     schedulers: Mapping[str, Scheduler]
     writes: Writes
     report: Report
-    gate: WriteGate
     shutdown: Shutdown
     leads: Callable[[], bool]
     proxy: OwnProxy | None
@@ -201,11 +199,11 @@ class Poller:
 
         At its end it raises the ApiError that stopped the writing, if any.
         """
-        self.gate.error = None
+        self.writes.pipeline.error = None
         with self.shutdown.held():
             yield
-        if self.gate.error:
-            raise self.gate.error
+        if self.writes.pipeline.error:
+            raise self.writes.pipeline.error
 
     def ready(self) -> Iterator[list[Pod]]:
         """The pods to try now: first those that wait for Permit, then in order each alone, or with its group.
@@ -215,7 +213,7 @@ class Poller:
         come that it needs.
         """
         for life in self.lives.in_phase(Phase.HELD):
-            if life.phase == Phase.HELD and not self.gate.closed:
+            if life.phase == Phase.HELD and not self.writes.pipeline.closed:
                 yield [life.pod]
         with self.shutdown.interruptible():
             pods = self.queue.ready(self.now())
@@ -226,7 +224,7 @@ class Poller:
         pending = self.cache.looked_up.pending if pods else {}
         self.left_out = bool(pending)
         for batch in batches(pods):
-            if self.gate.closed:
+            if self.writes.pipeline.closed:
                 break
             uids = [pod.metadata.uid for pod in batch]
             if why := next((pending[uid] for uid in uids if uid in pending), ""):

@@ -23,7 +23,6 @@ from lib.kube.objects import Pod
 from lib.kube.system import System
 from lib.kube.write import Request, Write
 from lib.service.shutdown import Shutdown
-from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline, Sort
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -76,17 +75,16 @@ class Scripted:
         self.sent: list[str] = []
         self.bodies: list[Any] = []  # of them
         self.now, self.most = 0.0, 0
-        self.shutdown = Shutdown()
-        self.gate = WriteGate(self.shutdown)
-        self.gate.sleep = self._sleep  # type: ignore[method-assign]
-        self.on_send: Callable[[str], None] = lambda _: None
-        with Api("http://127.0.0.1:1", self.shutdown.stopping) as api:
-            retrying = api.retrying()
         self.system = System()
         self.system.monotonic = lambda: self.now
         self.system.now = lambda: NOW
+        self.shutdown = Shutdown(self.system)
+        self.shutdown.stopping.wait = self._sleep  # type: ignore[method-assign, assignment]
+        self.on_send: Callable[[str], None] = lambda _: None
+        with Api("http://127.0.0.1:1", self.shutdown.stopping) as api:
+            retrying = api.retrying()
         self._in_flight: InFlight[Any] = InFlight(self._begin, self.system)
-        self.pipeline = Pipeline(self._in_flight, retrying, self.gate, window, self.system.monotonic)
+        self.pipeline = Pipeline(self._in_flight, retrying, self.shutdown, window, self.system.monotonic)
 
     def _sleep(self, seconds: float) -> None:
         self.now += seconds

@@ -28,7 +28,7 @@ def test_after_five_tries_it_fails() -> None:
     server = Scripted({PATCH: [broken()]})
     (error,) = server.run(caught(nominate(web(), "n1")))
     assert (str(error), server.sent) == ("500", [PATCH] * 5)
-    assert server.gate.error is None
+    assert server.pipeline.error is None
 
 
 def test_a_post_is_tried_again_by_the_write_which_looks_up_first() -> None:
@@ -69,7 +69,7 @@ def test_without_an_api_server_the_gate_closes_and_the_others_are_not_sent() -> 
     results = server.run(*(caught(bind(web(), "n1", {})) for _ in range(3)))
     assert [type(each) for each in results] == [UnreachableError] * 3
     assert not any(each.may_be_written for each in results)
-    assert isinstance(server.gate.error, UnreachableError)
+    assert isinstance(server.pipeline.error, UnreachableError)
     assert [type(each) for each in server.run(caught(nominate(web(), "n1")))] == [UnreachableError]
     assert PATCH not in server.sent
 
@@ -96,7 +96,7 @@ def test_a_doubtful_write_that_closes_the_gate_makes_no_other_write_doubtful(sor
         first = record(web(), "Scheduled", "bound", NOW)
     (doubtful,) = server.run(caught(first))
     (other,) = server.run(caught(bind(web(), "n1", {})))
-    assert isinstance(server.gate.error, UnreachableError)
+    assert isinstance(server.pipeline.error, UnreachableError)
     assert (doubtful.may_be_written, other.may_be_written) == (True, False)
 
 

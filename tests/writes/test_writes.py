@@ -46,7 +46,6 @@ class Loop:
         self.report = Report(dry_run=False, explain=None)
         self.writes = Writes(
             self.server.pipeline,
-            self.server.gate,
             schedulers,
             self.cache,
             self.report,
@@ -100,9 +99,9 @@ def test_only_a_binding_that_may_be_written_is_doubtful() -> None:
 
 def test_nothing_is_bound_when_the_gate_is_closed() -> None:
     loop = Loop({})
-    loop.server.gate.error = AWAY
+    loop.server.pipeline.error = AWAY
     assert loop.bind(scheduled()) == [Result.NOT_SENT]
-    loop.server.gate.error = None
+    loop.server.pipeline.error = None
     loop.server.shutdown.stopping.set()
     assert loop.bind(scheduled()) == [Result.NOT_SENT]
     assert loop.server.sent == []
@@ -122,8 +121,8 @@ def test_results_come_as_they_are_there_not_when_the_last_one_is() -> None:
 def test_the_event_of_a_bound_pod_is_kept_over_an_outage_and_written_once() -> None:
     loop = Loop({BINDING: [None], EVENT: [AWAY]})
     assert loop.bind(scheduled()) == [Result.BOUND]
-    assert loop.server.gate.error
-    loop.server.gate.error = None
+    assert loop.server.pipeline.error
+    loop.server.pipeline.error = None
     loop.server.answers[EVENT] = [None]
     loop.server.sent.clear()
     assert (loop.flush(), loop.flush()) == ([], [])

@@ -16,7 +16,7 @@ from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
 from lib.kube.in_flight import InFlight
 from lib.kube.write import Request, Write
 from lib.scheduling.framework.runtime import Clock
-from lib.service.writes.gate import WriteGate
+from lib.service.shutdown import Shutdown
 
 
 class Sort(Enum):
@@ -47,20 +47,31 @@ class Pipeline:
 
     retrying: which failures of a write are worth another try, and after which pause. window: the most
     requests in flight. open: how many writes of each sort haven't ended.
-    When the API server isn't there, or we don't lead any more, the gate closes, and the other writes get its
-    error in place of their next answer.
+    error: why writing ended in this tick: an UnreachableError when the API server isn't there, or a
+    NotLeadingError; None if it didn't. The other writes get it in place of their next answer.
     """
 
     def __init__(
-        self, in_flight: InFlight[Any], retrying: Retrying, gate: WriteGate, window: int, clock: Clock
+        self, in_flight: InFlight[Any], retrying: Retrying, shutdown: Shutdown, window: int, clock: Clock
     ) -> None:
-        self._in_flight, self._retrying, self._gate, self._clock = in_flight, retrying, gate, clock
+        self._in_flight, self._retrying, self._shutdown, self._clock = in_flight, retrying, shutdown, clock
         self.window = window
+        self.error: ApiError | None = None
         self.open: Counter[Sort] = Counter()
         self._due: dict[Sort, deque[_Running]] = {sort: deque() for sort in Sort}
         self._paused: list[tuple[float, int, _Running]] = []  # a heap, by the time of the next try
         self._numbers = count()  # of pauses: those that end at the same time end in their order
         self._results: list[Any] = []
+
+    @property
+    def stopping(self) -> bool:
+        """Whether poller was told to stop."""
+        return self._shutdown.stopping.is_set()
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing new is to be written."""
+        return self.error is not None or self.stopping
 
     def start(self, write: Write[Any], sort: Sort) -> None:
         """Take a write. It begins in `run`, when there is room in flight. It must handle all its errors."""
@@ -74,7 +85,7 @@ class Pipeline:
         be done without waiting is done for all sorts, unless poller was told twice to stop.
         """
         ends = False
-        while not (ends or self._gate.impatient):
+        while not (ends or self._shutdown.impatient):
             self._send()
             ends = self.open[sort] <= left or self._clock() >= until
             for running, answer in self._answers(0.0 if ends else until):
@@ -85,15 +96,15 @@ class Pipeline:
 
     def _send(self) -> None:
         """Begin writes and send requests, as long as there is room in flight."""
-        while len(self._in_flight) < self.window and not self._gate.impatient:
+        while len(self._in_flight) < self.window and not self._shutdown.impatient:
             due = next(filter(None, self._due.values()), None)
             if not due:
                 break
             running = due.popleft()
             if not running.request:
                 self._advance(running, None)
-            elif self._gate.error:
-                error = copy(self._gate.error)
+            elif self.error:
+                error = copy(self.error)
                 error.may_be_written = running.lost
                 self._advance(running, error)
             else:
@@ -109,7 +120,7 @@ class Pipeline:
         if self._in_flight:
             for running, answer in self._in_flight.answers(until):
                 if isinstance(answer, NotLeadingError):
-                    self._gate.error = copy(answer)
+                    self.error = copy(answer)
                 if isinstance(answer, ApiError):
                     running.failures += 1
                     running.lost = answer.may_be_written = running.lost or answer.may_be_written
@@ -118,20 +129,20 @@ class Pipeline:
                         continue
                 yield running, answer
         elif self._paused:
-            self._gate.sleep(max(0.0, until - self._clock()))
+            self._shutdown.stopping.wait(max(0.0, until - self._clock()))
         now = self._clock()
-        while self._paused and (self._paused[0][0] <= now or self._gate.closed):
+        while self._paused and (self._paused[0][0] <= now or self.closed):
             running = heappop(self._paused)[2]
             self._due[running.sort].appendleft(running)
 
     def _pause(self, running: _Running, error: ApiError, tries: int) -> bool:
-        """Pause a write before its next try, if another try is worth it. If not, the gate may close."""
+        """Pause a write before its next try, if another try is worth it. If not, writing may end."""
         state = RetryCallState(self._retrying, None, (), {})
         state.attempt_number = tries
         state.set_exception((type(error), error, error.__traceback__))
         state.start_time, state.outcome_timestamp = running.began, self._clock()
         if self._retrying.stop(state):
-            self._gate.error = copy(error) if isinstance(error, UnreachableError) else self._gate.error
+            self.error = copy(error) if isinstance(error, UnreachableError) else self.error
             return False
         state.upcoming_sleep = self._retrying.wait(state)
         if self._retrying.before_sleep:

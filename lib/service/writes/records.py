@@ -18,7 +18,6 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.pod_life import QUEUED, Phase, pod_key
 from lib.service.telemetry.rendering import event_note
 from lib.service.telemetry.report import Report
-from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline, Sort
 from lib.service.writes.results import Completed, Result
 
@@ -66,7 +65,6 @@ class Records:
     """
 
     pipeline: Pipeline
-    gate: WriteGate
     cache: Cache
     report: Report
     now: Callable[[], datetime]
@@ -138,7 +136,7 @@ class Records:
         """Make a write of a record. The first one begins the others; the last one ends the record."""
         is_first = each is record.writes[0]
         try:
-            if not (self._is_outdated(record) or self.gate.closed):
+            if not (self._is_outdated(record) or self.pipeline.closed):
                 yield from each.write
                 each.missing = False
         except (UnreachableError, NotLeadingError):
@@ -166,6 +164,6 @@ class Records:
             lacks = True
             self.cache.nominator.delete(decision.pod)
             self.nominated(decision, "")
-        if lacks and not (self._is_outdated(record) or self.gate.stopping):
+        if lacks and not (self._is_outdated(record) or self.pipeline.stopping):
             return Completed(decision, Result.NOT_RECORDED)
         return None

@@ -25,7 +25,6 @@ from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.options import Options
 from lib.service.telemetry.rendering import as_annotation
 from lib.service.telemetry.report import Report
-from lib.service.writes.gate import WriteGate
 from lib.service.writes.pipeline import Pipeline, Sort
 from lib.service.writes.records import Records
 from lib.service.writes.results import Completed, Result
@@ -55,7 +54,6 @@ class Writes:
     """
 
     pipeline: Pipeline
-    gate: WriteGate
     schedulers: Mapping[str, Scheduler]
     cache: Cache
     report: Report
@@ -71,7 +69,7 @@ class Writes:
 
     def __post_init__(self) -> None:
         dry_run = self.options.dry_run
-        self.records = Records(self.pipeline, self.gate, self.cache, self.report, self._now, dry_run)
+        self.records = Records(self.pipeline, self.cache, self.report, self._now, dry_run)
 
     def _now(self) -> datetime:
         """The time for conditions and events: in UTC, in whole seconds."""
@@ -94,7 +92,7 @@ class Writes:
         done, self._done = self._done, []
         yield from done
         if self.system.monotonic() >= self._run_at:
-            if not self.gate.closed:
+            if not self.pipeline.closed:
                 self.records.begin()
             yield from self.pipeline.run(Sort.BINDING, inf, left=self.pipeline.window)
             self._run_at = self.system.monotonic() + MAX_BATCH_SECONDS
@@ -110,14 +108,14 @@ class Writes:
         began, once = self.system.monotonic(), self.options.once
         self.records.begin()
         until = inf if once else began + MAX_FLUSH_SECONDS
-        yield from self._write_events(inf if self.gate.stopping else until)
+        yield from self._write_events(inf if self.pipeline.stopping else until)
         if self.options.watch and not once:
             until = min(until, self.system.monotonic() + SHORT_FLUSH_SECONDS)
         yield from self.pipeline.run(Sort.RECORD, until)
 
     def close(self) -> None:
         """Write the remaining events of bound pods, however long that takes, and finish what was begun."""
-        if not self.gate.error:
+        if not self.pipeline.error:
             list(self._write_events(inf))
             list(self.pipeline.run(Sort.RECORD, self.system.monotonic() + MAX_FLUSH_SECONDS))
 
@@ -133,7 +131,7 @@ class Writes:
 
         Source: bindingCycle in pkg/scheduler/schedule_one.go
         """
-        if self.gate.closed:
+        if self.pipeline.closed:
             return Completed(decision, Result.NOT_SENT)
         scheduler = self.schedulers[decision.pod.spec.scheduler_name]
         decision = scheduler.bind(decision, self.cache)
@@ -224,8 +222,8 @@ class Writes:
             self._events.append((pod, message, when))
         except Exception as error:
             failed = as_api_error(error)
-            if self.gate.stopping and isinstance(failed, LostAnswerError):
-                self.gate.error = failed  # nothing answers: the other writes would hang, too
+            if self.pipeline.stopping and isinstance(failed, LostAnswerError):
+                self.pipeline.error = failed  # nothing answers: the other writes would hang, too
             self.report.failed(pod, "event", failed)
 
 

@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from lib.kube.api import Api
-from lib.kube.in_flight import PendingResponse
+from lib.kube.attempt import PendingResponse
 from lib.kube.lease import LeaderElection
 from lib.service.rights import AT_ONCE, Right, needed_rights, rules_for
 from lib.service.startup_checks import StartupChecks

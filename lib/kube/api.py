@@ -32,6 +32,7 @@ from lib.kube.attempt import (
     LONGEST_ANSWER,
     TIMEOUT,
     Attempt,
+    PendingResponse,
     RequestObserver,
     body_of,
     read_all,
@@ -56,7 +57,6 @@ from lib.kube.errors import (
     to_api_error,
 )
 from lib.kube.freshness import Freshness
-from lib.kube.in_flight import PendingResponse
 from lib.kube.objects import Object
 from lib.kube.pager import Decode, ListPager, read_at_once, together
 from lib.kube.system import MACHINE, System

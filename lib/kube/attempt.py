@@ -1,12 +1,15 @@
 """One request: reported, timed, and limited until the end of its answer's body."""
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Callable, Generator, Iterator
+from typing import Generic, TypeVar, cast
 
 import httpx
 
 from lib.kube.errors import LostAnswerError, NotLeadingError, TooLargeError, to_api_error
 from lib.kube.system import MACHINE, System
+from lib.kube.transport import SentRequest
+
+Read = TypeVar("Read")
 
 TIMEOUT = httpx.Timeout(10, connect=3)
 """Seconds for each step of a request. The API server's own limit for most is 60."""
@@ -91,3 +94,31 @@ def body_of(answer: httpx.Response) -> Iterator[bytes]:
     if packed != [b"gzip"]:  # compressed several times, a few bytes could fill the memory
         raise httpx.DecodingError(f"expected gzip, got {b', '.join(packed)!r}")
     return answer.iter_bytes()
+
+
+class PendingResponse(Generic[Read]):
+    """The response to come of a request that was sent. It can be read once."""
+
+    def __init__(
+        self, exchange: Generator[SentRequest, None, bytes], decode: Callable[[bytes], Read]
+    ) -> None:
+        self._exchange = exchange
+        self._decode = decode
+        self._sent = next(exchange)
+
+    def fileno(self) -> int:
+        """The file descriptor to wait at: it can be read when the answer begins."""
+        return self._sent.fileno()
+
+    @property
+    def due(self) -> float:
+        """When the answer counts as lost, in `System.monotonic`'s seconds."""
+        return self._sent.due
+
+    def answer(self) -> Read:
+        """Wait for the answer, and return it."""
+        try:
+            next(self._exchange)
+        except StopIteration as end:
+            return self._decode(end.value)
+        raise AssertionError("an exchange ends with the answer")

@@ -1,44 +1,15 @@
 """Requests in flight: sent, not answered yet, or failed."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from select import POLLIN
 from typing import Any, Generic, TypeVar
 
+from lib.kube.attempt import PendingResponse
 from lib.kube.errors import ApiError
 from lib.kube.system import System
-from lib.kube.transport import SentRequest
 from lib.kube.write import Request
 
 About = TypeVar("About")
-Read = TypeVar("Read")
-
-
-class PendingResponse(Generic[Read]):
-    """The response to come of a request that was sent. It can be read once."""
-
-    def __init__(
-        self, exchange: Generator[SentRequest, None, bytes], decode: Callable[[bytes], Read]
-    ) -> None:
-        self._exchange = exchange
-        self._decode = decode
-        self._sent = next(exchange)
-
-    def fileno(self) -> int:
-        """The file descriptor to wait at: it can be read when the answer begins."""
-        return self._sent.fileno()
-
-    @property
-    def due(self) -> float:
-        """When the answer counts as lost, in `System.monotonic`'s seconds."""
-        return self._sent.due
-
-    def answer(self) -> Read:
-        """Wait for the answer, and return it."""
-        try:
-            next(self._exchange)
-        except StopIteration as end:
-            return self._decode(end.value)
-        raise AssertionError("an exchange ends with the answer")
 
 
 class InFlight(Generic[About]):

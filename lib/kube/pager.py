@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from tenacity import Retrying
 
+from lib.kube.attempt import PendingResponse
 from lib.kube.decoding import Listing, Page, continue_of
 from lib.kube.errors import AnswerError, ApiError, GoneError, TooLargeError
-from lib.kube.in_flight import PendingResponse
 from lib.kube.system import MACHINE, System
 
 Item = TypeVar("Item")

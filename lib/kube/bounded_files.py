@@ -36,6 +36,9 @@ MAX_JSON = 1024 * MIB
 TAGS = (None, "!", *(f"tag:yaml.org,2002:{name}" for name in ("str", "seq", "map")))
 """The tags that may be written before a value. With others, a short text could be slow to read."""
 
+GZIPPED = b"\x1f\x8b"
+"""How a gzipped file begins."""
+
 STANDARD_INPUT = Path("-")
 
 
@@ -63,13 +66,20 @@ def _read(source: IO[bytes] | gzip.GzipFile, most: int, too_much: str) -> bytes:
 
 def unpacked(body: bytes) -> bytes:
     """A file's content, unpacked if it is gzipped. OSError when it is damaged; TooMuchError."""
-    if not body.startswith(b"\x1f\x8b"):
+    if not body.startswith(GZIPPED):
         return body
     try:
         with gzip.open(io.BytesIO(body)) as packed:
             return _read(packed, MAX_UNPACKED, TOO_LARGE)
     except (EOFError, zlib.error) as error:
         raise OSError(f"gzip: {error}") from error
+
+
+def unpacking(file: Path) -> IO[bytes]:
+    """A file to be read in pieces, unpacked if it is gzipped. OSError when it can't be read."""
+    with file.open("rb") as raw:
+        packed = raw.peek(2)[:2] == GZIPPED
+    return cast(IO[bytes], gzip.open(file)) if packed else file.open("rb")
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # the fast one, if it is there

@@ -8,13 +8,13 @@ from typing import IO, Any
 
 import msgspec
 
-from lib.kube.bounded_files import MAX_JSON, TooMuchError, read_at_most, unpacked
+from lib.kube.bounded_files import MAX_JSON, read_at_most, unpacked
 from lib.kube.devices import ResourceClaim
 from lib.kube.escaping import json_escaped
 from lib.kube.objects import UNREADABLE, Event, Object, ObjectMeta, Pod, decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.storage import PersistentVolumeClaim
-from lib.questions.errors import QuestionError
+from lib.questions.errors import QuestionError, file_errors
 from lib.questions.snapshot import CONTROLLERS, DEVICES, POD_GROUPS, RESOURCES, Snapshot
 
 _RESOURCES = (*RESOURCES, POD_GROUPS, *CONTROLLERS.values(), *DEVICES)
@@ -65,11 +65,8 @@ def read_files(files: Sequence[Path]) -> Snapshot:
     snapshot = Snapshot()
     for file in files:
         try:
-            _read(snapshot, unpacked(read_at_most(file, MAX_JSON)), file)
-        except OSError as error:
-            raise QuestionError(f"--from {file}: {error.strerror or error}") from error
-        except TooMuchError as error:
-            raise QuestionError(f"--from {file}: {error}") from error
+            with file_errors(f"--from {file}"):
+                _read(snapshot, unpacked(read_at_most(file, MAX_JSON)), file)
         except UNREADABLE as error:
             raise QuestionError(
                 f"--from {file}: is not JSON of Kubernetes objects ({error}); "
@@ -120,15 +117,13 @@ def save(snapshot: Snapshot, file: Path) -> str:
 
     The file is complete, or isn't written at all. QuestionError when it can't be written.
     """
-    try:
+    with file_errors(file):
         if str(file) == "-":
             return write_file(snapshot, sys.stdout.buffer)
         part = file.with_name(f"{file.name}.part")
         with gzip.open(part, "wb") if file.suffix == ".gz" else part.open("wb") as out:
             held = write_file(snapshot, out)
         part.replace(file)
-    except OSError as error:
-        raise QuestionError(f"{file}: {error.strerror or error}") from error
     return held
 
 

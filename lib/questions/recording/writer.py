@@ -1,8 +1,8 @@
 """Writes a recording, so that what a killed one leaves can be read."""
 
-import zlib
 from collections import Counter
 from contextlib import suppress
+from gzip import GzipFile
 from hashlib import blake2b
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Json, Object
 from lib.kube.store import key_of
 from lib.kube.system import MACHINE
-from lib.questions.errors import QuestionError
+from lib.questions.errors import QuestionError, file_errors
 from lib.questions.recording.anonymous import Hashing
 from lib.questions.recording.lines import (
     ADDED,
@@ -31,8 +31,10 @@ from lib.questions.recording.lines import (
 STEP = 0.0001
 """The least seconds from one line to the next."""
 
-GZIP = 16 + zlib.MAX_WBITS
-"""zlib's number for gzip."""
+LEVEL = 6
+"""zlib's usual compression. gzip's own, 9, takes several times as long for little."""
+
+CAN_BE_REPLAYED = "; what was recorded before can be replayed"
 
 
 class Recording:
@@ -46,15 +48,17 @@ class Recording:
         self.gaps: list[float] = []
         self._file = file
         self._hashing = Hashing() if anonymous else None
-        self._packer = zlib.compressobj(wbits=GZIP) if file.suffix == ".gz" else None
         self._known: dict[str, bytes] = {}  # by key: a digest of what was written last of each object
         self._began, self._last_at = MACHINE.steady(), 0.0
-        try:
-            self._out = file.open("xb")
-        except FileExistsError:
-            raise QuestionError(f"{file} is there already: name another file, or delete it first") from None
-        except OSError as error:
-            raise QuestionError(f"{file}: {error.strerror or error}") from error
+        with file_errors(file):
+            try:
+                self._file_out = file.open("xb")
+            except FileExistsError:
+                what = f"{file} is there already: name another file, or delete it first"
+                raise QuestionError(what) from None
+        # Without the file's name, which may tell of whose cluster it is.
+        packed = GzipFile("", "wb", LEVEL, self._file_out) if file.suffix == ".gz" else None
+        self._out = packed or self._file_out
         began = MACHINE.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         self._write(Head(VERSION, began, anonymous))
 
@@ -62,9 +66,7 @@ class Recording:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with suppress(OSError):  # flush has reported it
-            if self._packer:
-                self._out.write(self._packer.flush())
+        with suppress(OSError), self._file_out:  # flush has reported it
             self._out.close()
 
     @property
@@ -108,12 +110,8 @@ class Recording:
 
     def flush(self) -> None:
         """Let the file have all that was written. QuestionError when the disk is full."""
-        try:
-            if self._packer:
-                self._out.write(self._packer.flush(zlib.Z_SYNC_FLUSH))
+        with file_errors(self._file, CAN_BE_REPLAYED):
             self._out.flush()
-        except OSError as error:
-            raise self._failed(error) from error
 
     def _add(self, event: str, each: Object, at: float) -> None:
         body = body_of(each)
@@ -136,13 +134,5 @@ class Recording:
         return hashed
 
     def _write(self, line: Head | Line) -> None:
-        body = msgspec.json.encode(line) + b"\n"
-        try:
-            self._out.write(self._packer.compress(body) if self._packer else body)
-        except OSError as error:
-            raise self._failed(error) from error
-
-    def _failed(self, error: OSError) -> QuestionError:
-        return QuestionError(
-            f"{self._file}: {error.strerror or error}; what was recorded before can be replayed"
-        )
+        with file_errors(self._file, CAN_BE_REPLAYED):
+            self._out.write(msgspec.json.encode(line) + b"\n")

@@ -5,17 +5,17 @@ resources are those of github.com/hkust-adsl/kubernetes-scheduler-simulator
 """
 
 import csv
-import gzip
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
+from io import TextIOWrapper
 from math import inf
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from lib.kube.bounded_files import unpacking
 from lib.kube.objects import Node, Pod, is_object_name
-from lib.questions.errors import QuestionError
+from lib.questions.errors import QuestionError, file_errors
 from lib.questions.manifests import convert
 from lib.questions.replay.trace import Arrival, Arrivals, Made
 
@@ -91,15 +91,10 @@ def _read(
 @contextmanager
 def _opened(file: Path) -> Iterator[IO[str]]:
     """A text file, unpacked if it is gzipped. QuestionError when it can't be read."""
-    try:
-        with file.open("rb") as raw:
-            packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        # A spreadsheet begins a file with a mark. What isn't UTF-8 fits nowhere: so it is told with its line.
-        how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
-        with gzip.open(file, "rt", **how) if packed else file.open(**how) as opened:
-            yield opened
-    except (OSError, EOFError, zlib.error) as error:
-        raise QuestionError(f"{file}: {getattr(error, 'strerror', None) or error}") from error
+    # A spreadsheet begins a file with a mark. What isn't UTF-8 fits nowhere: so it is told with its line.
+    how: dict[str, Any] = {"encoding": "utf-8-sig", "errors": "surrogateescape", "newline": ""}
+    with file_errors(file), unpacking(file) as packed, TextIOWrapper(packed, **how) as opened:
+        yield opened
 
 
 def _short(lines: IO[str], file: Path) -> Iterator[str]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from lib.kube.objects import Pod
-from lib.questions.errors import QuestionError
+from lib.questions.errors import file_errors
 from lib.questions.replay.trace import Arrival
 
 COLUMNS = ("config", "pod", "node", "arrived_seconds", "placed_seconds")
@@ -24,14 +24,11 @@ def placements_into(file: Path | None) -> Iterator[Note]:
     if file is None:
         yield lambda *_: None
         return
-    try:
-        with file.open("w", newline="") as out:
-            rows = csv.writer(out, lineterminator="\n")
-            rows.writerow(COLUMNS)
+    with file_errors(f"--placements {file}"), file.open("w", newline="") as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(COLUMNS)
 
-            def note(config: str, arrival: Arrival, pod: Pod, now: float) -> None:
-                rows.writerow([config, str(pod), pod.spec.node_name, f"{arrival.at:g}", f"{now:g}"])
+        def note(config: str, arrival: Arrival, pod: Pod, now: float) -> None:
+            rows.writerow([config, str(pod), pod.spec.node_name, f"{arrival.at:g}", f"{now:g}"])
 
-            yield note
-    except OSError as error:
-        raise QuestionError(f"--placements {file}: {error.strerror or error}") from error
+        yield note

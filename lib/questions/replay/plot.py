@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from lib.questions.errors import QuestionError
+from lib.questions.errors import QuestionError, file_errors
 from lib.questions.replay.figures import Figures
 
 FORMATS = (".svg", ".png", ".html")
@@ -58,7 +58,5 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
         names = escape(", ".join(each.name for each in replays))
         page = f'<!DOCTYPE html><meta charset="utf-8"><title>{names}</title>{svg[svg.index("<svg") :]}'
         written = page.encode()
-    try:
+    with file_errors(f"--plot {file}"):
         file.write_bytes(written)
-    except OSError as error:
-        raise QuestionError(f"--plot {file}: {error.strerror or error}") from error

@@ -1,20 +1,21 @@
 """Reads what `record` wrote, also of a recording that was killed: up to its last whole line."""
 
-import gzip
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
 
 import msgspec
 
+from lib.kube.bounded_files import unpacking
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import UNREADABLE, Json, Node, Object, Pod, decode_hook, with_parts
 from lib.kube.store import key_of
 from lib.questions.deciding import without_node
 from lib.questions.durations import in_words
-from lib.questions.errors import QuestionError
+from lib.questions.errors import QuestionError, file_errors
 from lib.questions.files import KINDS
 from lib.questions.recording.lines import BEGIN, DELETED, END, GAP, VERSION, Head, Line
 from lib.questions.replay.trace import Arrival, Trace
@@ -69,21 +70,10 @@ def read_recording(file: Path, nodes: Snapshot | None) -> tuple[Snapshot, Trace]
 
 
 def _lines(file: Path) -> Iterator[bytes]:
-    """The whole lines. A file that ends within one was broken off."""
-    try:
-        with file.open("rb") as raw:
-            packed = raw.peek(2)[:2] == b"\x1f\x8b"
-        with gzip.open(file) if packed else file.open("rb") as lines:
-            while True:
-                try:
-                    line = lines.readline(MAX_LINE)
-                except (EOFError, zlib.error):  # the end of the gzipped file is missing
-                    return
-                if not line.endswith(b"\n"):
-                    return
-                yield line
-    except OSError as error:
-        raise QuestionError(f"{file}: {error.strerror or error}") from error
+    """The whole lines. A file that ends within one, or a gzipped one without its end, was broken off."""
+    with file_errors(file), unpacking(file) as lines, suppress(EOFError, zlib.error):
+        while (line := lines.readline(MAX_LINE)).endswith(b"\n"):
+            yield line
 
 
 @dataclass

@@ -1,6 +1,5 @@
 """The verbs of the command line that ask questions; none writes to the cluster."""
 
-import functools
 import inspect
 import logging
 import os
@@ -92,32 +91,21 @@ def _add(app: typer.Typer, name: str, answer: Callable[..., int]) -> None:
     from lib.questions.asking import Common
 
     first, *own = inspect.signature(answer).parameters.values()
-    if first.name != "common":
-        app.command(name, cls=Command, short_help=VERBS[name])(_alone(answer))
-        return
-    named = {each.name for each in own}
-    common = list(inspect.signature(Common).parameters.values())
-    shared = [each for each in common if each.name not in named]
+    shared = [first]
+    if first.name == "common":
+        of_common = inspect.signature(Common).parameters.values()
+        shared = [each for each in of_common if each.name not in {other.name for other in own}]
 
-    def run(**given: Any) -> None:
-        asked = Common(**{each.name: given.pop(each.name) for each in shared})
-        raise typer.Exit(_status(asked.command, lambda: answer(asked, **given)))
+    def run(context: typer.Context, **given: Any) -> None:
+        common = {each.name: given.pop(each.name) for each in shared if each.name != "context"}
+        about = Common(context, **common) if first.name == "common" else context
+        raise typer.Exit(_status(context.command_path, lambda: answer(about, **given)))
 
     parameters = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in [*own, *shared]]
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     run.__annotations__ = {each.name: each.annotation for each in parameters}
     run.__doc__ = answer.__doc__
     app.command(name, cls=Command, short_help=VERBS[name])(run)
-
-
-def _alone(answer: Callable[..., int]) -> Callable[..., None]:
-    """The command of a verb that doesn't ask about a cluster."""
-
-    @functools.wraps(answer)
-    def run(context: typer.Context, **given: Any) -> None:
-        raise typer.Exit(_status(context.command_path, lambda: answer(context, **given)))
-
-    return run
 
 
 class _Escaping(logging.Formatter):

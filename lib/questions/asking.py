@@ -23,7 +23,7 @@ from lib.questions.files import read_files
 from lib.questions.page import Page, print_json
 from lib.questions.snapshot import Snapshot, read_cluster
 from lib.questions.verdict import Verdict
-from lib.questions.what_if import WhatIf
+from lib.questions.what_if import change_cluster
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
 from lib.service.command_line import CLUSTER, DEFAULT_PROXY, Proxy, StartProxy, option
@@ -191,10 +191,10 @@ class Common:
         """Whether kubectl's cluster is asked, if nothing else is said."""
         return bool(self.kubectl_options) or self.context.find_root().info_name == KUBECTL_NAME
 
-    @property
-    def what_if(self) -> WhatIf:
-        """The changes of the cluster."""
-        return WhatIf(self.add, self.like, self.remove or (), self.label or (), self.taint or ())
+    def change(self, snapshot: Snapshot) -> None:
+        """Change the cluster as the what-if options say. QuestionError when they are wrong."""
+        remove, labels, taints = self.remove or (), self.label or (), self.taint or ()
+        change_cluster(snapshot, add=self.add, like=self.like, remove=remove, labels=labels, taints=taints)
 
     @property
     def usual_namespace(self) -> str:
@@ -215,7 +215,7 @@ class Common:
             yield stack.enter_context(Api(address, MACHINE.event()))
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
-        """Read the cluster; `what_if` changes it afterwards."""
+        """Read the cluster; `change` changes it afterwards."""
         snapshot = (
             read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_file or ())
         )

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -16,61 +16,48 @@ from lib.scheduling.workloads import belongs_to_node
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-@dataclass(frozen=True)
-class WhatIf:
-    """The what-if changes, as the options have them.
+def change_cluster(
+    snapshot: Snapshot,
+    *,
+    add: int,
+    like: str,
+    remove: Iterable[str],
+    labels: Iterable[str],
+    taints: Iterable[str],
+) -> None:
+    """Change a snapshot as the what-if options say.
 
     add: how many new nodes like the node `like`. remove: nodes to remove, with their pods. labels:
     `NODE:KEY=VALUE`, or `NODE:KEY-` for none; taints: `NODE:KEY=VALUE:EFFECT`, or `NODE:KEY-`. NODE may be a
-    pattern with * in it.
+    pattern with * in it. QuestionError when a node doesn't exist, or an option is invalid.
     """
-
-    add: int = 0
-    like: str = ""
-    remove: Sequence[str] = ()
-    labels: Sequence[str] = ()
-    taints: Sequence[str] = ()
-
-    def apply(self, snapshot: Snapshot) -> None:
-        """Change a snapshot. QuestionError when a node doesn't exist, or an option is invalid."""
-        for text in self.labels:
-            _each_node(snapshot, text, "--label", _with_label)
-        for text in self.taints:
-            _each_node(snapshot, text, "--taint", _with_taint)
-        if self.add or self.like:
-            if not self.like or self.add < 1:
-                raise QuestionError(
-                    "--add NUMBER and --like NODE belong together: how many nodes, like which?"
-                )
-            like = node_named(snapshot, self.like)
-            drivers = snapshot.of(CSINode)
-            for new in copies(like, snapshot.of(Pod), self.add, snapshot.of(Node), drivers):
-                snapshot.of(Node).append(new.node)
-                snapshot.of(Pod).extend(new.pods)
-                drivers.extend([new.csi_node] if new.csi_node else ())
-        for name in nodes_named(snapshot, self.remove):
-            _remove(snapshot, name)
+    for text in labels:
+        _change_nodes(snapshot, text, "--label", _with_label)
+    for text in taints:
+        _change_nodes(snapshot, text, "--taint", _with_taint)
+    if add or like:
+        if not like or add < 1:
+            raise QuestionError("--add NUMBER and --like NODE belong together: how many nodes, like which?")
+        first, *_ = nodes_named(snapshot, [like])
+        drivers = snapshot.of(CSINode)
+        for new in copies(first, snapshot.of(Pod), add, snapshot.of(Node), drivers):
+            snapshot.of(Node).append(new.node)
+            snapshot.of(Pod).extend(new.pods)
+            drivers.extend([new.csi_node] if new.csi_node else ())
+    for node in nodes_named(snapshot, remove):
+        _remove(snapshot, node)
 
 
-def node_named(snapshot: Snapshot, name: str) -> Node:
-    """The node of this name; QuestionError when there is none."""
-    for node in snapshot.of(Node):
-        if node.metadata.name == name:
-            return node
-    raise QuestionError(f"there is no node {name}; there are {count(len(snapshot.of(Node)), 'node')}")
-
-
-def nodes_named(snapshot: Snapshot, texts: Iterable[str]) -> list[str]:
+def nodes_named(snapshot: Snapshot, texts: Iterable[str], where: str = "") -> list[Node]:
     """The nodes of these names or patterns, also after `node/`. QuestionError when one matches none."""
-    there = [node.metadata.name for node in snapshot.of(Node)]
-    found: list[str] = []
+    there, found = snapshot.of(Node), dict[str, Node]()
     for text in texts:
         pattern = re.sub("^(nodes?|no)/", "", text)
-        meant = [name for name in there if fnmatchcase(name, pattern)]
+        meant = {node.metadata.name: node for node in there if fnmatchcase(node.metadata.name, pattern)}
         if not meant:
-            raise QuestionError(f"there is no node {pattern}; there are {count(len(there), 'node')}")
-        found += meant
-    return list(dict.fromkeys(found))
+            raise QuestionError(f"{where}there is no node {pattern}; there are {count(len(there), 'node')}")
+        found |= meant
+    return [*found.values()]
 
 
 @dataclass(frozen=True)
@@ -119,29 +106,26 @@ def moved(pod: Pod, node_name: str) -> Pod:
     return with_parts(pod, metadata=there, spec={"node_name": node_name})
 
 
-def _remove(snapshot: Snapshot, name: str) -> None:
-    node = node_named(snapshot, name)
+def _remove(snapshot: Snapshot, node: Node) -> None:
     snapshot.of(Node).remove(node)
-    pods = snapshot.of(Pod)
+    name, pods = node.metadata.name, snapshot.of(Pod)
     kept = [pod for pod in pods if pod.spec.node_name != name]
     snapshot.objects[Pod] = [*kept]
     if gone := len(pods) - len(kept):
         snapshot.note(f"without {name} its {count(gone, 'pod')} are gone, too (see drain for where they go)")
 
 
-def _each_node(snapshot: Snapshot, text: str, option: str, change) -> None:  # type: ignore[no-untyped-def]
+def _change_nodes(
+    snapshot: Snapshot, text: str, option: str, change: Callable[[Node, str, str], Node]
+) -> None:
     """Change the nodes that an option's text names before its first colon."""
     pattern, colon, what = text.partition(":")
+    where = f"{option} {text}"
     if not colon or not what:
-        raise QuestionError(
-            f"{option} {text}: write NODE:{'KEY=VALUE' if option == '--label' else 'KEY=VALUE:EFFECT'}"
-        )
-    nodes = snapshot.of(Node)
-    meant = [i for i, node in enumerate(nodes) if fnmatchcase(node.metadata.name, pattern)]
-    if not meant:
-        raise QuestionError(f"{option} {text}: there is no node {pattern}")
-    for i in meant:
-        nodes[i] = change(nodes[i], what, f"{option} {text}")
+        form = "KEY=VALUE" if option == "--label" else "KEY=VALUE:EFFECT"
+        raise QuestionError(f"{where}: write NODE:{form}")
+    nodes, meant = snapshot.of(Node), {*nodes_named(snapshot, [pattern], f"{where}: ")}
+    nodes[:] = [change(node, what, where) if node in meant else node for node in nodes]
 
 
 def _with_label(node: Node, what: str, where: str) -> Node:

@@ -1,6 +1,7 @@
 """Snapshots as files: those that `save` writes, and the output of `kubectl get -o json`."""
 
 import gzip
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,9 +25,7 @@ KINDS: dict[str, type[Object]] = {
     "Event": Event,
 }
 
-_API_VERSIONS = {
-    each.kind.__name__: each.api.removeprefix("/apis/").removeprefix("/api/") for each in _RESOURCES
-}
+_API_VERSIONS = {each.kind.__name__: re.sub("^/apis?/|/[^/]*$", "", each.path) for each in _RESOURCES}
 
 KEPT_ANNOTATIONS = (
     "poller/",
@@ -40,15 +39,13 @@ KEPT_ANNOTATIONS = (
 """Only annotations that begin like this are saved; others may hold anything."""
 
 
-class _Head(Object):
-    kind: str = ""
-    items: list[msgspec.Raw] | None = None
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-
-
 class _Kind(Object):
     kind: str = ""
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+
+class _Head(_Kind):
+    items: list[msgspec.Raw] | None = None
 
 
 _head = msgspec.json.Decoder(_Head, dec_hook=decode_hook)

@@ -71,57 +71,48 @@ class RuntimeClass(Object, tag_field="kind", tag=True):
 class Resource:
     """The resource of a kind.
 
-    api: the path of its API version; plural: its name in paths. matters: what is ignored if it may not be
-    listed; "" if it is required. manifests: whether only new pods need it.
+    path: of the list. matters: what is ignored if it may not be listed; "" if it is required. manifests:
+    whether only new pods need it.
     """
 
     kind: type[Object]
-    api: str
-    plural: str
+    path: str
     matters: str = ""
     manifests: bool = False
-
-    @property
-    def path(self) -> str:
-        """The path of the list."""
-        return f"{self.api}/{self.plural}"
 
 
 VOLUMES = "some of what pods with volumes depend on, so where they fit may be wrong"
 
 RESOURCES = (
-    Resource(Node, "/api/v1", "nodes"),
-    Resource(Pod, "/api/v1", "pods"),
-    Resource(Namespace, "/api/v1", "namespaces", "the labels of namespaces"),
-    Resource(Service, "/api/v1", "services", "spreading the pods of a service by default"),
-    Resource(PodDisruptionBudget, "/apis/policy/v1", "poddisruptionbudgets", "disruption budgets"),
-    Resource(PersistentVolumeClaim, "/api/v1", "persistentvolumeclaims", VOLUMES),
-    *(
-        Resource(kind, path.rpartition("/")[0], path.rpartition("/")[2], VOLUMES)
-        for path, kind in STORAGE_PATHS.items()
-    ),
-    Resource(PriorityClass, "/apis/scheduling.k8s.io/v1", "priorityclasses", "priority classes"),
-    Resource(RuntimeClass, "/apis/node.k8s.io/v1", "runtimeclasses", "runtime classes", manifests=True),
-    Resource(LimitRange, "/api/v1", "limitranges", "limit ranges", manifests=True),
-    Resource(ResourceQuota, "/api/v1", "resourcequotas", "resource quotas", manifests=True),
+    Resource(Node, "/api/v1/nodes"),
+    Resource(Pod, "/api/v1/pods"),
+    Resource(Namespace, "/api/v1/namespaces", "the labels of namespaces"),
+    Resource(Service, "/api/v1/services", "spreading the pods of a service by default"),
+    Resource(PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets", "disruption budgets"),
+    Resource(PersistentVolumeClaim, "/api/v1/persistentvolumeclaims", VOLUMES),
+    *(Resource(kind, path, VOLUMES) for path, kind in STORAGE_PATHS.items()),
+    Resource(PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses", "priority classes"),
+    Resource(RuntimeClass, "/apis/node.k8s.io/v1/runtimeclasses", "runtime classes", manifests=True),
+    Resource(LimitRange, "/api/v1/limitranges", "limit ranges", manifests=True),
+    Resource(ResourceQuota, "/api/v1/resourcequotas", "resource quotas", manifests=True),
 )
 """The resources that are listed."""
 
 IN_USE = "what devices there are, and which are in use"
 
 DEVICES = (
-    Resource(ResourceClaim, DEVICES_API, "resourceclaims", IN_USE),
-    Resource(DeviceClass, DEVICES_API, "deviceclasses", IN_USE),
-    Resource(ResourceSlice, DEVICES_API, "resourceslices", IN_USE),
-    Resource(ResourceClaimTemplate, DEVICES_API, "resourceclaimtemplates", "templates of resource claims"),
+    Resource(ResourceClaim, f"{DEVICES_API}/resourceclaims", IN_USE),
+    Resource(DeviceClass, f"{DEVICES_API}/deviceclasses", IN_USE),
+    Resource(ResourceSlice, f"{DEVICES_API}/resourceslices", IN_USE),
+    Resource(ResourceClaimTemplate, f"{DEVICES_API}/resourceclaimtemplates", "templates of resource claims"),
 )
 """Listed only if a pod may need devices."""
 
-POD_GROUPS = Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1", "podgroups", "the sizes of pod groups")
+POD_GROUPS = Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", "the sizes of pod groups")
 """Listed only if a pod has the label of a PodGroup: few clusters have them."""
 
 CONTROLLERS = {
-    of: Resource(kind, api, plural, f"spreading the pods of a {of[1]} by default")
+    of: Resource(kind, f"{api}/{plural}", f"spreading the pods of a {of[1]} by default")
     for of, (api, plural, kind) in listers.CONTROLLERS.items()
 }
 """By apiVersion and kind, the controllers whose pods are spread by default. A cluster has many: only those of
@@ -197,7 +188,8 @@ def look_up_controllers(api: Api, snapshot: Snapshot, pods: Iterable[Pod]) -> No
         resource = CONTROLLERS.get((owner.api_version, owner.kind))
         if resource is None or resource.kind in snapshot.forbidden:
             continue
-        path = path_of(resource.plural, owner.namespace, owner.name, api=resource.api)
+        version, _, plural = resource.path.rpartition("/")
+        path = path_of(plural, owner.namespace, owner.name, api=version)
         try:
             snapshot.of(resource.kind).append(api.get(path, resource.kind))
         except (NotFoundError, AnswerError) as error:

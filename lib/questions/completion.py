@@ -6,6 +6,7 @@ Source: https://github.com/spf13/cobra/blob/main/completions.go
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
@@ -28,11 +29,8 @@ FILES, NO_FILES, UNFINISHED, IN_ORDER, FAILED = ":0", ":4", ":6", ":36", ":1"
 this order; an error.
 """
 
-TAKE_FILES = ("-f", "--filename", "--from", "--config", "--plugin")
-TAKE_NODES = ("--like", "--remove")
-TAKE_LABELS, TAKE_TAINTS = ("--label",), ("--taint",)
-TAKE_NAMESPACES = ("-n", "--namespace")
-TAKE_OUTPUTS = ("-o", "--output")
+OF_CLUSTER = ("proxy", "start_proxy", "context_name", "kubeconfig", "from_file", "namespace")
+"""The options that say which cluster is asked."""
 
 
 def complete(context: typer.Context) -> None:
@@ -56,20 +54,20 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
         root = context.find_root().command.params
         own = [name for each in root for name in each.opts if name.startswith("--")]
         return (own if last.startswith("-") else list(verbs)), NO_FILES
-    previous = before[-1] if before else ""
-    if previous in TAKE_FILES:
-        return [], FILES
-    if previous in TAKE_OUTPUTS:
-        return [each.value for each in Output], NO_FILES
-    asked = _Asked(context, before)
-    if previous in TAKE_NODES:
-        return list(asked.nodes()), NO_FILES
-    if previous in TAKE_LABELS:
-        return sorted(asked.labels(last)), NO_FILES if "=" in last else UNFINISHED
-    if previous in TAKE_TAINTS:
-        return sorted(asked.taints(last)), UNFINISHED if last.count(":") == 0 else NO_FILES
-    if previous in TAKE_NAMESPACES:
-        return list(asked.namespaces()), NO_FILES
+    asked = _Asked(context, verbs[verb], [word for word in before if word != verb])
+    match before[-1]:
+        case "-f" | "--filename" | "--from" | "--config" | "--plugin":
+            return [], FILES
+        case "-o" | "--output":
+            return [each.value for each in Output], NO_FILES
+        case "--like" | "--remove":
+            return list(asked.nodes()), NO_FILES
+        case "--label":
+            return sorted(asked.labels(last)), NO_FILES if "=" in last else UNFINISHED
+        case "--taint":
+            return sorted(asked.taints(last)), UNFINISHED if last.count(":") == 0 else NO_FILES
+        case "-n" | "--namespace":
+            return list(asked.namespaces()), NO_FILES
     if last.startswith("-"):
         return [name for each in verbs[verb].params for name in each.opts if name.startswith("--")], NO_FILES
     match verb:
@@ -91,25 +89,17 @@ def _verbs(context: typer.Context) -> dict[str, TyperCommand]:
 class _Asked:
     """The names in the cluster that an incomplete command line is about."""
 
-    def __init__(self, context: typer.Context, words: Sequence[str]) -> None:
-        self._words = words
-        file, kubeconfig = self._value("--from"), self._value("--kubeconfig")
-        self._common = Common(
-            context,
-            proxy=self._value("--proxy") or None,
-            start_proxy="--start-proxy" in words,
-            context_name=self._value("--context") or None,
-            kubeconfig=Path(kubeconfig) if kubeconfig else None,
-            from_file=[Path(file)] if file else None,
-            namespace=self._value(*TAKE_NAMESPACES) or None,
-        )
+    def __init__(self, context: typer.Context, verb: TyperCommand, words: Sequence[str]) -> None:
+        self._context, self._verb, self._words = context, verb, words
 
-    def _value(self, *options: str) -> str:
-        for i, word in enumerate(self._words):
-            name, equals, value = word.partition("=")
-            if name in options:
-                return value if equals else "".join(self._words[i + 1 : i + 2])
-        return ""
+    @cached_property
+    def _common(self) -> Common:
+        with self._verb.make_context(
+            self._verb.name, [*self._words], parent=self._context, resilient_parsing=True
+        ) as parsed:
+            given = {name: parsed.params.get(name) for name in OF_CLUSTER}
+            given["from_file"] = [Path(each) for each in given["from_file"] or ()]
+            return Common(parsed, **given)
 
     def pods(self, last: str) -> Iterator[str]:
         """The pods of the namespace in the word, or in an option; first those that wait."""

@@ -191,11 +191,6 @@ class Common:
         """Whether kubectl's cluster is asked, if nothing else is said."""
         return bool(self.kubectl_options) or self.context.find_root().info_name == KUBECTL_NAME
 
-    def change(self, snapshot: Snapshot) -> None:
-        """Change the cluster as the what-if options say. QuestionError when they are wrong."""
-        remove, labels, taints = self.remove or (), self.label or (), self.taint or ()
-        change_cluster(snapshot, add=self.add, like=self.like, remove=remove, labels=labels, taints=taints)
-
     @property
     def usual_namespace(self) -> str:
         """The namespace of names without one: by default that of kubectl's context, if it is asked."""
@@ -215,10 +210,12 @@ class Common:
             yield stack.enter_context(Api(address, MACHINE.event()))
 
     def read(self, api: Api | None, *, manifests: bool = False, whole: bool = False) -> Snapshot:
-        """Read the cluster; `change` changes it afterwards."""
+        """Read the cluster, and change it as the what-if options say. QuestionError when they are wrong."""
         snapshot = (
             read_cluster(api, manifests=manifests, whole=whole) if api else read_files(self.from_file or ())
         )
+        remove, labels, taints = self.remove or (), self.label or (), self.taint or ()
+        change_cluster(snapshot, add=self.add, like=self.like, remove=remove, labels=labels, taints=taints)
         self.tell_notes(snapshot)
         return snapshot
 

@@ -79,7 +79,6 @@ def ask_why(
         uncreated = read_uncreated(api, snapshot, meant) if api and not selector else []
     if meant.kind and not pods and not uncreated:
         raise QuestionError(f"there are no pods of {meant}")
-    common.change(snapshot)
     asking = Asking(pods, uncreated, snapshot, common.decider(snapshot))
     run_through(asking.steps(), len(asking), "asking about pods")
     return common.show(snapshot, asking.pending, lambda page: show_pending(asking.pending, page, now()))
@@ -94,7 +93,6 @@ def _why_one(common: Common, meant: Target) -> Verdict:
             read_events(api, snapshot, asked)
             for claim in claims_in(snapshot, asked):
                 read_events(api, snapshot, claim)
-    common.change(snapshot)
     answer = why(asked, snapshot, common.decider(snapshot))
     return common.show(snapshot, answer, lambda page: show_why(answer, page, now()))
 
@@ -121,7 +119,6 @@ def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None)
             look_up_pod_groups(api, snapshot, [str(objects)])
             if may_need_devices(list(objects)):
                 look_up_devices(api, snapshot)
-        common.change(snapshot)
         workloads = workloads_in(objects, snapshot, replicas)
         if api:
             said = ask_server(api, objects, workloads, snapshot)
@@ -200,7 +197,6 @@ def ask_drain(
             look_up_controllers(
                 api, snapshot, [pod for pod in snapshot.of(Pod) if pod.spec.node_name in nodes]
             )
-    common.change(snapshot)
     draining = Draining(nodes, common.decider(snapshot))
     run_through(draining.steps(), len(draining), "moving pods")
     return common.show(snapshot, draining.drain, lambda page: show_drain(draining.drain, page))
@@ -216,7 +212,6 @@ def ask_save(
     """
     with common.api() as api:
         snapshot = common.read(api, whole=True)
-    common.change(snapshot)
     held = save(snapshot, file)
     common.tell_notes(snapshot)
     if str(file) != "-":
@@ -245,7 +240,6 @@ def ask_compare(
         raise QuestionError("compare needs two configurations: --config A.yaml --config B.yaml")
     with common.api() as api:
         snapshot = common.read(api, whole=True)
-    common.change(snapshot)
     results = []
     for file in config:
         decider = common.decider(snapshot, file)

@@ -10,7 +10,7 @@ from lib.kube.objects import HOSTNAME, Node, Pod, Taint, with_parts
 from lib.kube.storage import CSINode
 from lib.questions.errors import QuestionError
 from lib.questions.snapshot import Snapshot
-from lib.scheduling.text import count
+from lib.scheduling.text import count, verb
 from lib.scheduling.workloads import belongs_to_node
 
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -112,7 +112,8 @@ def _remove(snapshot: Snapshot, node: Node) -> None:
     kept = [pod for pod in pods if pod.spec.node_name != name]
     snapshot.objects[Pod] = [*kept]
     if gone := len(pods) - len(kept):
-        snapshot.note(f"without {name} its {count(gone, 'pod')} are gone, too (see drain for where they go)")
+        pods_are = f"{count(gone, 'pod')} {verb(gone, 'is', 'are')}"
+        snapshot.note(f"without {name} its {pods_are} gone, too (see drain for where they go)")
 
 
 def _change_nodes(

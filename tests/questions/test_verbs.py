@@ -334,6 +334,7 @@ def test_what_comes_from_a_cluster_steers_no_terminal(poller: Run, tmp_path: Pat
         ),
         (["drain", "n9"], 1, "poller.py drain: there is no node n9"),
         (["why", "web", "--remove", "n9"], 1, "there is no node n9; there are 3 nodes"),
+        (["why", "db", "--remove", "n1"], 1, "why: there is no pod db in namespace default"),
         (["why", "web", "--add", "2"], 1, "--add NUMBER and --like NODE belong together"),
         (["why", "web", "--label", "n1=x"], 1, "--label n1=x: write NODE:KEY=VALUE"),
         (["why", "web", "--taint", "n1:x:Sometimes"], 1, "an effect is one of NoSchedule"),

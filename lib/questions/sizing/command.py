@@ -60,7 +60,6 @@ def ask_size(
     else:
         with common.api() as api:
             snapshot = common.read(api, whole=True)
-        common.change(snapshot)
     share = max_utilization / 100
     types = node_types(node_type, share) if node_type else like_nodes(snapshot, share)
     if not types:

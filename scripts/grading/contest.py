@@ -139,7 +139,7 @@ class Contest:
 
     def _score_of(self, figures: Figures) -> float:
         if self.score == "allocated":
-            return figures.last(figures.main)
+            return figures.allocated(figures.main)[-1]
         if self.score == "nodes_used":
             return figures.nodes_used[0]
         return figures.wait(0.95)

@@ -183,17 +183,9 @@ class Figures:
         up_to = [*accumulate(self.waits[each] for each in ordered)]
         return ordered[bisect_right(up_to, min(self.placed - 1, int(share * self.placed)))]
 
-    def mean(self, name: str) -> float:
-        """The mean of a resource's allocated percent over time."""
-        return self._means[name].until(self.ended_at)
-
-    def peak(self, name: str) -> float:
-        """The highest allocated percent of a resource."""
-        return self._means[name].peak
-
-    def last(self, name: str) -> float:
-        """The allocated percent of a resource at the end."""
-        return self._means[name].value
+    def allocated(self, name: str) -> tuple[float, float, float]:
+        """The allocated percent of a resource: the mean over time, the peak, and at the end."""
+        return self._means[name].until(self.ended_at), self._means[name].peak, self._means[name].value
 
     @property
     def nodes_used(self) -> tuple[float, int]:
@@ -214,7 +206,7 @@ class Figures:
             if self.waits
             else {},
             "allocated_percent": {
-                name: {"mean": self.mean(name), "peak": self.peak(name), "end": self.last(name)}
+                name: dict(zip(("mean", "peak", "end"), self.allocated(name), strict=True))
                 for name in self._means
             },
             "nodes_used": {"mean": mean_nodes, "peak": most_nodes},

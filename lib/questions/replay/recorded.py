@@ -84,6 +84,11 @@ class _Seen:
     at: float
     placed_at: float = inf
 
+    @property
+    def is_gated(self) -> bool:
+        """Whether no scheduler was to place it yet."""
+        return bool(self.pod.spec.scheduling_gates)
+
 
 @dataclass
 class _Reading:
@@ -100,7 +105,6 @@ class _Reading:
 
     def __post_init__(self) -> None:
         self._came: dict[str, _Seen] = {}  # by key: pods that are there, and came while it was recorded
-        self._gated: set[str] = set()
         self._ran: dict[str, Pod] = {}  # by key: pods that were on their nodes before
         self._nodes: dict[str, Node] = {}
         self._kinds: dict[bytes, Pod] = {}
@@ -162,8 +166,7 @@ class _Reading:
             return
         elif key in self._came:
             seen = self._came[key]
-            if key in self._gated and not pod.spec.scheduling_gates:
-                self._gated.discard(key)
+            if seen.is_gated and not pod.spec.scheduling_gates:
                 seen.pod, seen.at = pod, self.last_at
             if on_node and seen.placed_at == inf:
                 seen.placed_at = self.last_at
@@ -177,14 +180,12 @@ class _Reading:
                 self.snapshot.of(Pod).append(pod)
         else:
             self._came[key] = _Seen(pod, self.last_at, self.last_at if on_node else inf)
-            if pod.spec.scheduling_gates:
-                self._gated.add(key)
 
     def _gone(self, key: str) -> None:
         if seen := self._came.pop(key, None):
-            if key in self._gated:  # no scheduler was to place it
-                self._gated.discard(key)
-            elif seen.placed_at < inf:
+            if seen.is_gated:
+                return
+            if seen.placed_at < inf:
                 waited = seen.placed_at - seen.at
                 began = seen.placed_at if waited > LATENCY else seen.at
                 self._arrived(seen, runs_for=self.last_at - began)
@@ -206,8 +207,8 @@ class _Reading:
 
     def trace(self, file: Path) -> Trace:
         """What happened, after the last line."""
-        for key, seen in self._came.items():
-            if key not in self._gated:
+        for seen in self._came.values():
+            if not seen.is_gated:
                 self._arrived(seen)
         notes = []
         if not self.has_ended:

@@ -32,10 +32,7 @@ def show_replays(replays: Sequence[Figures], page: Page) -> None:
         *(
             (
                 f"{name} allocated: mean, peak, end",
-                *(
-                    f"{each.mean(name):.1f} %, {each.peak(name):.1f} %, {each.last(name):.2f} %"
-                    for each in replays
-                ),
+                *("{:.1f} %, {:.1f} %, {:.2f} %".format(*each.allocated(name)) for each in replays),
             )
             for name in resources
         ),

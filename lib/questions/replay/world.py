@@ -1,6 +1,6 @@
 """A cluster in virtual time: pods arrive, are placed, run and end. A second of waiting takes no time."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -130,11 +130,7 @@ class World:
         name = changed.metadata.name
         node = self.cache.nodes.get(name)
         if change.kind == Kind.DELETED and node:
-            for pod in [*node.pods]:
-                if pod_key(pod) in self._running:
-                    self._end(pod_key(pod), evicted=True)
-                else:
-                    self._leave(pod, evicted=True)
+            self._evict([*node.pods])
         self.cache.apply(change)
         self.queue.apply(change, self.now)
         self._figures.changed_nodes((each.node for each in self.cache.nodes.values()), self.now)
@@ -190,12 +186,15 @@ class World:
         self.queue.await_victims(uid, decision.victims)
         if not group_of(pod):
             self._nowhere[self._kind_of(pod)] = why
-        for victim in decision.victims:
-            if pod_key(victim) in self._running:
-                self._end(pod_key(victim), evicted=True)
-            else:  # it ran before the trace began
-                self._leave(victim, evicted=True)
+        self._evict(decision.victims)
         return False
+
+    def _evict(self, pods: Iterable[Pod]) -> None:
+        for pod in pods:
+            if pod_key(pod) in self._running:
+                self._end(pod_key(pod), evicted=True)
+            else:  # it ran before the trace began
+                self._leave(pod, evicted=True)
 
     def _end(self, key: str, *, evicted: bool) -> None:
         """A pod has left its node. One that was evicted arrives again, as its controller would see to."""

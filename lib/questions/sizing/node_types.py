@@ -9,7 +9,6 @@ from lib.kube.objects import HOSTNAME, ZONE, Node, ObjectMeta, Pod, Taint, is_ob
 from lib.kube.quantity import Quantity
 from lib.kube.storage import CSINode, CSINodeDriver, CSINodeSpec, VolumeNodeResources
 from lib.questions.errors import QuestionError
-from lib.questions.files import quantity_text
 from lib.questions.manifests import convert
 from lib.questions.snapshot import Snapshot
 from lib.questions.what_if import NewNode, copies, parse_taint, shapes
@@ -25,17 +24,20 @@ RESOURCES = ("cpu", "memory", "pods", "ephemeral-storage")
 SQUEEZED = ("cpu", "memory")
 """The resources that --max-utilization is about."""
 
+MOST_NODES = 10_000
+"""The most nodes that are tried."""
+
 
 @dataclass(frozen=True)
 class NodeType:
-    """A type of node. most: how many can be had; None: as many as are needed.
+    """A type of node. most: how many can be had.
 
     make: makes so many of them, with the pods that belong to each, as far as these are known.
     """
 
     name: str
     price: Decimal
-    most: int | None
+    most: int
     make: Callable[[int], Sequence[NewNode]]
 
 
@@ -49,7 +51,7 @@ class _Told:
     volumes: dict[str, int] = field(default_factory=dict)
     zones: tuple[str, ...] = ()
     price: Decimal | None = None
-    most: int | None = None
+    most: int = MOST_NODES
 
 
 def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
@@ -80,7 +82,7 @@ def like_nodes(snapshot: Snapshot, utilization: float) -> list[NodeType]:
             made = copies(like, snapshot.of(Pod), number, snapshot.of(Node), snapshot.of(CSINode))
             return [_squeezed(each, utilization) for each in made]
 
-        found.append(NodeType(f"like {like.metadata.name}", Decimal(1), None, make))
+        found.append(NodeType(f"like {like.metadata.name}", Decimal(1), MOST_NODES, make))
     return found
 
 
@@ -168,7 +170,6 @@ def _squeezed(new: NewNode, utilization: float) -> NewNode:
     """The node with so much less that pods can't use more than a share of it."""
     there = new.node.status.allocatable
     less = {
-        name: Quantity.parse(quantity_text(int(amount * utilization))) if name in SQUEEZED else amount
-        for name, amount in there.items()
+        name: Quantity(amount * utilization) if name in SQUEEZED else amount for name, amount in there.items()
     }
     return NewNode(with_parts(new.node, status={"allocatable": less}), new.pods, new.csi_node)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from math import inf
 
+from lib.questions.sizing.node_types import MOST_NODES
 from lib.questions.sizing.trying import Counts, Tried, Trying
 from lib.scheduling.resources import Resources
 
@@ -13,9 +14,6 @@ MOST_TRIES = 300
 
 MOST_CHOICES = 100_000
 """So many choices are looked at: most can't be enough, and aren't tried."""
-
-MOST_NODES = 10_000
-"""The most nodes that are tried."""
 
 
 @dataclass
@@ -97,7 +95,7 @@ class Search:
             steps = []
             for i, each in enumerate(self._types):
                 for more in (1, 2, 3):  # a pod may need several zones at once
-                    if each.most is not None and counts[i] + more > each.most:
+                    if counts[i] + more > each.most:
                         break
                     self._say(f"trying {sum(counts) + more} nodes: {len(seen.missing)} pods are missing")
                     tried = self._tries.place(_with(counts, i, more), all_of_them=True)
@@ -106,21 +104,17 @@ class Search:
                         steps.append((placed / float(each.price * more), placed / more, i, more, tried))
                         break
             if not steps and seen.fits:  # it depends on the order whether they fit: have one more
-                room = [i for i, each in enumerate(self._types) if each.most is None or counts[i] < each.most]
+                room = [i for i, each in enumerate(self._types) if counts[i] < each.most]
                 if not room:
                     return seen
                 counts = _with(counts, min(room, key=lambda i: self._types[i].price), 1)
                 continue
             if not steps:  # say why: with some nodes of each type, if there are none yet
-                some = tuple(
-                    n or (3 if each.most is None else min(3, each.most))
-                    for each, n in zip(self._types, counts, strict=True)
-                )
+                some = tuple(n or min(3, each.most) for each, n in zip(self._types, counts, strict=True))
                 return self._tries.place(some, all_of_them=True)
             _, per_node, i, more, tried = max(steps, key=lambda step: step[:2])
             jump = int(len(tried.missing) / per_node / 2)  # half of what is likely to be needed
-            most = self._types[i].most
-            jump = jump if most is None else min(jump, most - counts[i] - more)
+            jump = min(jump, self._types[i].most - counts[i] - more)
             counts = _with(counts, i, more + max(0, jump))
             seen = self._tries.place(counts, all_of_them=True) if jump > 0 else tried
         return counts
@@ -145,8 +139,7 @@ class Search:
         """Nodes of one type alone, if that is cheaper."""
         price, most = self._types[i].price, self._types[i].most
         number = int((self.price(best) - Decimal("1e-9")) / price)
-        number = number if most is None else min(number, most)
-        alone = _with(self._none, i, min(number, MOST_NODES))
+        alone = _with(self._none, i, min(number, most))
         if self.price(alone) < self.price(best) and self._has_enough(alone) and self._fits(alone):
             return self._fewer(alone)
         return best
@@ -170,7 +163,7 @@ class Search:
         most = int(left / each.price)
         if is_last and most and most * each.price == left:  # it must cost less
             most -= 1
-        most = most if each.most is None else min(most, each.most)
+        most = min(most, each.most)
         if is_last:
             yield (most,)
             return
@@ -206,8 +199,7 @@ class Search:
     def _just_enough(self, i: int, left: Decimal, asked: Mapping[str, int]) -> Iterator[Counts]:
         """All numbers of the types from i on for so much money, with as few of the last as have enough."""
         each, offer = self._types[i], self._offers[i]
-        affordable = int(left / each.price)
-        most = affordable if each.most is None else min(affordable, each.most)
+        most = min(int(left / each.price), each.most)
         needed = [
             -(-amount // has) if (has := offer.get(name, 0)) > 0 else inf for name, amount in asked.items()
         ]

@@ -28,10 +28,9 @@ from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
-from lib.scheduling.pod_life import ROOM, pod_key
+from lib.scheduling.pod_life import pod_key
 from lib.scheduling.preemption.budgets import guards
 from lib.scheduling.preemption.victims import Victims, WhyNot, less_important, victims_on
-from lib.scheduling.queue import batches
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.volumes.claims import has_claims
 
@@ -83,51 +82,29 @@ class Decider:
 
     def ask(self, pod: Pod) -> Decision:
         """Where a pod would go: with all nodes evaluated, all scores, and the victims of preemption."""
-        nominated = self.cache.nominator.node_of(pod)
-        if nominated:  # evaluate the other nodes, too
-            with self._not_nominated(pod):
-                decision = self._ask(pod, self._explainer(pod))
+        if self.cache.nominator.node_of(pod):  # evaluate the other nodes, too
+            decision = self._ask(pod, self._explainer(pod), anew=True)
             if decision.outcome in PLACED:
                 return decision
         return self._ask(pod, self._explainer(pod))
 
     def ask_together(self, pods: Sequence[Pod]) -> list[Decision]:
         """What would become of the waiting pods of a group: all of them get a node, or none does."""
-        nominator, leaving = self.cache.nominator, set(self.cache.lives.leaving)
-        nominated = [nominator.node_of(pod) or "" for pod in pods]
         schedulers = {pod.spec.scheduler_name: self._explainer(pod) for pod in pods}
-        decisions = schedule_pod_group(pods, self.cache, schedulers)
-        for decision in reversed(decisions):
-            if self.cache.lives.phase_of(decision.pod) in ROOM:
-                schedulers[decision.pod.spec.scheduler_name].unreserve_and_forget(decision, self.cache)
-        for pod, node_name in zip(pods, nominated, strict=True):
-            nominator.add(pod, node_name)
-        self._spare_all_but(leaving, decisions)
+        with self._undoing(pods) as decisions:
+            decisions += schedule_pod_group(pods, self.cache, schedulers)
         return decisions
 
     @contextmanager
-    def placed(self, pods: Sequence[Pod]) -> Iterator[None]:
-        """A block in which these pods have a node each, if they fit."""
-        decisions = [(self._checker(pod), self._checker(pod).schedule_one(pod, self.cache)) for pod in pods]
-        try:
-            yield
-        finally:
-            for scheduler, decision in reversed(decisions):
-                if decision.outcome in PLACED:
-                    scheduler.unreserve_and_forget(decision, self.cache)
-
-    def count_placed(self, pods: Iterable[Pod]) -> int:
-        """How many pods fit, one after the other, without preemption."""
-        decisions = [self.place_alone(pod) for pod in pods]
-        placed = [each for each in decisions if each.outcome in PLACED]
-        for decision in reversed(placed):
-            self._modest(decision.pod).unreserve_and_forget(decision, self.cache)
-        return len(placed)
+    def placed(self, pods: Iterable[Pod]) -> Iterator[int]:
+        """A block in which pods have a node each, if they fit without preemption. Yields how many do."""
+        with self._undoing([*pods]) as decisions:
+            decisions += map(self.place_alone, pods)
+            yield sum(each.outcome in PLACED for each in decisions)
 
     def fitting(self, pod: Pod) -> list[str]:
         """The nodes on which a pod fits now, without preemption."""
-        with self._not_nominated(pod):
-            decision = self._ask(pod, self._checker(pod))
+        decision = self._ask(pod, self._checker(pod), anew=True)
         if decision.outcome not in PLACED:
             return []
         return [name for name in self.cache.nodes if name not in decision.rejected]
@@ -150,35 +127,35 @@ class Decider:
     def _why_not(self, pod: Pod) -> WhyNot:
         return lambda node: found.status if (found := self.rejection(pod, node)) else None
 
-    def _ask(self, pod: Pod, scheduler: Scheduler) -> Decision:
-        """Decide, and undo it."""
-        nominated, leaving = self.cache.nominator.node_of(pod), set(self.cache.lives.leaving)
-        decision = scheduler.schedule_one(pod, self.cache)
-        if decision.outcome in PLACED:
-            scheduler.unreserve_and_forget(decision, self.cache)
-        self.cache.nominator.add(pod, nominated or "")
-        self._spare_all_but(leaving, [decision])
-        return decision
-
-    def _spare_all_but(self, leaving: Collection[str], decisions: Iterable[Decision]) -> None:
-        """End the preemption of a question's victims, except those that were leaving before."""
-        victims = (pod for each in decisions for pod in (*each.victims, *each.preempted_held))
-        self.cache.lives.spare(pod for pod in victims if pod_key(pod) not in leaving)
+    def _ask(self, pod: Pod, scheduler: Scheduler, *, anew: bool = False) -> Decision:
+        """Decide about a pod. anew: as if it were not nominated."""
+        with self._undoing([pod]) as decisions:
+            if anew:
+                self.cache.nominator.add(pod, "")
+            decisions.append(scheduler.schedule_one(pod, self.cache))
+        return decisions[0]
 
     @contextmanager
-    def _not_nominated(self, pod: Pod) -> Iterator[None]:
-        nominated = self.cache.nominator.node_of(pod)
-        self.cache.nominator.add(pod, "")
+    def _undoing(self, pods: Sequence[Pod]) -> Iterator[list[Decision]]:
+        """A block in which these pods are decided on; then its decisions are undone, the last one first.
+
+        Their victims are spared, except those that were leaving before.
+        """
+        nominator, leaving = self.cache.nominator, set(self.cache.lives.leaving)
+        nominated = [nominator.node_of(pod) or "" for pod in pods]
+        decisions: list[Decision] = []
         try:
-            yield
+            yield decisions
         finally:
-            self.cache.nominator.add(pod, nominated or "")
+            for decision in reversed(decisions):
+                if decision.outcome in PLACED:
+                    self._explainer(decision.pod).unreserve_and_forget(decision, self.cache)
+            for pod, node_name in zip(pods, nominated, strict=True):
+                nominator.add(pod, node_name)
+            victims = (pod for each in decisions for pod in (*each.victims, *each.preempted_held))
+            self.cache.lives.spare(pod for pod in victims if pod_key(pod) not in leaving)
 
     # --- decisions that are kept ------------------------------------------------------------------------
-
-    def batches(self, pods: Iterable[Pod]) -> Iterator[list[Pod]]:
-        """The pods in order, those of a group together."""
-        return batches(pods)
 
     def place(self, batch: Sequence[Pod]) -> list[Decision]:
         """Place a pod, or a group as a whole; each is assumed before the next decision.

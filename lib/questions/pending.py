@@ -240,8 +240,8 @@ class Asking:
         for pod in pods:
             like_it = pod is first or (controller_of(pod) and controller_of(pod) == controller_of(first))
             changed.append((fixed(pod, suggestion.fixes) if like_it else pod) or pod)
-        with with_fixes(self._decider, suggestion.fixes):
-            return self._decider.count_placed(changed)
+        with with_fixes(self._decider, suggestion.fixes), self._decider.placed(changed) as placed:
+            return placed
 
 
 # --- controllers that create no pods ----------------------------------------------------------------------

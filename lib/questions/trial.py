@@ -20,6 +20,7 @@ from lib.questions.usage import Usage, usage_of
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision, counted
+from lib.scheduling.queue import batches
 from lib.scheduling.resources import pod_requests
 from lib.scheduling.text import count
 from lib.scheduling.volumes.claims import claim_names
@@ -208,7 +209,7 @@ class Placing:
             for each in self._new
             if not each.refused and each.pod.metadata.uid not in self._rolled_out
         ]
-        for batch in self._decider.batches(left):
+        for batch in batches(left):
             new = self._by_uid[batch[0].metadata.uid]
             if len(batch) == 1 and new.node_name:
                 yield self._decider.place_on(new.pod, new.node_name)

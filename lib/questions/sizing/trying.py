@@ -23,6 +23,7 @@ from lib.scheduling.framework.interface import Profile
 from lib.scheduling.node_info import NodeInfo, amount_left, pods_left
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
+from lib.scheduling.queue import batches
 from lib.scheduling.resources import Resources, pod_requests, total
 from lib.scheduling.workloads import controller_of
 
@@ -110,7 +111,7 @@ class Trying:
             new.sort(key=lambda each: (not each.node_name, -each.pod.spec.priority))
         tried = Tried()
         by_uid = {each.pod.metadata.uid: each for each in new}
-        for batch in decider.batches(each.pod for each in new):
+        for batch in batches(each.pod for each in new):
             only = by_uid[batch[0].metadata.uid].node_name
             if len(batch) > 1:
                 decisions = decider.place(batch)

@@ -16,7 +16,7 @@ from lib.questions.commands_options import Kustomizations, Manifests, Recursive,
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.device_claims import may_need_devices
 from lib.questions.drain import Draining
-from lib.questions.dry_run import ask_server
+from lib.questions.dry_run import DryRun
 from lib.questions.errors import QuestionError
 from lib.questions.events import read_events
 from lib.questions.files import save
@@ -121,7 +121,7 @@ def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None)
                 look_up_devices(api, snapshot)
         workloads = workloads_in(objects, snapshot, replicas)
         if api:
-            said = ask_server(api, objects, workloads, snapshot)
+            said = DryRun(api, objects, snapshot).ask(workloads)
         else:
             said = not_asked(workloads, snapshot, "the cluster is read from a file")
     heard_of = " ".join(said.unknown)

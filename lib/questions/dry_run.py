@@ -18,46 +18,38 @@ NO_DRY_RUN = 415
 """The status for a server-side apply where a server doesn't have it."""
 
 
-def ask_server(
-    api: Api, objects: Sequence[Json], workloads: Iterable[Workload], snapshot: Snapshot
-) -> ServerSaid:
-    """Send all objects of some manifests, and a pod of each workload, to the API server as a dry run."""
-    return _DryRun(api, objects, snapshot).of(objects, workloads)
+class DryRun:
+    """Sends objects of manifests, and pods of their workloads, to the API server as a dry run."""
 
-
-class _DryRun:
     def __init__(self, api: Api, objects: Sequence[Json], snapshot: Snapshot) -> None:
         self._api, self._snapshot, self._said = api, snapshot, ServerSaid()
+        self._objects = objects
         self._resources: dict[str, dict[str, Json]] = {}
         self._new = {(each["kind"], each["metadata"].get("name")) for each in objects}
         self._kinds_to_come = {*_defined(objects)}
         self._missing_rights = ""
 
-    def of(self, objects: Sequence[Json], workloads: Iterable[Workload]) -> ServerSaid:
-        said = self._said
-        workloads = list(workloads)
-        with_pods = {str(each) for each in workloads}
-        for each in objects:
+    def ask(self, workloads: Sequence[Workload]) -> ServerSaid:
+        """Send all objects, and a pod of each workload."""
+        said, with_pods = self._said, {str(each) for each in workloads}
+        for each in self._objects:
             self._object(each, has_pods=named(each) in with_pods)
         for workload in workloads:
             name = str(workload)
             if name not in said.refused and not self._is_to_come(workload.namespace):
                 self._pod_of(workload)
         if self._missing_rights:
-            self._add(not_asked(workloads, self._snapshot, self._missing_rights))
+            more = not_asked(workloads, self._snapshot, self._missing_rights)
         else:
             to_come = [each for each in workloads if self._is_to_come(each.namespace)]
-            secured = not_asked(to_come, self._snapshot, "it is still to come")
-            if secured.unsure:
-                self._add(secured)
+            more = not_asked(to_come, self._snapshot, "it is still to come")
+        if self._missing_rights or more.unsure:
+            said.unknown += more.unknown
+            said.unsure = more.unsure
         return said
 
-    def _add(self, more: ServerSaid) -> None:
-        self._said.unknown += more.unknown
-        self._said.unsure = more.unsure
-
     def _object(self, each: Json, *, has_pods: bool) -> None:
-        version, kind = str(each.get("apiVersion") or "v1"), each["kind"]
+        version, kind = str(each["apiVersion"]), each["kind"]
         resource = self._resources_of(version).get(kind)
         name = named(each)
         if resource is None:
@@ -72,7 +64,7 @@ class _DryRun:
         else:
             path = f"{_api(version)}/{resource['name']}"
             each = {**each, "metadata": {key: metadata[key] for key in metadata if key != "namespace"}}
-        stored = self._send(name, path, {"apiVersion": version, **each}, metadata.get("name"))
+        stored = self._send(name, path, each, metadata.get("name"))
         if stored and kind == "Pod":
             self._said.specs[name] = stored["spec"]
 
@@ -110,14 +102,15 @@ class _DryRun:
 
     def _send(self, name: str, path: str, body: Json, its_name: str | None) -> Json | None:
         """The object as the API server would store it; None if it refuses it, or wasn't asked."""
+        encoded = json.dumps(body, default=str).encode()  # YAML has dates
         try:
             try:
-                return _read(self._api.dry_run(path, _encoded(body)))
+                return _read(self._api.dry_run(path, encoded))
             except ConflictError:
                 if not its_name:
                     raise
                 own = f"{path}/{segment(its_name)}"
-                stored = _read(self._api.dry_run(own, _encoded(body), apply=True))
+                stored = _read(self._api.dry_run(own, encoded, apply=True))
                 if _template(stored) == _template(_read(self._api.get_whole(own))):
                     self._said.unchanged.add(name)
                 return stored
@@ -165,7 +158,3 @@ def _read(body: bytes) -> Json:
 def _template(stored: Json) -> object:
     """The template of a workload's pods."""
     return (stored.get("spec") or {}).get("template")
-
-
-def _encoded(body: Json) -> bytes:
-    return json.dumps(body, default=str).encode()  # YAML has dates

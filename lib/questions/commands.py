@@ -29,8 +29,7 @@ from lib.questions.replay.command import ask_replay
 from lib.questions.room import Filling
 from lib.questions.show import show_compare, show_room, show_trial
 from lib.questions.show_drain import show_drain
-from lib.questions.show_pending import show_pending
-from lib.questions.show_why import show_why
+from lib.questions.show_why import show_pending, show_why
 from lib.questions.sizing.command import ask_size
 from lib.questions.snapshot import Snapshot, look_up_controllers, look_up_devices, look_up_pod_groups
 from lib.questions.targets import Target, find_pods, parse_selector, target

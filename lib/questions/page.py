@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from rich import box
@@ -22,7 +22,9 @@ from rich.text import Text
 
 from lib.kube.escaping import escaped, json_escaped
 from lib.kube.system import MACHINE
-from lib.scheduling.text import count
+from lib.scheduling.text import count, names
+
+T = TypeVar("T")
 
 PATIENCE = 1.0
 """Seconds after which a progress bar is shown."""
@@ -30,6 +32,9 @@ PATIENCE = 1.0
 WIDTH = 100_000
 """The width of output to a file or a pipe: no line is broken, so that grep finds what it looks for."""
 
+
+ROWS = 8
+"""Rows of a table, unless -o wide."""
 
 BETWEEN = 3
 """The width between two columns of a table."""
@@ -73,6 +78,14 @@ class Page:
         """How many more things there are than were printed. what: continues the sentence."""
         if number > 0:
             self.line(f"and {count(number, thing)}{what} (-o wide shows all)", indent=2)
+
+    def first(self, things: Sequence[T], most: int = ROWS) -> Sequence[T]:
+        """The first of many things, unless all are asked for."""
+        return things if self.wide else things[:most]
+
+    def names(self, things: Iterable[object], most: int) -> str:
+        """The names of things in a row; of many, the first ones, unless all are asked for."""
+        return names([str(each) for each in things], 1000 if self.wide else most)
 
     def gap(self) -> None:
         """An empty line."""

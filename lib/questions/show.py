@@ -1,9 +1,8 @@
 """Prints answers for people."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from lib.questions.admission import ServerSaid
 from lib.questions.compare import BALANCED, Result, differing
@@ -13,11 +12,6 @@ from lib.questions.room import Room
 from lib.questions.show_why import show_nowhere
 from lib.questions.trial import Placed, Trial
 from lib.scheduling.text import count, names, verb
-
-T = TypeVar("T")
-
-ROWS = 8
-"""Rows of a table, unless -o wide."""
 
 
 def show_trial(trial: Trial, page: Page, all_nodes: int, *, rollouts: bool = False) -> None:
@@ -33,7 +27,7 @@ def show_trial(trial: Trial, page: Page, all_nodes: int, *, rollouts: bool = Fal
     for workload, pods in trial.workloads.items():
         have = [each.node_name for each in pods if each.node_name]
         text = f"{len(have):,} of {len(pods):,}"
-        rows.append((f"{text}", f"{workload}{f': {_spread(have, wide=page.wide)}' if have else ''}"))
+        rows.append((text, f"{workload}{f': {_spread(have, page)}' if have else ''}"))
     page.pairs(rows, numbers=True)
     for rollout in trial.rollouts:
         _show_rollout(rollout, page, steps=rollouts)
@@ -41,9 +35,9 @@ def show_trial(trial: Trial, page: Page, all_nodes: int, *, rollouts: bool = Fal
     if victims := trial.victims:
         page.line(f"{count(len(victims), 'pod')} of lower priority would have to leave:", gap=True)
         page.items(
-            f"{names([str(victim) for victim in each.victims], 1000 if page.wide else 5)} for {each.new.pod}"
-            f" on {each.node_name}{in_spite_of(each.unprotected)}"
-            for each in some([each for each in trial.placed if each.victims], page)
+            f"{page.names(each.victims, 5)} for {each.new.pod} on {each.node_name}"
+            f"{in_spite_of(each.unprotected)}"
+            for each in page.first([each for each in trial.placed if each.victims])
         )
     for workload, why in trial.why.items():
         missing = [each for each in trial.workloads[workload] if not each.node_name and not each.new.refused]
@@ -75,7 +69,7 @@ def _show_rollout(rollout: Rollout, page: Page, *, steps: bool) -> None:
         parts = [f"+ {name} on {node}" for name, node in step.added.items()]
         parts += [f"+ {name} waits" for name in step.waiting]
         parts += [f"- {name}" for name in step.removed]
-        page.line(f"step {i}: {names(parts, 1000 if page.wide else 8)}", indent=2)
+        page.line(f"step {i}: {page.names(parts, 8)}", indent=2)
 
 
 def _show_refused(trial: Trial, page: Page) -> None:
@@ -111,8 +105,8 @@ def _show_others(missing: Sequence[Placed], page: Page) -> None:
     for each in missing:
         if each.message != missing[0].message:
             others.setdefault(each.message, []).append(str(each.new.pod))
-    for message, pods in some([*others.items()], page):
-        page.line(f"{names(pods, 1000 if page.wide else 3)}: {message}")
+    for message, pods in page.first([*others.items()]):
+        page.line(f"{page.names(pods, 3)}: {message}")
 
 
 def show_room(room: Room, page: Page) -> None:
@@ -124,7 +118,7 @@ def show_room(room: Room, page: Page) -> None:
     for workload, counts in room.fit.items():
         page.heading(f"{workload}: {count(counts.total(), 'more pod')}{more} would fit")
         if counts:
-            page.line(_spread(list(counts.elements()), wide=page.wide), indent=2)
+            page.line(_spread(counts.elements(), page), indent=2)
     for workload, words in room.refused.items():
         page.heading(f"the API server refuses the next of {workload}", gap=True)
         page.line(words)
@@ -169,8 +163,8 @@ def show_compare(results: Sequence[Result], page: Page) -> None:
             (name, f"{first.nodes.get(name, 'nowhere')} → {other.nodes.get(name, 'nowhere')}")
             for name in moved
         ]
-        page.pairs(some(rows, page), numbers=False)
-        page.more(len(moved) - len(some(moved, page)), "more pod")
+        page.pairs(page.first(rows), numbers=False)
+        page.more(len(rows) - len(page.first(rows)), "more pod")
 
 
 def _show_usage(trial: Trial, page: Page) -> None:
@@ -182,18 +176,13 @@ def _show_usage(trial: Trial, page: Page) -> None:
     got = Counter(each.node_name for each in trial.placed)
     rows = [
         [name, str(got[name]), *(usage.text_after(trial.before[name], each) for each in resources)]
-        for name, usage in some(fullest, page)
+        for name, usage in page.first(fullest)
     ]
     page.table(["node", "new", *resources], rows, right=[1])
     page.more(len(fullest) - len(rows), "node", " that get less full")
 
 
-def _spread(nodes: Sequence[str], *, wide: bool) -> str:
+def _spread(nodes: Iterable[str], page: Page) -> str:
     """On which nodes pods are, and how many on each."""
     counted = Counter(nodes).most_common()
-    return names([name if many == 1 else f"{many} on {name}" for name, many in counted], 1000 if wide else 6)
-
-
-def some(things: Sequence[T], page: Page) -> Sequence[T]:
-    """The first of many things, unless all are asked for."""
-    return things if page.wide else things[:ROWS]
+    return page.names([name if many == 1 else f"{many} on {name}" for name, many in counted], 6)

@@ -2,7 +2,7 @@
 
 from lib.questions.drain import Drain, Moved
 from lib.questions.page import Page
-from lib.questions.show import in_spite_of, some
+from lib.questions.show import in_spite_of
 from lib.questions.show_why import show_nowhere
 from lib.questions.verdict import Verdict
 from lib.scheduling.text import count, listed, names, verb
@@ -17,7 +17,7 @@ def show_drain(drain: Drain, page: Page) -> None:
         (f"wave {each.wave}" if each.wave else "", f"{each.pod} {_way(each)}")
         for each in sorted(drain.moved, key=lambda each: bool(each.to_node) and not each.budgets)
     ]
-    shown = some(rows, page)
+    shown = page.first(rows)
     page.pairs(shown, numbers=True)
     page.more(len(rows) - len(shown), "more pod", " that would have a node")
     if drain.stay:
@@ -25,10 +25,7 @@ def show_drain(drain: Drain, page: Page) -> None:
         page.line(f"{count(len(drain.stay), 'pod')} of DaemonSets, or static, {stays}.")
     if drain.options:
         page.line(f"kubectl stops before the first eviction without {' '.join(drain.options)}:", gap=True)
-        page.pairs(
-            ((option, names(pods, 1000 if page.wide else 3)) for option, pods in drain.options.items()),
-            numbers=True,
-        )
+        page.pairs(((option, page.names(pods, 3)) for option, pods in drain.options.items()), numbers=True)
     for why in drain.why:
         page.heading(f"why {why.pod} would have no node", gap=True)
         show_nowhere(why, page)

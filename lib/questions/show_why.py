@@ -1,17 +1,21 @@
-"""Prints, for people, why a pod has no node, or why it is on its node."""
+"""Prints, for people, why a pod has no node, or why it is on its node; and why pods wait, by cause."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from lib.questions.events import Said, age
 from lib.questions.page import Page
+from lib.questions.pending import Cause, Pending, Uncreated, missing_text
 from lib.questions.volumes import ToProvision
 from lib.questions.why import Group, Why
 from lib.scheduling.decision import Outcome
-from lib.scheduling.text import count, names, sentence, verb
+from lib.scheduling.text import count, sentence, verb
 
 LINES = 4
 """The most lines about the nodes of one reason, unless -o wide."""
+
+FIRST = 3
+"""So many changes that help are shown, unless -o wide."""
 
 BEST = 5
 """At most so many of the nodes that fit are shown, unless -o wide."""
@@ -41,9 +45,9 @@ def show_why(answer: Why, page: Page, now: datetime) -> None:
         many = len(decision.rejected)
         nodes = count(decision.all_nodes, "node")
         page.line(f"{many:,} of {nodes} {verb(many, 'was', 'were')} ruled out:", gap=True)
-        page.pairs(_group_rows(answer.groups, wide=page.wide), numbers=True)
+        page.pairs(_group_rows(answer.groups, page), numbers=True)
     if decision.victims:
-        who = names([str(each) for each in decision.victims], 1000 if page.wide else 5)
+        who = page.names(decision.victims, 5)
         page.line(
             f"Preemption: {who} would have to leave {decision.nominated}, and then it fits there.", gap=True
         )
@@ -158,7 +162,7 @@ def show_nowhere(why: Why, page: Page) -> None:
     """Why a pod has no node, and what would help."""
     if why.gated or not why.decision.rejected:
         page.line(f"{why.gated or why.decision.message}")
-    page.pairs(_group_rows(why.groups, wide=page.wide), numbers=True)
+    page.pairs(_group_rows(why.groups, page), numbers=True)
     _show_suggestions(why, page)
 
 
@@ -168,13 +172,65 @@ def _show_suggestions(why: Why, page: Page) -> None:
         page.items(each.sentence for each in why.suggestions)
 
 
-def _group_rows(groups: Sequence[Group], *, wide: bool) -> Iterator[tuple[str, str]]:
+def _group_rows(groups: Sequence[Group], page: Page) -> Iterator[tuple[str, str]]:
     for group in groups:
         yield f"{len(group.nodes):,}", f"{', '.join(group.reasons)} ({group.plugin})"
         said = sorted(group.details.items(), key=lambda each: -len(each[1]))
-        shown = said if wide or len(said) <= LINES else said[: LINES - 1]
+        shown = said if page.wide or len(said) <= LINES else said[: LINES - 1]
         for lines, nodes in shown:
-            who = names(nodes, 1000 if wide else 3)
+            who = page.names(nodes, 3)
             yield "", f"{who}: {'; '.join(lines)}" if lines else who
         if rest := sum(len(nodes) for _, nodes in said[len(shown) :]):
             yield "", f"and {count(rest, 'more node')} (-o wide shows all)"
+
+
+# --- all pods that wait -----------------------------------------------------------------------------------
+
+
+def show_pending(pending: Pending, page: Page, now: datetime) -> None:
+    """How many pods wait, what helps most, and each cause."""
+    page.heading(_headline_of_all(pending))
+    if pending.would_be_placed:
+        many = count(len(pending.would_be_placed), "pod")
+        page.line(f"{many} would get a node now: {page.names(pending.would_be_placed, 3)}.")
+    for scheduler, unheeded in pending.unheeded.items():
+        page.line(f"{scheduler} has said nothing of {len(unheeded):,} of these: is it running?")
+    alike: dict[object, list[Uncreated]] = {}
+    for creator in pending.uncreated:
+        alike.setdefault(creator.cause, []).append(creator)
+    for creators in page.first([*alike.values()]):
+        last = max(creators, key=lambda each: str(each.said.at))
+        ago = f"{age(last.said.at, now)} ago: " if last.said.at else ""
+        page.line(f"{missing_text(creators)}. {ago}{last.reason}.")
+    if helps := pending.helps if page.wide else pending.best:
+        page.line("What would help most:", gap=True)
+        page.items(
+            f"{each.suggestion.words}: {each.pods:,} of {count(pending.waiting, 'pod')} would have a node"
+            for each in page.first(helps, FIRST)
+            if each.pods
+        )
+    for cause in pending.causes:
+        _show_cause(cause, page)
+
+
+def _show_cause(cause: Cause, page: Page) -> None:
+    many = len(cause.pods)
+    what = f" for {verb(many, 'its', 'their')} volumes" if cause.why.to_provision else ""
+    waits = f"{count(many, 'pod')} {verb(many, 'waits', 'wait')}{what}"
+    page.heading(f"{waits}: {page.names(cause.pods, 4)}", gap=True)
+    if not cause.why.to_provision:
+        show_nowhere(cause.why, page)
+    for each in cause.why.to_provision:
+        page.line(f"{each.text}.", indent=2)
+
+
+def _headline_of_all(pending: Pending) -> str:
+    reasons = len(pending.causes) + len({each.cause for each in pending.uncreated})
+    have = f"{count(pending.placed, 'pod')} {verb(pending.placed, 'has', 'have')} a node"
+    if not pending.waiting and not pending.uncreated:
+        return f"No pod waits in vain; {have}"
+    if not pending.waiting:
+        return f"{count(len(pending.uncreated), 'controller')} can't create pods; {have}"
+    return f"{count(pending.waiting, 'pod')} {verb(pending.waiting, 'waits', 'wait')}, for " + (
+        f"{count(reasons, 'reason')}; {have}"
+    )

@@ -68,8 +68,7 @@ def show_size(answer: Sized, page: Page) -> None:
     pods, more = count(answer.pods, "pod"), "more " if answer.more else ""
     if found.counts is None:
         page.heading(f"{len(found.missing):,} of {pods} would have no node, however many nodes there are")
-        shown = [*found.missing.items()]
-        page.items(f"{pod}: {message}" for pod, message in (shown if page.wide else shown[:MISSING]))
+        page.items(f"{pod}: {message}" for pod, message in page.first([*found.missing.items()], MISSING))
         return
     total = sum(answer.numbers.values())
     named = " + ".join(f"{number:,} {name}" for name, number in answer.numbers.items())

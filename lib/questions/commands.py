@@ -1,7 +1,6 @@
 """The functions of the verbs: each reads, asks, prints, and returns what the answer comes to."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +10,7 @@ from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
 from lib.kube.selectors import selects
 from lib.questions.admission import ServerSaid, not_asked
-from lib.questions.asking import Common, now, own_option
-from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas
+from lib.questions.asking import Common, Kustomizations, Manifests, Recursive, Replicas, now, own_option
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.device_claims import may_need_devices
 from lib.questions.drain import Draining
@@ -96,17 +94,10 @@ def _why_one(common: Common, meant: Target) -> Verdict:
     return common.show(snapshot, answer, lambda page: show_why(answer, page, now()))
 
 
-@dataclass(frozen=True)
-class _Asked:
+def _asked_of(
+    common: Common, files: Sequence[str], replicas: int | None = None
+) -> tuple[list[Workload], Snapshot, ServerSaid]:
     """The workloads of manifests, the cluster with all other objects of theirs, and what the server said."""
-
-    workloads: Sequence[Workload]
-    snapshot: Snapshot
-    said: ServerSaid
-
-
-def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None) -> _Asked:
-    """Read manifests and the cluster, and ask the API server about the manifests."""
     objects = read_manifests(files, common.usual_namespace)
     if unversioned := [
         f"{named(each)}: it has no apiVersion" for each in objects if not each.get("apiVersion")
@@ -125,7 +116,7 @@ def _asked_of(common: Common, files: Sequence[str], replicas: int | None = None)
             said = not_asked(workloads, snapshot, "the cluster is read from a file")
     heard_of = " ".join(said.unknown)
     said.unknown += [each for name, each in custom_resources(objects) if name not in heard_of]
-    return _Asked(workloads, snapshot, said)
+    return workloads, snapshot, said
 
 
 def ask_try(
@@ -146,11 +137,10 @@ def ask_try(
     Exit 0: all would have a node. 3: some wouldn't. 4: it can't be said.
     """
     files = expanded(filename or (), kustomize or (), recursive=recursive)
-    asked = _asked_of(common, files, replicas)
-    snapshot = asked.snapshot
+    workloads, snapshot, said = _asked_of(common, files, replicas)
     decider = common.decider(snapshot)
-    new = new_pods(asked.workloads, snapshot, decider, asked.said)
-    placing = Placing(new, decider, asked.said)
+    new = new_pods(workloads, snapshot, decider, said)
+    placing = Placing(new, decider, said)
     run_through(placing.steps(), len(new), "placing pods")
     trial = placing.trial
     return common.show(
@@ -169,11 +159,11 @@ def ask_room(
 
     Nobody has to leave for them. Exit 0: at least one more of each. 3: not even one. 4: it can't be said.
     """
-    asked = _asked_of(common, expanded(filename or (), kustomize or (), recursive=recursive))
-    decider = common.decider(asked.snapshot)
-    filling = Filling(asked.workloads, asked.snapshot, decider, most, asked.said)
+    files = expanded(filename or (), kustomize or (), recursive=recursive)
+    workloads, snapshot, said = _asked_of(common, files)
+    filling = Filling(workloads, snapshot, common.decider(snapshot), most, said)
     run_through(filling.steps(), most, "placing pods")
-    return common.show(asked.snapshot, filling.room, lambda page: show_room(filling.room, page))
+    return common.show(snapshot, filling.room, lambda page: show_room(filling.room, page))
 
 
 def ask_drain(

@@ -3,7 +3,6 @@
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.errors import ForbiddenError, NotFoundError
@@ -24,10 +23,6 @@ class Said:
     message: str
     at: datetime | None
     times: int = 1
-
-    def as_json(self) -> dict[str, Any]:
-        """The whole of it."""
-        return {name: getattr(self, name) for name in ("by", "reason", "message", "at", "times")}
 
 
 def read_events(api: Api, snapshot: Snapshot, thing: Pod | PersistentVolumeClaim) -> None:

@@ -1,6 +1,5 @@
 """Manifests: the workloads in them, and other objects that decisions depend on."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from lib.questions.files import KINDS
 from lib.questions.manifest_files import content_of
 from lib.questions.quota import ResourceQuota, with_status
 from lib.questions.snapshot import Snapshot
+from lib.questions.targets import THROUGH, Target
 from lib.scheduling.text import listed, names
 
 T = TypeVar("T")
@@ -40,9 +40,6 @@ TEMPLATE_HASH = "pod-template-hash"
 
 NEW_HASH = "new"
 """Used as the hash of a version that doesn't exist yet."""
-
-_OWNERS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
-"""For kinds that don't create pods themselves: the kind that does."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,9 +73,14 @@ class Workload:
         """The owner of its pods: the workload itself, or what it creates; None for a single pod."""
         if self.kind == "Pod":
             return None
-        kind = _OWNERS.get(self.kind, self.kind)
+        kind = THROUGH.get(self.kind.lower(), self.kind)
         api_version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
         return OwnerReference(kind, self.name, self.uid, api_version, controller=True)
+
+    def creates(self, pod: Pod) -> bool:
+        """Whether a pod that exists already is one of its pods."""
+        meant = Target(self.namespace, self.kind.lower(), self.name)
+        return self.kind != "Pod" and meant.covers(pod)
 
 
 def read_manifests(files: Sequence[str | Path], namespace: str) -> list[Json]:
@@ -169,7 +171,7 @@ def workloads_in(objects: Sequence[Json], snapshot: Snapshot, replicas: int | No
         raise QuestionError(
             f"there are no pods in what was given{f': only {listed(kinds)}' if kinds else ''}"
         )
-    found = [replace(each, existing=tuple(_existing(snapshot, each))) for each in found]
+    found = [replace(each, existing=tuple(filter(each.creates, snapshot.of(Pod)))) for each in found]
     for workload in found:
         if workload.selector:
             _add_controller(snapshot, workload)
@@ -266,20 +268,6 @@ def put_object(snapshot: Snapshot, each: Json) -> None:
     others: list[Any] = snapshot.of(kind)
     others[:] = [other for other in others if key(other.metadata) != key(new.metadata)]
     others.append(new)
-
-
-def _existing(snapshot: Snapshot, workload: Workload) -> list[Pod]:
-    """The pods of a workload that exist already."""
-    if workload.owner is None:
-        return []
-    pattern = re.escape(workload.name) + ("-[^-]+" if workload.kind in _OWNERS else "")
-    return [
-        pod
-        for pod in snapshot.of(Pod)
-        if pod.metadata.namespace == workload.namespace
-        for owner in pod.metadata.owner_references
-        if owner.controller and owner.kind == workload.owner.kind and re.fullmatch(pattern, owner.name)
-    ]
 
 
 def convert(body: Any, kind: type[T], where: str) -> T:

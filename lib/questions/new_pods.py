@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import msgspec
 
 from lib.kube.devices import ResourceClaimTemplate
-from lib.kube.objects import Json, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, Requirement, with_parts
+from lib.kube.objects import Json, NodeSelector, NodeSelectorTerm, Pod, Requirement
 from lib.kube.selectors import untolerated
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.storage import PersistentVolumeClaim
@@ -20,6 +20,7 @@ from lib.questions.manifests import NEW_HASH, TEMPLATE_HASH, Workload, as_dict, 
 from lib.questions.new_claims import add_claims, claim_volumes
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
+from lib.scheduling.edits import with_required_nodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
@@ -150,9 +151,4 @@ def template_of(workload: Workload) -> Json:
 def _only_on(pod: Pod, node_name: str) -> Pod:
     """A DaemonSet's pod for one node, which its required node affinity names."""
     named = NodeSelectorTerm(match_fields=(Requirement("metadata.name", "In", (node_name,)),))
-    affinity = msgspec.structs.replace(
-        pod.spec.affinity.node_affinity or NodeAffinity(),
-        required_during_scheduling_ignored_during_execution=NodeSelector((named,)),
-    )
-    affinities = msgspec.structs.replace(pod.spec.affinity, node_affinity=affinity)
-    return with_parts(pod, spec={"affinity": affinities})
+    return with_required_nodes(pod, NodeSelector((named,)))

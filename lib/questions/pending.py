@@ -162,7 +162,7 @@ class Pending:
                 {"pods": [str(pod) for pod in each.pods], "first": each.why.as_json()} for each in self.causes
             ],
             "not_created": [
-                {"controller": each.controller, "missing": each.missing, "said": each.said.as_json()}
+                {"controller": each.controller, "missing": each.missing, "said": each.said}
                 for each in self.uncreated
             ],
             "what_helps_most": [

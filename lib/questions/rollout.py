@@ -6,7 +6,7 @@ recreate.go and util/deployment_util.go; pkg/controller/statefulset/stateful_set
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from math import ceil, floor
 from typing import Any
 
@@ -50,7 +50,7 @@ class Rollout:
             "template_changes": self.changed,
             "stuck": self.stuck,
             "old_pods_left": self.left,
-            "steps": [*map(asdict, self.steps)],
+            "steps": self.steps,
         }
 
 

@@ -24,8 +24,8 @@ KINDS = {
 
 TYPES = {name: kind for kind, others in KINDS.items() for name in (kind, *others)}
 
-THROUGH = {"deployment": "replicaset", "cronjob": "job"}
-"""By type, the type of the controllers that create its pods; their names begin with its name."""
+THROUGH = {"deployment": "ReplicaSet", "cronjob": "Job"}
+"""By type, the kind of the controllers that create its pods; their names begin with its name."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Target:
         if not self.kind:
             return True
         made = THROUGH.get(self.kind)
-        if kind.lower() == (made or self.kind):
+        if kind.lower() == (made or self.kind).lower():
             return bool(re.fullmatch(re.escape(self.name) + ("-[^-]+" if made else ""), name))
         return False
 

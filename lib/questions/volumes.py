@@ -38,7 +38,7 @@ class ToProvision:
             "class": self.storage_class,
             "provisioner": self.provisioner,
             "node": self.node or None,
-            "said": self.said and self.said.as_json(),
+            "said": self.said,
         }
 
 

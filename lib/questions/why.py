@@ -117,7 +117,7 @@ class Why:
                 {"changes": [fix.words for fix in each.fixes], "nodes": each.fits_on}
                 for each in self.suggestions
             ],
-            "said": self.said and self.said.as_json(),
+            "said": self.said,
             "to_provision": [each.as_json() for each in self.to_provision],
             "group": self.group or None,
             "waits_for": self.waits_for and self.waits_for.as_json(),

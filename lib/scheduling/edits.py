@@ -86,7 +86,7 @@ def without_selector(pod: Pod, key: str) -> Pod:
 
 def without_node_affinity(pod: Pod) -> Pod:
     """The pod without required node affinity."""
-    return _with_node_affinity(pod, None)
+    return with_required_nodes(pod, None)
 
 
 def without_expression(pod: Pod, expression: Requirement) -> Pod | None:
@@ -99,10 +99,11 @@ def without_expression(pod: Pod, expression: Requirement) -> Pod | None:
     for term in required.node_selector_terms:
         kept = tuple(each for each in term.match_expressions if each != expression)
         terms.append(msgspec.structs.replace(term, match_expressions=kept))
-    return _with_node_affinity(pod, NodeSelector(tuple(terms)))
+    return with_required_nodes(pod, NodeSelector(tuple(terms)))
 
 
-def _with_node_affinity(pod: Pod, required: NodeSelector | None) -> Pod:
+def with_required_nodes(pod: Pod, required: NodeSelector | None) -> Pod:
+    """The pod with other required node affinity."""
     affinity: NodeAffinity = msgspec.structs.replace(
         pod.spec.affinity.node_affinity or NodeAffinity(),
         required_during_scheduling_ignored_during_execution=required,

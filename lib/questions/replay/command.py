@@ -22,7 +22,7 @@ from lib.questions.replay.placements import placements_into
 from lib.questions.replay.plot import check, draw
 from lib.questions.replay.reading import NO_NODES, read_snapshot, read_trace
 from lib.questions.replay.replaying import Replaying, profile_of
-from lib.questions.replay.show import as_json, print_csv, show_replays
+from lib.questions.replay.show import print_csv, show_replays
 from lib.questions.replay.trace import Trace, inflated, kinds_of
 from lib.questions.verdict import Verdict
 from lib.scheduling.framework.arguments import Handle
@@ -163,7 +163,7 @@ def ask_replay(
     if plot:
         draw(replays, plot)
     if output == Output.JSON:
-        print_json(as_json(replays))
+        print_json({"question": "replay", "configs": [each.as_json() for each in replays]})
     elif output == Output.CSV:
         print_csv(replays)
     else:

@@ -5,16 +5,10 @@ import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from math import isnan
-from typing import Any
 
 from lib.questions.page import Page
 from lib.questions.replay.figures import Figures
 from lib.scheduling.text import count
-
-
-def as_json(replays: Sequence[Figures]) -> dict[str, Any]:
-    """The whole answer."""
-    return {"question": "replay", "configs": [each.as_json() for each in replays]}
 
 
 def show_replays(replays: Sequence[Figures], page: Page) -> None:

@@ -6,8 +6,7 @@ from typing import Annotated
 from rich.console import Console
 
 from lib.kube.escaping import escaped
-from lib.questions.asking import Common, own_option
-from lib.questions.commands_options import Kustomizations, Manifests, Recursive, Replicas
+from lib.questions.asking import Common, Kustomizations, Manifests, Recursive, Replicas, own_option
 from lib.questions.errors import QuestionError
 from lib.questions.manifest_files import expanded
 from lib.questions.manifests import read_manifests, workloads_in

@@ -6,7 +6,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from lib.kube.objects import Node, NodeAffinity, NodeSelector, Pod, with_parts
+from lib.kube.objects import Node, NodeSelector, Pod
 from lib.kube.selectors import untolerated
 from lib.kube.storage import CSINode
 from lib.kube.system import MACHINE
@@ -19,6 +19,7 @@ from lib.questions.snapshot import Snapshot
 from lib.questions.trial import new_pods
 from lib.questions.what_if import moved
 from lib.scheduling.decision import PLACED
+from lib.scheduling.edits import with_required_nodes
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.node_info import NodeInfo, amount_left, pods_left
 from lib.scheduling.plugins.node_affinity import wants
@@ -182,11 +183,8 @@ def _daemons(snapshot: Snapshot) -> Iterator[Pod]:
 
 def _for_any_node(pod: Pod) -> Pod:
     """Without the node's name in the required affinity, which the DaemonSet controller has put there."""
-    affinity = pod.spec.affinity.node_affinity or NodeAffinity()
-    required = affinity.required_during_scheduling_ignored_during_execution
+    affinity = pod.spec.affinity.node_affinity
+    required = affinity and affinity.required_during_scheduling_ignored_during_execution
     terms = [replace(each, match_fields=()) for each in (required.node_selector_terms if required else ())]
     kept = tuple(each for each in terms if each.match_expressions)
-    affinity = replace(
-        affinity, required_during_scheduling_ignored_during_execution=NodeSelector(kept) if kept else None
-    )
-    return with_parts(pod, spec={"affinity": replace(pod.spec.affinity, node_affinity=affinity)})
+    return with_required_nodes(pod, NodeSelector(kept) if kept else None)

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import typer
 from typer.core import TyperCommand
@@ -97,9 +97,9 @@ class _Asked:
         with self._verb.make_context(
             self._verb.name, [*self._words], parent=self._context, resilient_parsing=True
         ) as parsed:
-            given = {name: parsed.params.get(name) for name in OF_CLUSTER}
+            given: dict[str, Any] = {name: parsed.params.get(name) for name in OF_CLUSTER}
             given["from_file"] = [Path(each) for each in given["from_file"] or ()]
-            return Common(parsed, **given)
+            return Common(cast(typer.Context, parsed), **given)
 
     def pods(self, last: str) -> Iterator[str]:
         """The pods of the namespace in the word, or in an option; first those that wait."""

@@ -6,6 +6,7 @@ ResourceClaim requests some, and its status says which it has got.
 Source: staging/src/k8s.io/api/resource/v1/types.go
 """
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -185,6 +186,12 @@ class DeviceRequest(Object):
     exactly: ExactDeviceRequest | None = None
     first_available: tuple[DeviceSubRequest, ...] = ()
 
+    @property
+    def options(self) -> Sequence[tuple[str, ExactDeviceRequest]]:
+        """What is requested, each with its full name: the best first, if it is one of several things."""
+        several = [(f"{self.name}/{each.name}", each) for each in self.first_available]
+        return several or [(self.name, self.exactly or ExactDeviceRequest())]
+
 
 class DeviceConstraint(Object):
     """Devices of these requests, or of all, have the same value of an attribute, or each another one."""
@@ -321,6 +328,10 @@ class ResourceClaim(Object, tag_field="kind", tag=True):
     metadata: ClaimMeta = msgspec.field(default_factory=ClaimMeta)
     spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
     status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
+
+    def __str__(self) -> str:
+        """`namespace/name`; the name, if it has no namespace."""
+        return "/".join(filter(None, (self.metadata.namespace, self.metadata.name)))
 
 
 class ResourceClaimTemplateSpec(Object):

@@ -164,7 +164,7 @@ class _Search:
             fewest += min(self._requests[index, number, each].count for each in range(len(options)))
         if fewest > RESULTS_MAX_SIZE:
             raise AllocationError(
-                f"claim {_named(claim)}: number of requested devices {fewest} exceeds the claim limit of "
+                f"claim {claim}: number of requested devices {fewest} exceeds the claim limit of "
                 f"{RESULTS_MAX_SIZE}"
             )
         self._constraints.append([*self._constraints_of(claim)])
@@ -177,14 +177,13 @@ class _Search:
                 yield Constraint(each.requests, each.distinct_attribute, distinct=True)
             else:
                 raise AllocationError(
-                    f"claim {_named(claim)}, constraint #{number}: empty constraint "
-                    "(unsupported constraint type?)"
+                    f"claim {claim}, constraint #{number}: empty constraint (unsupported constraint type?)"
                 )
 
     def _request_to_meet(
         self, key: RequestKey, claim: ResourceClaim, name: str, parent: str, spec: ExactDeviceRequest
     ) -> RequestToMeet:
-        where = f"claim {_named(claim)}, request {name}"
+        where = f"claim {claim}, request {name}"
         for number, selector in enumerate(spec.selectors):
             if selector.cel is None:
                 raise AllocationError(
@@ -321,7 +320,7 @@ class _Search:
             if not constraint.add(*names, device.device, device.id):
                 if request.all_devices is not None:
                     raise AllocationError(
-                        f"claim {_named(self._claims[index])}, request {request.name}: cannot add device "
+                        f"claim {self._claims[index]}, request {request.name}: cannot add device "
                         f"{device.id} because a claim constraint would not be satisfied"
                     )
                 for each in self._constraints[index][:number]:
@@ -378,9 +377,7 @@ class _Search:
         of_class, of_claim = request.device_class.spec.selectors, request.spec.selectors
         found = (
             self._all_match(f"class {name}", of_class, device.device, device.id.driver)
-            and self._all_match(
-                f"claim {_named(self._claims[key[0]])}", of_claim, device.device, device.id.driver
-            )
+            and self._all_match(f"claim {self._claims[key[0]]}", of_claim, device.device, device.id.driver)
             and (
                 not device.slice.spec.per_device_node_selection
                 or self._allocator.pools.reaches(device.device, self._node)
@@ -410,8 +407,3 @@ def is_tolerated(taint: DeviceTaint, tolerations: Sequence[DeviceToleration]) ->
         and (each.operator == "Exists" or (each.operator in ("", "Equal") and each.value == taint.value))
         for each in tolerations
     )
-
-
-def _named(claim: ResourceClaim) -> str:
-    namespace = claim.metadata.namespace
-    return f"{namespace}/{claim.metadata.name}" if namespace else claim.metadata.name

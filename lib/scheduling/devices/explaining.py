@@ -18,15 +18,12 @@ def why_no_devices(claims: Sequence[ResourceClaim], node: NodeInfo, devices: Clu
     for claim in claims:
         where = claim.status.allocation.node_selector if claim.status.allocation else None
         if where and not matches_node(where, node.node):
-            yield f"the devices of claim {_named(claim)} can't be used there"
+            yield f"the devices of claim {claim} can't be used there"
         if claim.status.allocation:
             continue
         for request in claim.spec.devices.requests:
-            options: list[tuple[str, ExactDeviceRequest]] = [
-                (f"{request.name}/{each.name}", each) for each in request.first_available
-            ] or [(request.name, request.exactly or ExactDeviceRequest())]
-            for name, spec in options:
-                yield f"claim {_named(claim)}, request {name}: {_found(spec, node, devices)}"
+            for name, spec in request.options:
+                yield f"claim {claim}, request {name}: {_found(spec, node, devices)}"
 
 
 def _found(spec: ExactDeviceRequest, node: NodeInfo, devices: ClusterDevices) -> str:
@@ -56,7 +53,7 @@ def _why_not(spec: ExactDeviceRequest, device: PoolDevice, node: NodeInfo, devic
     if any(not is_tolerated(taint, spec.tolerations) for taint in device.device.taints):
         return "with a taint that isn't tolerated"
     if device.id in devices.taken.devices and not spec.admin_access:
-        users = [_named(claim) for claim in devices.claims if _has(claim, device.id)]
+        users = [str(claim) for claim in devices.claims if _has(claim, device.id)]
         return f"in use by {listed(users)}" if users else "in use"
     return ""
 
@@ -76,7 +73,3 @@ def _has(claim: ResourceClaim, device: DeviceId) -> bool:
     return allocation is not None and any(
         (each.driver, each.pool, each.device) == device for each in allocation.devices.results
     )
-
-
-def _named(claim: ResourceClaim) -> str:
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"

@@ -13,7 +13,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from lib.kube.devices import AllocationResult, DeviceRequest, ResourceClaim
+from lib.kube.devices import AllocationResult, ResourceClaim
 from lib.kube.objects import Pod
 from lib.kube.resource_claims import (
     UNNAMED,
@@ -134,13 +134,13 @@ class PodDevices:
             if claim.status.allocation:
                 continue
             if claim.metadata.uid in self.devices.pending:
-                return unresolvable(BEING_ALLOCATED.format(_named(claim)))
+                return unresolvable(BEING_ALLOCATED.format(claim))
             for request in claim.spec.devices.requests if claim is not self.extended else ():
                 if not (request.exactly or request.first_available):
-                    return unresolvable(UNKNOWN_REQUEST.format(_named(claim), request.name))
-                for name, kind in _classes_of(request):
-                    if kind not in self.devices.classes:
-                        return unresolvable(NO_CLASS.format(name, kind))
+                    return unresolvable(UNKNOWN_REQUEST.format(claim, request.name))
+                for name, spec in request.options:
+                    if spec.device_class_name not in self.devices.classes:
+                        return unresolvable(NO_CLASS.format(name, spec.device_class_name))
         return None
 
     def filter(self, node: NodeInfo) -> Status | None:
@@ -311,7 +311,7 @@ class PodDevices:
         if not self.is_handed_out:
             return undo
         for claim in self.claims:
-            now = self.devices.claims.get(_named(claim))
+            now = self.devices.claims.get(str(claim))
             if now and now.metadata.uid == claim.metadata.uid and is_reserved_for(now, self.pod):
                 undo.append(ReleaseClaim(now, self.pod))
         if self.extended:
@@ -339,9 +339,9 @@ class PodDevices:
     def is_ready(self) -> bool:
         """Whether all devices are ready. PluginError when one never will be."""
         for claim in self.claims:
-            now = self.devices.claims.get(_named(claim))
+            now = self.devices.claims.get(str(claim))
             if now is None:
-                raise PluginError(_in_pre_bind(f'could not find ResourceClaim "{_named(claim)}"'))
+                raise PluginError(_in_pre_bind(f'could not find ResourceClaim "{claim}"'))
             try:
                 ready = is_ready(now)
             except BindingFailedError as error:
@@ -383,14 +383,6 @@ def devices_of(
     return PodDevices(pod, devices, claims, extended, requested, binding_timeout, filter_timeout, now, random)
 
 
-def _classes_of(request: DeviceRequest) -> Iterator[tuple[str, str]]:
-    """The names of the classes that a request names, each with the name of its (sub)request."""
-    if request.exactly:
-        yield request.name, request.exactly.device_class_name
-    for each in request.first_available:
-        yield f"{request.name}/{each.name}", each.device_class_name
-
-
 def _score(claim: ResourceClaim, allocation: AllocationResult) -> int:
     chosen = {each.request for each in allocation.devices.results}
     return sum(
@@ -399,7 +391,3 @@ def _score(claim: ResourceClaim, allocation: AllocationResult) -> int:
         for i, each in enumerate(request.first_available)
         if f"{request.name}/{each.name}" in chosen
     )
-
-
-def _named(claim: ResourceClaim) -> str:
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"

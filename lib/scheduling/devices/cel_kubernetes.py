@@ -112,19 +112,19 @@ def _cidr(text: str) -> Cidr:
 
 
 def _contains_ip(network: Cidr, address: Any) -> bool:
-    try:
-        found = _ip(address) if isinstance(address, str) else address
-    except CelError:
-        raise CelError("no such overload") from None
-    return found in network.network
+    return _parsed(_ip, address) in network.network
 
 
 def _contains_cidr(network: Cidr, other: Any) -> bool:
+    found = _parsed(_cidr, other)
+    return found.bits >= network.bits and found.address in network.network
+
+
+def _parsed(parse: Callable[[str], Any], value: Any) -> Any:
     try:
-        found = _cidr(other) if isinstance(other, str) else other
+        return parse(value) if isinstance(value, str) else value
     except CelError:
         raise CelError("no such overload") from None
-    return found.bits >= network.bits and found.address in network.network
 
 
 def _is_global(address: Address) -> bool:
@@ -229,12 +229,8 @@ def _qualified_name(text: str) -> list[str]:
     parts = text.split("/")
     found: list[str] = []
     if len(parts) > 2:
-        example = A_NAME.replace("(e.g. 'MyName'", "(e.g. 'MyName'")
-        return [
-            "a qualified name "
-            + example
-            + " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        ]
+        optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+        return [f"a qualified name {A_NAME} {optional}"]
     if len(parts) == 2:
         if not parts[0]:
             found.append("prefix part must be non-empty")

@@ -15,6 +15,7 @@ import durationpy
 
 from lib.scheduling.devices.cel_formatting import formatted, text_of, type_name
 from lib.scheduling.devices.cel_kubernetes import FUNCTIONS as OF_KUBERNETES
+from lib.scheduling.devices.cel_library import find, find_all, matches
 from lib.scheduling.devices.cel_operators import COMPARABLE, OPERATORS, bounded, equal, is_in, key_of
 from lib.scheduling.devices.cel_values import NONE, CelError, Optional, TypeValue, Unsigned
 
@@ -31,14 +32,8 @@ def _no_conversion(value: Any, to: str) -> CelError:
     return CelError(f"type conversion error from '{type_name(value)}' to '{to}'")
 
 
-def _no_overload(name: str, *values: Any) -> CelError:
-    return CelError(f"no such overload: {name}({', '.join(map(type_name, values))})")
-
-
 def _integer(value: Any, kind: type, name: str) -> int:
     match value:
-        case bool():
-            raise _no_overload(name, value)
         case str():
             pattern = "[0-9]+" if kind is Unsigned else "[+-]?[0-9]+"
             if not re.fullmatch(pattern, value):
@@ -51,21 +46,17 @@ def _integer(value: Any, kind: type, name: str) -> int:
             if value != value or (abs(value) >= 2**63 and (kind is int or value >= 2**64 or value < 0)):
                 raise CelError(f"{'unsigned ' if kind is Unsigned else ''}integer overflow")
             return bounded(int(value), kind)
-        case int():
-            return bounded(int(value), kind)
-        case datetime() if kind is int:
+        case datetime():
             return int(value.timestamp() // 1)
-        case timedelta() if kind is int:
+        case timedelta():
             return value // timedelta(microseconds=1) * 1000
-    raise _no_overload(name, value)
+    return bounded(int(value), kind)
 
 
 DOUBLE = re.compile(r"[+-]?((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|inf|infinity|nan)", re.IGNORECASE)
 
 
 def _double(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise _no_overload("double", value)
     if isinstance(value, str) and not DOUBLE.fullmatch(value):
         raise _no_conversion(value, "double")
     return float(value)
@@ -78,26 +69,20 @@ WORDS |= dict.fromkeys(("false", "0", "f", "False", "FALSE"), False)
 def _bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if not isinstance(value, str):
-        raise _no_overload("bool", value)
     if value not in WORDS:
         raise _no_conversion(value, "bool")
     return WORDS[value]
 
 
 def _bytes(value: Any) -> bytes:
-    if not isinstance(value, str | bytes):
-        raise _no_overload("bytes", value)
     return value.encode() if isinstance(value, str) else value
 
 
 def _duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):
         return value
-    if isinstance(value, int) and not isinstance(value, bool):
+    if isinstance(value, int):
         return timedelta(microseconds=value / 1000)
-    if not isinstance(value, str):
-        raise _no_overload("duration", value)
     try:
         if re.search("[dwy]", value) or re.search("[0-9.]$", value.removesuffix("0")):
             raise ValueError(value)
@@ -111,10 +96,8 @@ def _timestamp(value: Any) -> datetime:
         return value
     wrong = _no_conversion(value, "google.protobuf.Timestamp")
     try:
-        if isinstance(value, int) and not isinstance(value, bool):
+        if isinstance(value, int):
             return datetime.fromtimestamp(value, UTC)
-        if not isinstance(value, str):
-            raise _no_overload("timestamp", value)
         if not MOMENT.fullmatch(value):
             raise wrong
         return datetime.fromisoformat(value).astimezone(UTC)
@@ -134,6 +117,20 @@ def _moment(field: Callable[[datetime], int], of_duration: timedelta | None = No
         return field(moment.astimezone(_zone(zone)))
 
     return function
+
+
+MOMENTS: Mapping[str, Callable[..., int]] = {
+    "getFullYear": _moment(lambda moment: moment.year),
+    "getMonth": _moment(lambda moment: moment.month - 1),
+    "getDayOfYear": _moment(lambda moment: moment.timetuple().tm_yday - 1),
+    "getDayOfMonth": _moment(lambda moment: moment.day - 1),
+    "getDate": _moment(lambda moment: moment.day),
+    "getDayOfWeek": _moment(lambda moment: moment.isoweekday() % 7),
+    "getHours": _moment(lambda moment: moment.hour, timedelta(hours=1)),
+    "getMinutes": _moment(lambda moment: moment.minute, timedelta(minutes=1)),
+    "getSeconds": _moment(lambda moment: moment.second, timedelta(seconds=1)),
+    "getMilliseconds": _moment(lambda moment: moment.microsecond // 1000, timedelta(milliseconds=1)),
+}
 
 
 def _zone(name: str) -> Any:
@@ -372,6 +369,9 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "contains": lambda text, part: part in text,
     "startsWith": str.startswith,
     "endsWith": str.endswith,
+    "matches": matches,
+    "find": find,
+    "findAll": find_all,
     "lowerAscii": lambda text: re.sub("[A-Z]+", lambda found: found[0].lower(), text),
     "upperAscii": lambda text: re.sub("[a-z]+", lambda found: found[0].upper(), text),
     "trim": _trim,
@@ -409,15 +409,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "value": _value,
     "or": lambda value, other: value if value.is_there else other,
     "orValue": lambda value, other: value.value if value.is_there else other,
-    "getFullYear": _moment(lambda moment: moment.year),
-    "getMonth": _moment(lambda moment: moment.month - 1),
-    "getDayOfYear": _moment(lambda moment: moment.timetuple().tm_yday - 1),
-    "getDayOfMonth": _moment(lambda moment: moment.day - 1),
-    "getDate": _moment(lambda moment: moment.day),
-    "getDayOfWeek": _moment(lambda moment: moment.isoweekday() % 7),
-    "getHours": _moment(lambda moment: moment.hour, timedelta(hours=1)),
-    "getMinutes": _moment(lambda moment: moment.minute, timedelta(minutes=1)),
-    "getSeconds": _moment(lambda moment: moment.second, timedelta(seconds=1)),
-    "getMilliseconds": _moment(lambda moment: moment.microsecond // 1000, timedelta(milliseconds=1)),
+    **MOMENTS,
 }
 """By name. They are given values of the types that were declared."""

@@ -3,7 +3,7 @@
 Source: github.com/google/cel-go, interpreter
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -13,14 +13,10 @@ from lib.scheduling.devices.cel_declarations import declarations
 from lib.scheduling.devices.cel_formatting import type_name
 from lib.scheduling.devices.cel_functions import FUNCTIONS
 from lib.scheduling.devices.cel_operators import OPERATORS, index, key_of, optional_index
-from lib.scheduling.devices.cel_syntax import Call, Constant, List, Loop, Map, Name, Node, Select, Struct
-from lib.scheduling.devices.cel_types import Type
+from lib.scheduling.devices.cel_syntax import Call, Constant, List, Loop, Map, Name, Node, Select
 from lib.scheduling.devices.cel_values import CelError, Domains, Optional, TypeValue
 
 Scope = dict[str, Any]
-
-Searches = Mapping[str, Callable[..., Any]]
-"""The functions that search with regular expressions, by name."""
 
 GO_TYPES = {"int": "Int", "uint": "Uint", "double": "Double", "string": "String", "bool": "Bool"}
 GO_TYPES |= {"bytes": "Bytes", "null_type": "Null"}
@@ -38,14 +34,11 @@ KINDS |= {"null_type": "null"}
 
 
 class Evaluation:
-    """One evaluation. searches: see there. check: called now and then; it may raise to end the evaluation.
-    cost: what it has cost so far.
-    """
+    """One evaluation. check: called now and then; it may raise to end it. cost: what it has cost so far."""
 
-    def __init__(self, searches: Searches, check: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
         self.cost, self._check = 0, check
         self._next_check = COST_BETWEEN_CHECKS
-        self._functions: Mapping[str, Callable[..., Any]] = {**FUNCTIONS, **searches}
 
     def run(self, node: Node, scope: Scope) -> Any:
         """The value of an expression. CelError if it has none."""
@@ -79,8 +72,6 @@ class Evaluation:
                 return self._map(node, scope)
             case Loop():
                 return self._loop(node, scope)
-            case Struct():
-                raise CelError("unknown type")
 
     def _select(self, node: Select, scope: Scope) -> Any:
         operand = self._value(node.operand, scope)
@@ -211,7 +202,7 @@ class Evaluation:
                 return operator(*values)
             except (TypeError, OverflowError):
                 raise CelError("no such overload") from None
-        function = self._functions.get(name)
+        function = FUNCTIONS.get(name)
         if function is None or not _fits(name, values, is_member=node.target is not None):
             raise _no_overload(name, values)
         try:
@@ -269,8 +260,6 @@ def _fits(name: str, values: Sequence[Any], *, is_member: bool) -> bool:
     )
 
 
-def _has_type(value: Any, type_: Type) -> bool:
-    if type_.is_parameter or type_.is_dynamic:
-        return True
+def _has_type(value: Any, type_: str) -> bool:
     kind = type_name(value)
-    return KINDS.get(kind, kind) == type_.name
+    return type_ == "dyn" or type_.startswith("~") or KINDS.get(kind, kind) == type_

@@ -1,15 +1,19 @@
 """A CEL expression as a tree: decoded from the form in which the library hands it out.
 
-That form is a protobuf message, cel.expr.ParsedExpr (github.com/google/cel-spec, proto/cel/expr).
+That form is a protobuf message: cel.expr.ParsedExpr, or CheckedExpr (github.com/google/cel-spec,
+proto/cel/expr).
 """
 
 import struct
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from lib.scheduling.devices.cel_values import Unsigned
+
+DEVICE = "device."
+"""What the names of `device`'s fields begin with: the library is told of each as a variable."""
 
 
 @dataclass(frozen=True)
@@ -17,15 +21,15 @@ class Constant:
     """A value that is written in the expression."""
 
     value: Any
-    at: int = -1
+    id: int = 0
 
 
 @dataclass(frozen=True)
 class Name:
-    """A variable."""
+    """A variable, or a type."""
 
     name: str
-    at: int = -1
+    id: int = 0
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class Select:
 
     operand: "Node"
     field: str
-    is_test: bool
-    at: int = -1
+    is_test: bool = False
+    id: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,7 +49,7 @@ class Call:
     function: str
     target: "Node | None"
     arguments: Sequence["Node"]
-    at: int = -1
+    id: int = 0
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class List:
 
     elements: Sequence["Node"]
     optional: Sequence[int]
-    at: int = -1
+    id: int = 0
 
 
 @dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Map:
     """A map: keys, values, and whether an entry is left out if its value is none."""
 
     entries: Sequence[tuple["Node", "Node", bool]]
-    at: int = -1
+    id: int = 0
 
 
 @dataclass(frozen=True)
@@ -76,24 +80,43 @@ class Loop:
     condition: "Node"
     step: "Node"
     result: "Node"
-    at: int = -1
     second_variable: str = ""
+    id: int = 0
 
 
-Fields = Mapping[int, Sequence[Any]]
-"""A message: the values of each field, by its number. Integers as they are, all else as bytes."""
+Node = Constant | Name | Select | Call | List | Map | Loop
+"""Each with the number that the expression's tables have for it: `id`."""
 
 
-@dataclass(frozen=True)
-class Struct:
-    """A message TYPE{FIELD: VALUE}. No type of a selector has any."""
+class Type(NamedTuple):
+    """A type, by its name and parameters: list(int) is Type("list", (Type("int"),))."""
 
-    type_name: str
-    at: int = -1
+    name: str
+    parameters: Sequence["Type"] = ()
+
+    def __str__(self) -> str:
+        """As cel-go's errors have it."""
+        return f"{self.name}({', '.join(map(str, self.parameters))})" if self.parameters else self.name
+
+    @property
+    def element(self) -> "Type":
+        """Of an optional type, the type of its value; else the type itself."""
+        return self.parameters[0] if self.name == "optional_type" else self
 
 
-Node = Constant | Name | Select | Call | List | Map | Loop | Struct
-"""Each with its place in the expression: `at`, or -1 if it has none."""
+class Expression(NamedTuple):
+    """An expression. places, types: of its nodes, by `id`; types only if they were checked."""
+
+    node: Node
+    places: Mapping[int, int]
+    types: Mapping[int, Type]
+
+
+def nodes(node: Node) -> Iterator[Node]:
+    """A node, and all of which it is made."""
+    yield node
+    for each in parts(node):
+        yield from nodes(each)
 
 
 def parts(node: Node) -> Iterator[Node]:
@@ -112,7 +135,7 @@ def parts(node: Node) -> Iterator[Node]:
                 yield from (key, value)
         case Loop():
             yield from (node.range, node.begin, node.condition, node.step, node.result)
-        case Constant() | Name() | Struct():
+        case Constant() | Name():
             return
 
 
@@ -137,56 +160,60 @@ def with_parts(node: Node, change: Callable[[Node], Node]) -> Node:
                 step=change(node.step),
                 result=change(node.result),
             )
-        case Constant() | Name() | Struct():
+        case Constant() | Name():
             return node
 
 
-def decoded(serialized: bytes) -> Node:
-    """The tree of a serialized expression. ValueError if it has a form that isn't known."""
-    parsed = _fields(_fields(serialized)[2][0])
-    places: dict[int, int] = {}
-    for entry in _fields(parsed[3][0])[4] if parsed[3] else ():
-        pair = _fields(entry)
-        places[pair[1][0]] = pair[2][0] if pair[2] else 0
-    return _node(parsed[2][0], places)
+Fields = Mapping[int, Sequence[Any]]
+"""A message: the values of each field, by its number. Integers as they are, all else as bytes."""
 
 
-def _node(message: bytes, places: Mapping[int, int]) -> Node:
+def decoded(serialized: bytes, *, checked: bool) -> Expression:
+    """A serialized expression. ValueError if it has a form that isn't known."""
+    message = _fields(_fields(serialized)[2][0])
+    tree, info = (message[4], message[5]) if checked else (message[2], message[3])
+    places = _entries(_fields(info[0])[4])
+    types = {id_: _type(each) for id_, each in _entries(message[3]).items()} if checked else {}
+    return Expression(_node(tree[0]), places, types)
+
+
+def _entries(messages: Sequence[bytes]) -> dict[int, Any]:
+    """A map with integers as keys."""
+    pairs = map(_fields, messages)
+    return {next(iter(pair[1]), 0): next(iter(pair[2]), 0) for pair in pairs}
+
+
+def _node(message: bytes) -> Node:
     fields = _fields(message)
-    (number,) = fields[2] or [0]
-    at = places.get(number, -1)
+    (id_,) = fields[2] or [0]
     kind = next(each for each in range(3, 10) if fields[each])
     inner = _fields(fields[kind][0])
 
-    def nodes(field: int) -> list[Node]:
-        return [_node(each, places) for each in inner[field]]
+    def inner_nodes(field: int) -> list[Node]:
+        return [_node(each) for each in inner[field]]
 
     if kind == 3:
-        return Constant(_constant(inner), at)
+        return Constant(_constant(inner), id_)
     if kind == 4:
-        return Name(inner[1][0].decode(), at)
+        name = inner[1][0].decode().removeprefix(".")
+        if name.startswith(DEVICE):
+            return Select(Name("device"), name.removeprefix(DEVICE), id=id_)
+        return Name(name, id_)
     if kind == 5:
-        return Select(nodes(1)[0], inner[2][0].decode(), bool(inner[3]), at)
+        return Select(inner_nodes(1)[0], inner[2][0].decode(), bool(inner[3]), id_)
     if kind == 6:
-        return Call(inner[2][0].decode(), next(iter(nodes(1)), None), nodes(3), at)
+        return Call(inner[2][0].decode(), next(iter(inner_nodes(1)), None), inner_nodes(3), id_)
     if kind == 7:
-        return List(nodes(1), [*_integers(inner[2])], at)
+        return List(inner_nodes(1), [*_integers(inner[2])], id_)
     if kind == 8:
         if inner[1]:
-            return Struct(inner[1][0].decode(), at)
+            raise ValueError(f"a message can't be made: {inner[1][0].decode()}")
         entries = [_fields(each) for each in inner[2]]
-        found = [(_node(e[3][0], places), _node(e[4][0], places), bool(e[5])) for e in entries]
-        return Map(found, at)
-    return Loop(
-        inner[1][0].decode(),
-        nodes(2)[0],
-        inner[3][0].decode(),
-        nodes(4)[0],
-        nodes(5)[0],
-        nodes(6)[0],
-        nodes(7)[0],
-        at,
-    )
+        return Map([(_node(e[3][0]), _node(e[4][0]), bool(e[5])) for e in entries], id_)
+    second = next((each.decode() for each in inner[8]), "")
+    variable, result_variable = inner[1][0].decode(), inner[3][0].decode()
+    over, begin, condition, step, result = (inner_nodes(field)[0] for field in (2, 4, 5, 6, 7))
+    return Loop(variable, over, result_variable, begin, condition, step, result, second, id_)
 
 
 def _constant(fields: Fields) -> Any:
@@ -196,7 +223,7 @@ def _constant(fields: Fields) -> Any:
     if kind == 2:
         return bool(value)
     if kind == 3:
-        return value - (1 << 64) if value >> 63 else value
+        return _signed(value)
     if kind == 4:
         return Unsigned(value)
     if kind == 5:
@@ -206,6 +233,29 @@ def _constant(fields: Fields) -> Any:
     if kind == 7:
         return bytes(value)
     raise ValueError("a constant of an unknown type")
+
+
+def _signed(value: int) -> int:
+    return value - (1 << 64) if value >> 63 else value
+
+
+PRIMITIVES = ("dyn", "bool", "int", "uint", "double", "string", "bytes")
+WELL_KNOWN = ("dyn", "any", "timestamp", "duration")
+
+
+def _type(message: bytes) -> Type:
+    value: Any
+    kind, (value, *_) = next(iter(_fields(message).items()), (0, (b"",)))
+    if kind in (3, 5):
+        return Type((PRIMITIVES if kind == 3 else WELL_KNOWN)[value])
+    if kind == 11:
+        return Type("type", (_type(value),))
+    if kind in (6, 7, 14):
+        inner = _fields(value)
+        if kind == 14:
+            return Type(inner[1][0].decode(), tuple(map(_type, inner[2])))
+        return Type({6: "list", 7: "map"}[kind], tuple(_type(each) for at in (1, 2) for each in inner[at]))
+    return Type({2: "null"}.get(kind, "dyn"))
 
 
 # --- protobuf's wire format -----------------------------------------------------------------------------

@@ -3,14 +3,13 @@
 Source: github.com/google/cel-go, cel/validator.go, ext/formatting.go and interpreter/decorators.go
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from lib.scheduling.devices.cel_check import Checker
 from lib.scheduling.devices.cel_formatting import ALLOWED, TYPES, WRONG, clauses
 from lib.scheduling.devices.cel_functions import FUNCTIONS
+from lib.scheduling.devices.cel_library import pattern_error
 from lib.scheduling.devices.cel_run import Evaluation
-from lib.scheduling.devices.cel_syntax import Call, Constant, List, Map, Node, parts, with_parts
-from lib.scheduling.devices.cel_types import Type
+from lib.scheduling.devices.cel_syntax import Call, Constant, List, Map, Node, Type, parts, with_parts
 from lib.scheduling.devices.cel_values import CelError
 
 CONVERSIONS = frozenset(
@@ -18,52 +17,47 @@ CONVERSIONS = frozenset(
 )
 """Their results for constants are found out before the evaluation."""
 
-Problem = tuple[int, str]
-"""Where something is wrong, and what."""
+Types = Mapping[int, Type]
+"""The types of nodes, by `id`."""
 
-PatternError = Callable[[str], str]
-"""Why a text is no regular expression; "" if it is one."""
-
-
-def problems(node: Node, checker: Checker, pattern_error: PatternError) -> list[Problem]:
-    """What is wrong in a checked expression."""
-    return [*_problems(node, checker, pattern_error, in_format=False)]
+Problem = tuple[Node, str]
+"""Which node is wrong, and why."""
 
 
-def _problems(
-    node: Node, checker: Checker, pattern_error: PatternError, *, in_format: bool
-) -> Iterator[Problem]:
+def problems(node: Node, types: Types, *, in_format: bool = False) -> Iterator[Problem]:
+    """What is wrong in a checked expression. in_format: whether it is a value to be formatted."""
     match node:
+        case Call("flatten", list_, []) if list_ and not _is_nested(types[list_.id]):
+            yield node, f"found no matching overload for 'flatten' applied to '{types[list_.id]}.()'"
         case Call():
-            yield from _of_call(node, pattern_error)
+            yield from _of_call(node)
             if node.function == "format" and node.target:
                 in_format = True
-                yield from _of_format(node, checker)
+                yield from _of_format(node, types)
         case List() if not in_format:
-            types = [(each, checker.type_of(each)) for each in node.elements]
-            yield from _mixed([(each, _inner(t, at in node.optional)) for at, (each, t) in enumerate(types)])
+            yield from _mixed(node.elements, types, node.optional)
         case Map() if not in_format:
-            yield from _mixed([(key, checker.type_of(key)) for key, _, _ in node.entries], all_of_them=True)
-            values = [(each, _inner(checker.type_of(each), opt)) for _, each, opt in node.entries]
-            yield from _mixed(values, all_of_them=True)
+            yield from _mixed([key for key, _, _ in node.entries], types)
+            optional = [at for at, (_, _, is_optional) in enumerate(node.entries) if is_optional]
+            yield from _mixed([value for _, value, _ in node.entries], types, optional)
     for each in parts(node):
-        yield from _problems(each, checker, pattern_error, in_format=in_format)
+        yield from problems(each, types, in_format=in_format)
 
 
-def _inner(type_: Type, is_optional: bool) -> Type:
-    return type_.element if is_optional else type_
+def _is_nested(type_: Type) -> bool:
+    """Whether a list may be one of lists."""
+    return all(each.name in ("list", "dyn", "any") for each in type_.parameters)
 
 
-def _mixed(typed: list[tuple[Node, Type]], *, all_of_them: bool = False) -> Iterator[Problem]:
-    """The elements whose type isn't the first one's; for a list, the first of them."""
-    for node, type_ in typed[1:]:
-        if type_ != typed[0][1]:
-            yield node.at, f"expected type '{typed[0][1]}' but found '{type_}'"
-            if not all_of_them:
-                return
+def _mixed(nodes: Sequence[Node], types: Types, optional: Sequence[int] = ()) -> Iterator[Problem]:
+    """The nodes whose type isn't the first one's. optional: the numbers of those that are optional."""
+    found = [types[node.id].element if at in optional else types[node.id] for at, node in enumerate(nodes)]
+    for node, type_ in zip(nodes, found, strict=True):
+        if type_ != found[0]:
+            yield node, f"expected type '{found[0]}' but found '{type_}'"
 
 
-def _of_call(node: Call, pattern_error: PatternError) -> Iterator[Problem]:
+def _of_call(node: Call) -> Iterator[Problem]:
     first = node.arguments[0] if node.arguments else None
     if not isinstance(first, Constant):
         return
@@ -71,12 +65,12 @@ def _of_call(node: Call, pattern_error: PatternError) -> Iterator[Problem]:
         try:
             FUNCTIONS[node.function](first.value)
         except CelError:
-            yield first.at, f"invalid {node.function} argument"
+            yield first, f"invalid {node.function} argument"
     elif node.function == "matches" and isinstance(first.value, str) and pattern_error(first.value):
-        yield first.at, "invalid matches argument"
+        yield first, "invalid matches argument"
 
 
-def _of_format(node: Call, checker: Checker) -> Iterator[Problem]:
+def _of_format(node: Call, types: Types) -> Iterator[Problem]:
     (values,) = node.arguments
     if not (isinstance(node.target, Constant) and isinstance(values, List)):
         return
@@ -84,35 +78,26 @@ def _of_format(node: Call, checker: Checker) -> Iterator[Problem]:
     try:
         for _, clause, _ in clauses(node.target.value, len(values.elements)):
             if clause:
-                bad = _bad_value(clause.lower(), values.elements[seen], checker)
+                bad = _bad_value(clause.lower(), values.elements[seen], types)
                 seen += 1
                 if bad:
                     yield bad
                     return
     except CelError as error:
-        yield node.at, str(error)
+        yield node, str(error)
         return
     if len(values.elements) > seen:
         given = len(values.elements)
-        yield node.at, f"too many arguments supplied to string.format (expected {seen}, got {given})"
+        yield node, f"too many arguments supplied to string.format (expected {seen}, got {given})"
 
 
-RUNTIME_NAMES: Mapping[str, str] = {
-    "any": "google.protobuf.Any",
-    "timestamp": "google.protobuf.Timestamp",
-    "duration": "google.protobuf.Duration",
-    "null": "null_type",
-}
-
-
-def _bad_value(clause: str, node: Node, checker: Checker) -> Problem | None:
-    type_ = checker.type_of(node)
+def _bad_value(clause: str, node: Node, types: Types) -> Problem | None:
+    type_ = types[node.id]
     if type_.name != "dyn" and type_.name not in ALLOWED[clause]:
-        kind = RUNTIME_NAMES.get(type_.name, type_.name)
-        return node.at, f"error during formatting: {WRONG[clause].format(kind)}"
+        return node, f"error during formatting: {WRONG[clause].format(type_.name)}"
     if clause == "s" and isinstance(node, List | Map):
         for each in parts(node):
-            if bad := _bad_value(clause, each, checker):
+            if bad := _bad_value(clause, each, types):
                 return bad
     return None
 
@@ -120,9 +105,9 @@ def _bad_value(clause: str, node: Node, checker: Checker) -> Problem | None:
 # --- constants ------------------------------------------------------------------------------------------
 
 
-def folded(node: Node, pattern_error: PatternError) -> Node:
+def folded(node: Node) -> Node:
     """The expression with its constant parts computed. CelError if one of these has no value."""
-    node = with_parts(node, lambda part: folded(part, pattern_error))
+    node = with_parts(node, folded)
     match node:
         case List() if not node.optional and all(isinstance(each, Constant) for each in node.elements):
             return _computed(node)
@@ -130,15 +115,15 @@ def folded(node: Node, pattern_error: PatternError) -> Node:
             if all(isinstance(each, Constant) for each in parts(node)):
                 return _computed(node)
         case Call():
-            return _folded_call(node, pattern_error)
+            return _folded_call(node)
     return node
 
 
 def _computed(node: Node) -> Node:
-    return Constant(Evaluation({}).run(node, {}), node.at)
+    return Constant(Evaluation().run(node, {}), node.id)
 
 
-def _folded_call(node: Call, pattern_error: PatternError) -> Node:
+def _folded_call(node: Call) -> Node:
     last = node.arguments[-1] if node.arguments else None
     if node.function in ("matches", "find", "findAll"):
         pattern = node.arguments[0 if node.target else 1]
@@ -150,5 +135,5 @@ def _folded_call(node: Call, pattern_error: PatternError) -> Node:
     if is_conversion and type(last.value) in TYPES:
         return _computed(node)
     if node.function == "@in" and last.value == []:
-        return Constant(False, node.at)
+        return Constant(False, node.id)
     return node

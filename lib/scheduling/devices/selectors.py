@@ -1,7 +1,7 @@
 """Selectors of devices: expressions in CEL about the variable `device`.
 
-Google's library reads an expression. It is checked and evaluated here: so it has the types and functions
-that Kubernetes has, its cost is limited, and a domain that a device doesn't have is an empty map.
+Google's library reads an expression, and checks its types. It is evaluated here: so it has the functions that
+Kubernetes has, its cost is limited, and a domain that a device doesn't have is an empty map.
 
 Source: k8s.io/dynamic-resource-allocation/cel/compile.go
 """
@@ -11,8 +11,8 @@ from functools import lru_cache
 from typing import Any
 
 from lib.kube.devices import Device, DeviceAttribute
+from lib.scheduling.devices.cel_compile import compiled
 from lib.scheduling.devices.cel_formatting import type_name
-from lib.scheduling.devices.cel_library import library
 from lib.scheduling.devices.cel_run import Evaluation
 from lib.scheduling.devices.cel_syntax import Node
 from lib.scheduling.devices.cel_values import CelError, CelQuantity, CelSemver, Domains
@@ -73,12 +73,12 @@ def evaluate(expression: str, device: Device, driver: str, check: Check = nothin
 
 def evaluated(expression: str, device: Device, driver: str, check: Check = nothing) -> tuple[bool, int]:
     """The same, and what the evaluation cost."""
-    compiled = compiled_selector(expression)
-    if isinstance(compiled, str):
-        raise SelectorError(f"compile error: {compiled}")
-    evaluation = Evaluation(library().searches, check)
+    selector = compiled_selector(expression)
+    if isinstance(selector, str):
+        raise SelectorError(f"compile error: {selector}")
+    evaluation = Evaluation(check)
     try:
-        found = evaluation.run(compiled, {"device": _variable(device, driver)})
+        found = evaluation.run(selector, {"device": _variable(device, driver)})
         if not isinstance(found, bool):
             raise CelError(_no_bool(type_name(found)))
     except CelError as error:
@@ -98,7 +98,7 @@ def _no_bool(kind: str) -> str:
 @lru_cache(maxsize=1000)
 def compiled_selector(expression: str) -> Node | str:
     """An expression that can be evaluated, or why it is none."""
-    return library().compiled(expression)
+    return compiled(expression)
 
 
 def _variable(device: Device, driver: str) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from lib.scheduling.queue import SchedulingQueue
 from lib.service.telemetry.bounded_server import Request
 from lib.service.telemetry.features import KUBERNETES, features
 from lib.service.telemetry.health import Health
-from lib.service.telemetry.listen import Answers, Pages
+from lib.service.telemetry.listen import Pages
 from lib.service.telemetry.metrics import Metrics
 from lib.service.telemetry.pod_resources import registry_of
 from lib.service.telemetry.zpages import TEXT
@@ -217,7 +217,7 @@ def test_other_machines_see_neither_configuration_nor_pods(
     health = Health()
     more = {"/configz": (TEXT, "a secret"), "/flagz": (TEXT, "a secret")}
     pages = Pages(health, Metrics(health), more, open_resources=open_resources)
-    answered = asyncio.run(Answers(pages)(Request("GET", path, "", [], "192.0.2.7")))
+    answered = asyncio.run(pages(Request("GET", path, "", [], "192.0.2.7")))
     assert httpx.Response(int(answered.split()[1])).status_code == status
     assert b"secret" not in answered
-    assert b"200 OK" in asyncio.run(Answers(pages)(Request("GET", path, "", [], "127.0.0.1")))
+    assert b"200 OK" in asyncio.run(pages(Request("GET", path, "", [], "127.0.0.1")))

@@ -6,17 +6,18 @@ for no credentials. So pages about the configuration and about pods are for clie
 """
 
 import asyncio
+import gzip
 import json
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http import HTTPStatus
 from ipaddress import ip_address
 from urllib.parse import parse_qs, unquote
-from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, make_wsgi_app
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from lib.kube.system import MACHINE, System
 from lib.service.telemetry.bounded_server import BoundedServer, Field, Request, answer_of
@@ -35,7 +36,8 @@ READINESS, STATUSZ = "/readyz", "/statusz"
 PROBE_PATIENCE = 4
 """Seconds for READINESS, which may ask the API server. The server waits for 5."""
 
-Answer = tuple[HTTPStatus, str]
+Answer = tuple[HTTPStatus, Sequence[Field], bytes]
+"""Status, headers and body."""
 
 Checks = Mapping[str, Callable[[float], str]]
 """By name, functions that return what is wrong, or "". They take the seconds that the loop may need."""
@@ -57,7 +59,7 @@ def answering(
     metrics = Metrics(health, system)
     served = Pages(health, metrics, pages or {}, system, open_resources=open_resources)
     try:
-        server = BoundedServer(address, Answers(served))
+        server = BoundedServer(address, served)
     except OSError as error:
         reason = (error.strerror or str(error)).partition(" (while attempting")[0]
         why = f"can't listen at {address.shown}: {reason}"
@@ -68,57 +70,20 @@ def answering(
     return metrics
 
 
-class Answers:
-    """Answers requests in the server's thread; slow ones in threads of their own.
-
-    READINESS may wait for the API server, and RESOURCES takes time if there are many pods.
-    """
-
-    def __init__(self, pages: "Pages") -> None:
-        self._pages = pages
-        self._waiting = ThreadPoolExecutor(1, "readiness")
-        self._listing = ThreadPoolExecutor(1, "resources")
-
-    async def __call__(self, request: Request) -> bytes:
-        """The answer to a request."""
-        answer = partial(answer_to, request, partial(self._pages, request.client))
-        loop = asyncio.get_running_loop()
-        if request.path == RESOURCES:
-            return await loop.run_in_executor(self._listing, answer)
-        if not f"{request.path}/".startswith(f"{READINESS}/"):
-            return answer()
-        try:
-            return await asyncio.wait_for(loop.run_in_executor(self._waiting, answer), PROBE_PATIENCE)
-        except TimeoutError:
-            return answer_to(request, _not_ready)
-
-
-def answer_to(request: Request, pages: WSGIApplication) -> bytes:
+def answer_to(request: Request, pages: Callable[[Request], Answer]) -> bytes:
     """The answer to a request for a page."""
-    environ = {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in request.headers if name}
-    environ |= {
-        "REQUEST_METHOD": request.method,
-        "PATH_INFO": unquote(request.path),
-        "QUERY_STRING": request.query,
-    }
-    begun: list[tuple[str, list[Field]]] = []
-    written: list[bytes] = []
-
-    def start(status: str, fields: list[Field], _: object = None) -> Callable[[bytes], object]:
-        begun.append((status, fields))
-        return written.append
-
     if request.method not in ("GET", "HEAD"):
         return answer_of(HTTPStatus.METHOD_NOT_ALLOWED, [("Allow", "GET, HEAD")], b"")
-    body = b"".join([*pages(environ, start), *written])
-    return answer_of(*begun[-1], body, head_only=request.method == "HEAD")
+    return answer_of(*pages(request), head_only=request.method == "HEAD")
 
 
 # --- pages ----------------------------------------------------------------------------------------------
 
 
 class Pages:
-    """All pages, as a WSGI application that also takes the client's address.
+    """All pages. Slow ones are made in threads of their own.
+
+    READINESS may wait for the API server, and RESOURCES takes time if there are many pods.
 
     checks: by path. paths: all that are served. pages: more of them, for clients on this machine.
     """
@@ -137,53 +102,59 @@ class Pages:
         self.checks = {"/healthz": loop, "/livez": loop, READINESS: {**loop, **api_server}}
         self._slis = _Slis()
         self._scraped = {
-            METRICS: make_wsgi_app(metrics.registry),
-            SLIS: make_wsgi_app(self._slis.registry),
-            RESOURCES: make_wsgi_app(registry_of(lambda: metrics.pods())),
+            METRICS: metrics.registry,
+            SLIS: self._slis.registry,
+            RESOURCES: registry_of(lambda: metrics.pods()),
         }
         self._pages = pages
         self._local = {*pages, STATUSZ, *(() if open_resources else (RESOURCES,))}
         self._system, self._began = system, system.now()
         self.paths = [*self.checks, *self._scraped, *pages, STATUSZ]
+        self._waiting = ThreadPoolExecutor(1, "readiness")
+        self._listing = ThreadPoolExecutor(1, "resources")
 
-    def __call__(self, client: str, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
-        """Answer a request. client: its IP address."""
-        path, query = environ["PATH_INFO"], environ["QUERY_STRING"]
-        kind = TEXT
-        if path in self._local and not ip_address(client).is_loopback:
+    async def __call__(self, request: Request) -> bytes:
+        """The answer to a request."""
+        request = request._replace(path=unquote(request.path))
+        answer = partial(answer_to, request, self._page)
+        loop = asyncio.get_running_loop()
+        if request.path == RESOURCES:
+            return await loop.run_in_executor(self._listing, answer)
+        if not f"{request.path}/".startswith(f"{READINESS}/"):
+            return answer()
+        try:
+            return await asyncio.wait_for(loop.run_in_executor(self._waiting, answer), PROBE_PATIENCE)
+        except TimeoutError:
+            return answer_to(request, _not_ready)
+
+    def _page(self, request: Request) -> Answer:
+        path = request.path
+        if path in self._local and not ip_address(request.client).is_loopback:
             why = f"{path} is for clients on the machine where poller runs: use kubectl port-forward"
-            status, text = HTTPStatus.FORBIDDEN, f"{why}\n"
-        elif path in self._scraped:
-            return _scraped(self._scraped[path], environ, start)
-        elif path == STATUSZ or path in self._pages:
-            status, (kind, text) = HTTPStatus.OK, self._page(path)
-        else:
-            status, text = self._checked(path, parse_qs(query, keep_blank_values=True))
-        start(f"{status.value} {status.phrase}", [("Content-Type", kind)])
-        return [text.encode()]
-
-    def _page(self, path: str) -> Page:
-        if path == STATUSZ:
-            return statusz(self._began, self._system.now(), self.paths)
-        return self._pages[path]
+            return _text(HTTPStatus.FORBIDDEN, f"{why}\n")
+        if path in self._scraped:
+            return _scraped(self._scraped[path], request)
+        if path == STATUSZ or path in self._pages:
+            kind, text = (
+                statusz(self._began, self._system.now(), self.paths) if path == STATUSZ else self._pages[path]
+            )
+            return _text(HTTPStatus.OK, text, kind)
+        return self._checked(path, parse_qs(request.query, keep_blank_values=True))
 
     def _checked(self, path: str, query: Mapping[str, list[str]]) -> Answer:
         """The result of all checks of a path, or of one: /readyz/CHECK."""
         name, _, only = path[1:].partition("/")
         checks = self.checks.get(f"/{name}", {})
         if not checks or (path != f"/{name}" and only not in checks):
-            return HTTPStatus.NOT_FOUND, "\n".join([f"there is no {path}; there are", *self.paths, ""])
+            return _text(HTTPStatus.NOT_FOUND, "\n".join([f"there is no {path}; there are", *self.paths, ""]))
         try:
             within = float(query.get("within", [str(LONGEST_SILENCE)])[0])
         except ValueError:
-            return HTTPStatus.BAD_REQUEST, "within must be a number of seconds\n"
+            return _text(HTTPStatus.BAD_REQUEST, "within must be a number of seconds\n")
         if only:
             why = checks[only](within)
-            return (
-                (HTTPStatus.INTERNAL_SERVER_ERROR, f"{only} failed: {why}\n")
-                if why
-                else (HTTPStatus.OK, "ok")
-            )
+            failed = HTTPStatus.INTERNAL_SERVER_ERROR, f"{only} failed: {why}\n"
+            return _text(*failed) if why else _text(HTTPStatus.OK, "ok")
         excluded = set(query.get("exclude", ()))
         found = {check: why(within) for check, why in checks.items() if check not in excluded}
         for check, why in found.items():
@@ -193,7 +164,7 @@ class Pages:
         if unknown:
             quoted = ",".join(map(json.dumps, unknown))
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
-        return _as_text(name, lines, failed=any(found.values()), verbose="verbose" in query)
+        return _results(name, lines, failed=any(found.values()), verbose="verbose" in query)
 
 
 class _Slis:
@@ -220,20 +191,26 @@ class _Slis:
         self._all.labels(check, kind, "success" if ok else "error").inc()
 
 
-def _scraped(application: WSGIApplication, environ: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+def _scraped(registry: CollectorRegistry, request: Request) -> Answer:
+    """Metrics in the format that Accept asks for; of `?name[]=NAME`, only these."""
     try:
-        return application(environ, start)
+        encode, kind = choose_encoder(",".join(request.values("accept")))
     except (TypeError, ValueError):  # the client can't expect a format that its Accept doesn't name
-        del environ["HTTP_ACCEPT"]
-        return application(environ, start)
+        encode, kind = choose_encoder("")
+    names = parse_qs(request.query).get("name[]")
+    body, fields = (
+        encode(registry.restricted_registry(names) if names else registry),
+        [("Content-Type", kind)],
+    )
+    if gzip_accepted(",".join(request.values("accept-encoding"))):
+        body, fields = gzip.compress(body), [*fields, ("Content-Encoding", "gzip")]
+    return HTTPStatus.OK, fields, body
 
 
-def _not_ready(_: WSGIEnvironment, start: StartResponse) -> Iterable[bytes]:
+def _not_ready(_: Request) -> Answer:
     """The page of READINESS if the API server doesn't answer."""
     lines = [f"[-]api-server failed: no answer within {PROBE_PATIENCE} s"]
-    status, text = _as_text(READINESS.strip("/"), lines, failed=True, verbose=True)
-    start(f"{status.value} {status.phrase}", [("Content-Type", TEXT)])
-    return [text.encode()]
+    return _results(READINESS.strip("/"), lines, failed=True, verbose=True)
 
 
 def _result(check: str, found: Mapping[str, str]) -> str:
@@ -242,8 +219,12 @@ def _result(check: str, found: Mapping[str, str]) -> str:
     return f"[-]{check} failed: {found[check]}" if found[check] else f"[+]{check} ok"
 
 
-def _as_text(name: str, lines: Iterable[str], *, failed: bool, verbose: bool) -> Answer:
+def _results(name: str, lines: Iterable[str], *, failed: bool, verbose: bool) -> Answer:
     """The result of each check, if `?verbose` was given or a check failed; else "ok"."""
     if failed:
-        return HTTPStatus.INTERNAL_SERVER_ERROR, "\n".join([*lines, f"{name} check failed\n"])
-    return HTTPStatus.OK, "\n".join([*lines, f"{name} check passed\n"]) if verbose else "ok"
+        return _text(HTTPStatus.INTERNAL_SERVER_ERROR, "\n".join([*lines, f"{name} check failed\n"]))
+    return _text(HTTPStatus.OK, "\n".join([*lines, f"{name} check passed\n"]) if verbose else "ok")
+
+
+def _text(status: HTTPStatus, text: str, kind: str = TEXT) -> Answer:
+    return status, [("Content-Type", kind)], text.encode()

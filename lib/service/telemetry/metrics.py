@@ -4,7 +4,6 @@ Source: pkg/scheduler/metrics/metrics.go, and component-base/metrics/prometheus/
 """
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import accumulate, repeat
@@ -59,7 +58,6 @@ class Metrics(Observer):
         disable_created_metrics()  # type: ignore[no-untyped-call]  # Go's have none
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)
-        self._laps: _Laps = defaultdict(list)
         self.pods: PodsOfCluster = list
         self._held: dict[str, float] = {}  # by uid: since when a pod waits for Permit
         self._standing: set[tuple[str, str]] = set()  # (plugin, profile) that ever rejected pods
@@ -102,11 +100,11 @@ class Metrics(Observer):
             "Pods that were bound when they were tried only because the last try was long ago. Many of them "
             "show that queueing hints miss changes.",
         )
-        self._point_seconds = histogram(
+        self._point_seconds = Durations(
             "scheduler_framework_extension_point_duration_seconds",
             "How long all plugins of an extension point took, for all nodes of a pod's cycle.",
             ["extension_point", "status", "profile"],
-            buckets=_growing(0.0001, 12),
+            _growing(0.0001, 12),
         )
         self._event_seconds = Durations(
             "scheduler_event_handling_duration_seconds",
@@ -121,7 +119,7 @@ class Metrics(Observer):
             _growing(0.00001, 20, factor=1.5),
         )
         self._evaluations = Evaluations()
-        for collector in (self._event_seconds, self._hint_seconds, self._evaluations):
+        for collector in (self._point_seconds, self._event_seconds, self._hint_seconds, self._evaluations):
             self.registry.register(collector)
         self._permit_seconds = histogram(
             "scheduler_permit_wait_duration_seconds",
@@ -207,7 +205,12 @@ class Metrics(Observer):
 
         def record(point: str, status: str, seconds: float) -> None:
             self._health.moves()
-            self._laps[point, status, profile].append(seconds)
+            if point == SCHEDULING_CYCLE:
+                self._algorithm_seconds.observe(seconds)
+            else:
+                self._point_seconds.observe((point, status, profile), seconds)
+            if point == "PostFilter":
+                self._preemptions.inc()
 
         return record
 
@@ -272,8 +275,8 @@ class Metrics(Observer):
         """Count a pod that was bound, or an attempt whose binding failed."""
         self._health.moves()
         if decision.binding:
-            profile = decision.pod.spec.scheduler_name
-            self._laps["Bind", SUCCESS if bound else ERROR, profile].append(decision.binding)
+            labels = "Bind", SUCCESS if bound else ERROR, decision.pod.spec.scheduler_name
+            self._point_seconds.observe(labels, decision.binding)
         if not bound:
             self._count_attempt(decision, Outcome.ERROR.value)
             return
@@ -328,7 +331,6 @@ class Metrics(Observer):
         self._health.moves()
         self._ticks.labels(result).inc()
         self._tick_seconds.observe(self.system.monotonic() - self._tick_began)
-        self._count_laps()
 
     def _take_stock(self, queue: SchedulingQueue, cache: Cache) -> None:
         counts = queue.counts()
@@ -341,20 +343,3 @@ class Metrics(Observer):
             self._unschedulable.labels(plugin, profile).set(by_plugin[plugin, profile])
         for kind, count in cache.counts().items():
             self._cache.labels(kind).set(count)
-
-    def _count_laps(self) -> None:
-        """Add the times of extension points to the metrics. Not during decisions, because it takes time."""
-        for labels, laps in self._laps.items():
-            point, _, _ = labels
-            times = (
-                self._algorithm_seconds if point == SCHEDULING_CYCLE else self._point_seconds.labels(*labels)
-            )
-            for seconds in laps:
-                times.observe(seconds)
-            if point == "PostFilter":
-                self._preemptions.inc(len(laps))
-        self._laps.clear()
-
-
-_Laps = defaultdict[tuple[str, str, str], list[float]]
-"""By extension point, status and profile: the seconds of each run."""

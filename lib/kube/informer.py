@@ -11,7 +11,7 @@ from typing import Any
 
 from lib.kube.api import Api, Watch
 from lib.kube.changes import AnyChange, unassigned_pod
-from lib.kube.claim_kinds import DEVICES, VOLUMES
+from lib.kube.claims import DEVICES, VOLUMES
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import UNFINISHED, Node, Pod

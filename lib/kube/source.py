@@ -3,11 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange
-from lib.kube.claim_kinds import DEVICES, VOLUMES
+from lib.kube.claims import DEVICES, VOLUMES, Claims, PolledClaims
 from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
@@ -15,7 +15,6 @@ from lib.kube.lookup import PATIENCE
 from lib.kube.objects import UNFINISHED, Node, Pod
 from lib.kube.pager import ListPager, pages_of, read_at_once, together
 from lib.kube.paths import NODES, PODS, Narrowing, paths_of
-from lib.kube.polled_claims import PolledClaims
 from lib.kube.store import Store, key_of
 
 UNCOUNTED = "what pods of other namespaces request is not counted"
@@ -40,22 +39,6 @@ class Delta:
     complete: bool = False
 
 
-class SeesClaims(Protocol):
-    """What is known of claims and what they depend on: volumes, or devices."""
-
-    @property
-    def unseen(self) -> str:
-        """Why they can't be read; "" if they can."""
-
-    @property
-    def is_pending(self) -> bool:
-        """Whether the API server hasn't told yet what pods with such claims need."""
-
-    @property
-    def is_known(self) -> bool:
-        """Whether all of it was read."""
-
-
 class ClusterSource(ABC):
     """Polls for changes of nodes, assigned pods, and the unassigned pods of some schedulers.
 
@@ -64,8 +47,8 @@ class ClusterSource(ABC):
     """
 
     listers: Listers
-    storage: SeesClaims
-    devices: SeesClaims
+    storage: Claims
+    devices: Claims
 
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         self._api = api
@@ -113,13 +96,16 @@ class _Lists:
 class PollingSource(ClusterSource):
     """Lists everything at each poll, and compares."""
 
+    storage: PolledClaims
+    devices: PolledClaims
+
     def __init__(self, api: Api, scheduler_names: Sequence[str], namespaces: Sequence[str] = ()) -> None:
         super().__init__(api, scheduler_names, namespaces)
         self.listers = Listers(api, namespaces)
         self._unassigned, self._nodes = Store[Pod](oldest_first=True), Store[Node]()
         self._assigned = Store[Pod](keeps_unreadable=True)
-        self.storage = self._storage = PolledClaims(api, namespaces, VOLUMES)
-        self.devices = self._devices = PolledClaims(api, namespaces, DEVICES)
+        self.storage = PolledClaims(api, namespaces, VOLUMES)
+        self.devices = PolledClaims(api, namespaces, DEVICES)
         self._complete_at: str | None = None  # the resource version at which all lists were read
         self._listed_once = False
         self._begun: _Lists | None = None  # by `first_changes`, for the next poll
@@ -150,8 +136,8 @@ class PollingSource(ClusterSource):
         assigned = self._together(lists.assigned_pods)
         claims: list[tuple[PolledClaims, Mapping[str, Listing[Any]]]] = [
             (each, each.list(patience))
-            for each, kinds in ((self._storage, VOLUMES), (self._devices, DEVICES))
-            if any(map(kinds.needed_by, unassigned.items))
+            for each in (self.storage, self.devices)
+            if any(map(each.kinds.needed_by, unassigned.items))
         ]
         # Only now, with all lists complete: a change is returned once, so a failed list must not lose it.
         listings: list[Listing[Any]] = [unassigned, nodes, assigned]

@@ -6,11 +6,9 @@ from typing import Any
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
-from lib.kube.claim_kinds import ClaimKinds
+from lib.kube.claims import ClaimKinds, Claims
 from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import Lookup, PendingError
-from lib.kube.paths import Narrowing
-from lib.kube.polled_claims import unseen
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.store import Store
 
@@ -24,8 +22,8 @@ needs no lists."""
 Tell = Callable[[Iterable[AnyChange]], object]
 
 
-class WatchedClaims:
-    """The reflectors of all of it. unseen: why it can't be watched; "" if it can.
+class WatchedClaims(Claims):
+    """The reflectors of all of it.
 
     lines: the informer's queue of watch lines. tell: called with the deletions of claims that can't be seen
     any more.
@@ -39,10 +37,7 @@ class WatchedClaims:
         lines: "Queue[WatchLine]",
         tell: Tell,
     ) -> None:
-        self.unseen = ""
-        self._kinds = kinds
-        self._api = api.with_short_timeouts()
-        self._narrowing = Narrowing(namespaces if kinds.by_namespace else ())
+        super().__init__(api, namespaces, kinds)
         self._lines, self._tell = lines, tell
         self._opening = Lookup[Reflector[Any], None](
             f"watches of {kinds.what}", Reflector.open_beside, system=api.system
@@ -90,12 +85,12 @@ class WatchedClaims:
         """Note which pods need them."""
         for change in changes:
             if pod := unassigned_pod(change):
-                needed = change.kind != Kind.DELETED and self._kinds.needed_by(pod)
+                needed = change.kind != Kind.DELETED and self.kinds.needed_by(pod)
                 (self._needed_by.add if needed else self._needed_by.discard)(pod.metadata.uid)
         self._is_open |= bool(self._needed_by)
         if self._is_open and not self._claims:
-            claims, others = self._kinds.kinds()
-            self._claims = [self._reflector(self._kinds.claims, claims)]
+            claims, others = self.kinds.kinds()
+            self._claims = [self._reflector(self.kinds.claims, claims)]
             self._others = [self._reflector(path, kind) for path, kind in others.items()]
 
     @property
@@ -121,20 +116,20 @@ class WatchedClaims:
             return
         until = now + patience
         self._open(until)
-        everywhere = self._kinds.claims
+        everywhere = self.kinds.claims
         refused = self._failed.get(everywhere)
         if (
             isinstance(refused, ForbiddenError)
             and self._narrowing.served
             and everywhere not in self._narrowing
         ):
-            self._narrowing.do_without(everywhere, refused, self._kinds.unseen_elsewhere)
+            self._narrowing.do_without(everywhere, refused, self.kinds.unseen_elsewhere)
             self._tell(self._claims[0].forget())  # before other lists: they may have such a claim again
-            claims, _ = self._kinds.kinds()
+            claims, _ = self.kinds.kinds()
             self._claims = [self._reflector(path, claims) for path in self._narrowing.paths(everywhere)]
             self._open(until)
         failed = [self._failed[each.path] for each in self.reflectors if each.path in self._failed]
-        self.unseen = unseen(self._kinds.what, failed)
+        self._note_errors("; ".join(map(str, failed)))
 
     def _open(self, until: float) -> None:
         """Open watches; note why some can't be opened, as far as that is known now."""

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from lib.kube.errors import AnswerError, beginning, error_of
-from lib.kube.objects import UNREADABLE, Object, ObjectMeta, Status, decode_hook
+from lib.kube.objects import UNREADABLE, Names, Object, Status, decode_hook
 
 T = TypeVar("T", bound=Object)
 Item = TypeVar("Item")
@@ -34,7 +34,7 @@ class WatchEvent(Generic[Item]):
     """
 
     type: str
-    metadata: ObjectMeta
+    metadata: Names
     name: str = ""
     object: Item | None = None
     malformed: str = ""
@@ -57,22 +57,8 @@ class _PageHead(Object):
     metadata: _ListMeta
 
 
-class _Names(Object):
-    """An object's names: they can be read even if the rest of its metadata can't."""
-
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
-
-    def as_metadata(self) -> ObjectMeta:
-        return ObjectMeta(
-            name=self.name, namespace=self.namespace, uid=self.uid, resource_version=self.resource_version
-        )
-
-
 class _Named(Object):
-    metadata: _Names
+    metadata: Names
 
 
 class _WatchLine(Object):
@@ -156,10 +142,10 @@ def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
     return WatchEvent(event.type, metadata, called(metadata), read, why)
 
 
-def _names_of(raw: msgspec.Raw) -> ObjectMeta:
+def _names_of(raw: msgspec.Raw) -> Names:
     """An object's names. One of UNREADABLE if not even these can be decoded."""
     named: _Named = _decoder(_Named).decode(raw)
-    return named.metadata.as_metadata()
+    return named.metadata
 
 
 def _name_of(raw: msgspec.Raw) -> str:
@@ -169,7 +155,7 @@ def _name_of(raw: msgspec.Raw) -> str:
         return "?"
 
 
-def called(metadata: ObjectMeta) -> str:
+def called(metadata: Names) -> str:
     """What an object is called in a listing's `malformed`: `namespace/name`, or `name`."""
     return f"{metadata.namespace}/{metadata.name}".lstrip("/")
 

@@ -59,14 +59,19 @@ class ControllerRef(NamedTuple):
     uid: str
 
 
-class ObjectMeta(Object):
-    """metav1.ObjectMeta."""
+class Names(Object):
+    """What names an object: these fields can be read even if the rest of its metadata can't."""
 
     name: str = ""
-    generate_name: str = ""
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
+
+
+class ObjectMeta(Names):
+    """metav1.ObjectMeta."""
+
+    generate_name: str = ""
     generation: int = 0
     creation_timestamp: Time | None = None
     deletion_timestamp: Time | None = None

@@ -9,7 +9,7 @@ from typing import Generic
 
 from lib.kube.changes import Change, Changed, Kind
 from lib.kube.decoding import called
-from lib.kube.objects import ObjectMeta
+from lib.kube.objects import Names
 
 _NEVER = datetime.max.replace(tzinfo=UTC)
 
@@ -65,6 +65,6 @@ class Store(Generic[Changed]):
             yield Change(Kind.MODIFIED, new, old)
 
 
-def key_of(metadata: ObjectMeta) -> str:
+def key_of(metadata: Names) -> str:
     """An object's key: different from that of an earlier object of the same name."""
     return metadata.uid or metadata.name

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from lib.kube.objects import NodeSelector, Object, ObjectMeta, PodCondition, Time, Value
+from lib.kube.objects import NamedObject, NodeSelector, Object, ObjectMeta, PodCondition, Time, Value
 
 Amount = Annotated[
     str, msgspec.Meta(pattern=r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$")
@@ -123,11 +123,10 @@ class ResourceSliceSpec(Object):
     shared_counters: tuple[CounterSet, ...] = ()
 
 
-class ResourceSlice(Object, tag_field="kind", tag=True):
+class ResourceSlice(NamedObject):
     """resource.k8s.io/v1 ResourceSlice."""
 
     spec: ResourceSliceSpec
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 # --- what is wanted -------------------------------------------------------------------------------------
@@ -242,10 +241,9 @@ class DeviceClassSpec(Object):
     extended_resource_name: str | None = None
 
 
-class DeviceClass(Object, tag_field="kind", tag=True):
+class DeviceClass(NamedObject):
     """resource.k8s.io/v1 DeviceClass."""
 
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: DeviceClassSpec = msgspec.field(default_factory=DeviceClassSpec)
 
 
@@ -322,10 +320,10 @@ class ClaimMeta(ObjectMeta):
     finalizers: tuple[str, ...] = ()
 
 
-class ResourceClaim(Object, tag_field="kind", tag=True):
+class ResourceClaim(NamedObject):
     """resource.k8s.io/v1 ResourceClaim."""
 
-    metadata: ClaimMeta = msgspec.field(default_factory=ClaimMeta)
+    metadata: ClaimMeta
     spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
     status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
 
@@ -340,10 +338,9 @@ class ResourceClaimTemplateSpec(Object):
     spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
 
 
-class ResourceClaimTemplate(Object, tag_field="kind", tag=True):
+class ResourceClaimTemplate(NamedObject):
     """resource.k8s.io/v1 ResourceClaimTemplate: each pod that names it gets a claim of its own."""
 
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     spec: ResourceClaimTemplateSpec = msgspec.field(default_factory=ResourceClaimTemplateSpec)
 
 

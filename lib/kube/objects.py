@@ -80,6 +80,12 @@ class ObjectMeta(Names):
     owner_references: list[OwnerReference] = []
 
 
+class NamedObject(Object, tag_field="kind", tag=True):
+    """Base of what the API server has by kind and name."""
+
+    metadata: ObjectMeta
+
+
 # --- selectors ------------------------------------------------------------------------------------------
 
 
@@ -393,10 +399,9 @@ UNFINISHED = "status.phase!=Succeeded,status.phase!=Failed"
 """A field selector. Pods that have finished use no resources, whichever scheduler placed them."""
 
 
-class Pod(Object, tag_field="kind", tag=True, eq=False):
+class Pod(NamedObject, eq=False):
     """core/v1 Pod. Compared by identity, so that results for a pod can be kept in a dict."""
 
-    metadata: ObjectMeta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
@@ -443,10 +448,9 @@ class NodeStatus(Object):
     declared_features: list[str] = []
 
 
-class Node(Object, tag_field="kind", tag=True, eq=False):
+class Node(NamedObject, eq=False):
     """core/v1 Node. Compared by identity."""
 
-    metadata: ObjectMeta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
@@ -454,10 +458,8 @@ class Node(Object, tag_field="kind", tag=True, eq=False):
 # --- services, budgets, controllers ----------------------------------------------------------------------
 
 
-class Namespace(Object, tag_field="kind", tag=True):
+class Namespace(NamedObject):
     """core/v1 Namespace."""
-
-    metadata: ObjectMeta
 
 
 class ServiceSpec(Object):
@@ -466,10 +468,9 @@ class ServiceSpec(Object):
     selector: dict[str, str] = {}
 
 
-class Service(Object, tag_field="kind", tag=True):
+class Service(NamedObject):
     """core/v1 Service."""
 
-    metadata: ObjectMeta
     spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
 
 
@@ -489,10 +490,9 @@ class PodDisruptionBudgetStatus(Object):
     disrupted_pods: dict[str, Time] = {}
 
 
-class PodDisruptionBudget(Object, tag_field="kind", tag=True):
+class PodDisruptionBudget(NamedObject):
     """policy/v1 PodDisruptionBudget."""
 
-    metadata: ObjectMeta
     spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
 
@@ -503,25 +503,22 @@ class ControllerSpec(Object):
     selector: LabelSelector | None = None
 
 
-class ReplicaSet(Object, tag_field="kind", tag=True):
+class ReplicaSet(NamedObject):
     """apps/v1 ReplicaSet."""
 
     spec: ControllerSpec
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
-class StatefulSet(Object, tag_field="kind", tag=True):
+class StatefulSet(NamedObject):
     """apps/v1 StatefulSet."""
 
     spec: ControllerSpec
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
-class ReplicationController(Object, tag_field="kind", tag=True):
+class ReplicationController(NamedObject):
     """core/v1 ReplicationController; it selects pods by labels, as a service."""
 
     spec: ServiceSpec
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
 class PodGroupSpec(Object):
@@ -530,17 +527,15 @@ class PodGroupSpec(Object):
     min_member: int = 1
 
 
-class PodGroup(Object, tag_field="kind", tag=True):
+class PodGroup(NamedObject):
     """scheduling.x-k8s.io/v1alpha1 PodGroup, of the coscheduling plugin."""
 
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
-    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
-class NodeMetrics(Object, tag_field="kind", tag=True):
+class NodeMetrics(NamedObject):
     """metrics.k8s.io/v1beta1 NodeMetrics: what a node uses, on average of some seconds before `timestamp`."""
 
-    metadata: ObjectMeta
     timestamp: Time | None = None
     usage: dict[str, Quantity] = {}
 
@@ -559,10 +554,9 @@ class ObjectReference(Object):
     resource_version: str = ""
 
 
-class Binding(Object, tag_field="kind", tag=True):
+class Binding(NamedObject):
     """core/v1 Binding: assigns a pod to a node."""
 
-    metadata: ObjectMeta
     target: ObjectReference
 
 
@@ -579,10 +573,9 @@ class EventSeries(Object):
     last_observed_time: Time | None = None
 
 
-class Event(Object, tag_field="kind", tag=True):
+class Event(NamedObject):
     """core/v1 Event, in both forms."""
 
-    metadata: ObjectMeta
     involved_object: ObjectReference
     reason: str = ""
     message: str = ""

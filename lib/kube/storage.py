@@ -8,9 +8,9 @@ import msgspec
 from lib.kube.objects import (
     InTreeSources,
     LabelSelector,
+    NamedObject,
     NodeSelector,
     Object,
-    ObjectMeta,
     Pod,
     Value,
 )
@@ -79,10 +79,9 @@ class PersistentVolumeClaimStatus(Object):
     phase: str = ""
 
 
-class PersistentVolumeClaim(Object, tag_field="kind", tag=True, eq=False):
+class PersistentVolumeClaim(NamedObject, eq=False):
     """core/v1 PersistentVolumeClaim."""
 
-    metadata: ObjectMeta
     spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
     status: PersistentVolumeClaimStatus = msgspec.field(default_factory=PersistentVolumeClaimStatus)
 
@@ -146,10 +145,9 @@ class PersistentVolumeStatus(Object):
     phase: str = ""
 
 
-class PersistentVolume(Object, tag_field="kind", tag=True, eq=False):
+class PersistentVolume(NamedObject, eq=False):
     """core/v1 PersistentVolume."""
 
-    metadata: ObjectMeta
     spec: PersistentVolumeSpec = msgspec.field(default_factory=PersistentVolumeSpec)
     status: PersistentVolumeStatus = msgspec.field(default_factory=PersistentVolumeStatus)
 
@@ -182,10 +180,9 @@ class TopologySelectorTerm(Value, frozen=True):
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
-class StorageClass(Object, tag_field="kind", tag=True, eq=False):
+class StorageClass(NamedObject, eq=False):
     """storage.k8s.io/v1 StorageClass."""
 
-    metadata: ObjectMeta
     provisioner: str = ""
     volume_binding_mode: str = ""
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
@@ -210,10 +207,9 @@ class CSINodeSpec(Object):
     drivers: list[CSINodeDriver] | None = None
 
 
-class CSINode(Object, tag_field="kind", tag=True, eq=False):
+class CSINode(NamedObject, eq=False):
     """storage.k8s.io/v1 CSINode; it has its node's name."""
 
-    metadata: ObjectMeta
     spec: CSINodeSpec = msgspec.field(default_factory=CSINodeSpec)
 
 
@@ -223,17 +219,15 @@ class CSIDriverSpec(Object):
     storage_capacity: bool = False
 
 
-class CSIDriver(Object, tag_field="kind", tag=True, eq=False):
+class CSIDriver(NamedObject, eq=False):
     """storage.k8s.io/v1 CSIDriver."""
 
-    metadata: ObjectMeta
     spec: CSIDriverSpec = msgspec.field(default_factory=CSIDriverSpec)
 
 
-class CSIStorageCapacity(Object, tag_field="kind", tag=True, eq=False):
+class CSIStorageCapacity(NamedObject, eq=False):
     """storage.k8s.io/v1 CSIStorageCapacity: how much of a class can be provisioned for some nodes."""
 
-    metadata: ObjectMeta
     storage_class_name: str = ""
     node_topology: LabelSelector | None = None
     capacity: Quantity | None = None
@@ -259,10 +253,9 @@ class VolumeAttachmentSpec(Object):
     source: VolumeAttachmentSource = msgspec.field(default_factory=VolumeAttachmentSource)
 
 
-class VolumeAttachment(Object, tag_field="kind", tag=True, eq=False):
+class VolumeAttachment(NamedObject, eq=False):
     """storage.k8s.io/v1 VolumeAttachment."""
 
-    metadata: ObjectMeta
     spec: VolumeAttachmentSpec = msgspec.field(default_factory=VolumeAttachmentSpec)
 
 

@@ -8,7 +8,7 @@ from operator import gt, lt
 
 import msgspec
 
-from lib.kube.objects import Json, Object, ObjectMeta
+from lib.kube.objects import Json, NamedObject, Object
 from lib.kube.quantity import Quantity
 from lib.scheduling.resources import Resources, amounts
 from lib.scheduling.text import exact_amount
@@ -31,10 +31,9 @@ class LimitRangeSpec(Object):
     limits: list[LimitRangeItem] = msgspec.field(default_factory=list)
 
 
-class LimitRange(Object, tag_field="kind", tag=True):
+class LimitRange(NamedObject):
     """core/v1 LimitRange."""
 
-    metadata: ObjectMeta
     spec: LimitRangeSpec = msgspec.field(default_factory=LimitRangeSpec)
 
 

@@ -235,12 +235,12 @@ def _add_controller(snapshot: Snapshot, workload: Workload) -> None:
     metadata = ObjectMeta(name=workload.name, namespace=workload.namespace, uid=workload.uid)
     selector = workload.selector or LabelSelector()
     if workload.kind == "ReplicationController":
-        old = ReplicationController(ServiceSpec(selector.match_labels), metadata)
+        old = ReplicationController(metadata, ServiceSpec(selector.match_labels))
         snapshot.of(ReplicationController).append(old)
     elif workload.kind == "StatefulSet":
-        snapshot.of(StatefulSet).append(StatefulSet(ControllerSpec(selector), metadata))
+        snapshot.of(StatefulSet).append(StatefulSet(metadata, ControllerSpec(selector)))
     else:
-        snapshot.of(ReplicaSet).append(ReplicaSet(ControllerSpec(selector), metadata))
+        snapshot.of(ReplicaSet).append(ReplicaSet(metadata, ControllerSpec(selector)))
 
 
 CLUSTER_SCOPED = frozenset(

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lib.kube.objects import Json, Object, ObjectMeta, Requirement
+from lib.kube.objects import Json, NamedObject, Object, Requirement
 from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches
 from lib.scheduling.resources import Resources
@@ -49,10 +49,9 @@ class ResourceQuotaStatus(Object):
     used: dict[str, Quantity] = msgspec.field(default_factory=dict)
 
 
-class ResourceQuota(Object, tag_field="kind", tag=True):
+class ResourceQuota(NamedObject):
     """core/v1 ResourceQuota."""
 
-    metadata: ObjectMeta
     spec: ResourceQuotaSpec = msgspec.field(default_factory=ResourceQuotaSpec)
     status: ResourceQuotaStatus = msgspec.field(default_factory=ResourceQuotaStatus)
 

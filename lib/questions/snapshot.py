@@ -13,10 +13,10 @@ from lib.kube.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, 
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
 from lib.kube.objects import (
     UNFINISHED,
+    NamedObject,
     Namespace,
     Node,
     Object,
-    ObjectMeta,
     Pod,
     PodDisruptionBudget,
     PodGroup,
@@ -37,10 +37,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T", bound=Object)
 
 
-class PriorityClass(Object, tag_field="kind", tag=True):
+class PriorityClass(NamedObject):
     """scheduling.k8s.io/v1 PriorityClass."""
 
-    metadata: ObjectMeta
     value: int = 0
     global_default: bool = False
     preemption_policy: str = "PreemptLowerPriority"
@@ -59,10 +58,9 @@ class RuntimeClassScheduling(Object):
     tolerations: list[Toleration] = msgspec.field(default_factory=list)
 
 
-class RuntimeClass(Object, tag_field="kind", tag=True):
+class RuntimeClass(NamedObject):
     """node.k8s.io/v1 RuntimeClass."""
 
-    metadata: ObjectMeta
     overhead: Overhead = msgspec.field(default_factory=Overhead)
     scheduling: RuntimeClassScheduling = msgspec.field(default_factory=RuntimeClassScheduling)
 

@@ -17,18 +17,22 @@ from lib import __version__
 from lib.kube.api import Api
 from lib.kube.errors import ApiError, ConflictError
 from lib.kube.lease import Candidate, LeaderElection
+from lib.kube.system import System
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
 
 @dataclass
-class Clock:
-    """One that has its own idea of what the time is, as each machine's has."""
+class Machine(System):
+    """One that has its own idea of what the time is; its process never ends."""
 
-    now: float
+    time: float
 
-    def __call__(self) -> float:
-        return self.now
+    def steady(self) -> float:
+        return self.time
+
+    def end_process_in(self, seconds: float) -> None:
+        pass
 
 
 @dataclass
@@ -39,30 +43,25 @@ class Election:
     lease: str
     ways: ExitStack
     losses: list[int] = field(default_factory=list)
-    clocks: list[Clock] = field(default_factory=list)
+    machines: list[Machine] = field(default_factory=list)
     apis: list[Api] = field(default_factory=list)
     proxies: list[FaultyProxy] = field(default_factory=list)
 
     def candidate(self, *faults: Fault, clock: float = 0.0) -> Candidate:
         self.proxies.append(self.ways.enter_context(faulty(self.server, *faults)))
-        self.apis.append(self.ways.enter_context(Api(self.proxies[-1].url, threading.Event())))
-        self.clocks.append(Clock(clock))
-        return self.once_more(len(self.clocks) - 1)
+        self.machines.append(Machine(clock))
+        api = Api(self.proxies[-1].url, threading.Event(), system=self.machines[-1])
+        self.apis.append(self.ways.enter_context(api))
+        return self.once_more(len(self.machines) - 1)
 
     def once_more(self, number: int) -> Candidate:
         """A candidate that was started again."""
         rules = LeaderElection(resource_name=self.lease, resource_namespace="default")
-        return Candidate(
-            self.apis[number],
-            rules,
-            lambda: self.losses.append(number),
-            self.clocks[number],
-            lambda _: None,
-        )
+        return Candidate(self.apis[number], rules, lambda: self.losses.append(number))
 
     def pass_time(self, seconds: float) -> None:
-        for clock in self.clocks:
-            clock.now += seconds
+        for machine in self.machines:
+            machine.time += seconds
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import pytest
 from canned import canned
 from poisoned_cluster import WAYS, Json, around, node, place, pod
 from poisons import POISONS, odd_ones, poisoned, whole
+from test_lease import Machine
 
 from lib.kube import objects
 from lib.kube.api import Api
@@ -164,10 +165,11 @@ def test_an_odd_lease_raises_nothing_unforeseen_and_is_not_taken_from_who_holds_
     leading = set()
     for value in POISONS.values():
         for where, odd in poisoned(body, value):
-            with canned({"leases": [odd]}) as server, Api(server.url, threading.Event()) as api:
-                candidate = Candidate(
-                    api, election, lambda: None, clock=lambda: 0.0, last_resort=lambda _: None
-                )
+            with (
+                canned({"leases": [odd]}) as server,
+                Api(server.url, threading.Event(), system=Machine(0.0)) as api,
+            ):
+                candidate = Candidate(api, election, lambda: None)
                 with suppress(ApiError):
                     candidate.try_once()
                 if candidate.leads():

@@ -38,11 +38,7 @@ class Change(msgspec.Struct, Generic[Changed_co], frozen=True):
     before: Changed_co | None = None
 
 
-AnyStorageChange = Change[StorageObject]
-
-AnyDeviceChange = Change["DeviceObject"]
-
-AnyChange = Change[Pod] | Change[Node] | AnyStorageChange | AnyDeviceChange
+AnyChange = Change[Pod] | Change[Node] | Change[StorageObject] | Change["DeviceObject"]
 
 
 def unassigned_pod(change: AnyChange) -> Pod | None:

@@ -6,10 +6,7 @@ Source: client-go/tools/events/event_recorder.go, makeEvent
 from datetime import datetime
 from hashlib import blake2b
 
-from lib.kube.objects import Event, EventSource, ObjectMeta, ObjectReference
-
-MAX_NAME = 253
-"""The longest name of an event; and of a pod."""
+from lib.kube.objects import MAX_NAME, Event, EventSource, ObjectMeta, ObjectReference
 
 
 def event_about(

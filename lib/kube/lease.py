@@ -82,27 +82,18 @@ class Candidate:
     """Takes part in an election. It leads from acquiring the lease until it loses the lease, and never again.
 
     api: a separate one, with short time limits. on_lost: called once, by any thread, when the lease is lost.
-    clock: in seconds, `System.steady` if none is given. last_resort: ends the process after so many seconds,
-    `System.end_process_in` if none is given: a thread may be suspended between its check that it may write
-    and the write itself, and continue when another poller leads.
+    As a last resort the process ends after the renew deadline: a thread may be suspended between its check
+    that it may write and the write itself, and continue when another poller leads.
     """
 
-    def __init__(
-        self,
-        api: Api,
-        election: LeaderElection,
-        on_lost: Callable[[], None],
-        clock: Callable[[], float] | None = None,
-        last_resort: Callable[[float], None] | None = None,
-    ) -> None:
+    def __init__(self, api: Api, election: LeaderElection, on_lost: Callable[[], None]) -> None:
         self._system = system = api.system
         self._random = system.random()
         self.identity = f"{socket.gethostname()}_{UUID(int=self._random.getrandbits(128), version=4)}"
         self._api = api
         self._election = election
         self._on_lost = on_lost
-        self._clock = clock or system.steady
-        self._last_resort = last_resort or system.end_process_in
+        self._clock, self._last_resort = system.steady, system.end_process_in
         self._all = f"/apis/coordination.k8s.io/v1/namespaces/{election.resource_namespace}/leases"
         self._path = f"{self._all}/{election.resource_name}"
         self._lock = Lock()

@@ -31,6 +31,9 @@ Json = dict[str, Any]
 Time = Annotated[datetime, msgspec.Meta(tz=True)]
 """metav1.Time: a moment, to the second."""
 
+MAX_NAME = 253
+"""The most characters of an object's name, which is a DNS subdomain."""
+
 HOSTNAME = "kubernetes.io/hostname"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 """Labels of nodes that Kubernetes sets."""
@@ -659,4 +662,4 @@ def decode_hook(kind: type, raw: Any) -> Any:
 
 def is_object_name(text: str) -> bool:
     """Whether a name is valid for most kinds of objects (apimachinery's validation, NameIsDNSSubdomain)."""
-    return len(text) <= 253 and bool(re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text))
+    return len(text) <= MAX_NAME and bool(re.fullmatch("[a-z0-9]([-.a-z0-9]*[a-z0-9])?", text))

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 
 from lib.kube.errors import ForbiddenError, InvalidNameError
+from lib.kube.objects import MAX_NAME
 from lib.kube.storage import (
     CSIDriver,
     CSINode,
@@ -41,9 +42,6 @@ RESOURCE_CLAIMS = f"{DEVICES_API}/resourceclaims"
 PODS, NODES, NAMESPACES = "/api/v1/pods", "/api/v1/nodes", "/api/v1/namespaces"
 
 NODE_METRICS = "/apis/metrics.k8s.io/v1beta1/nodes"
-
-MAX_NAME = 253
-"""The most characters of an object's name, which is a DNS subdomain."""
 
 
 def paths_of(resource: str, namespaces: Iterable[str], api: str = "/api/v1") -> list[str]:

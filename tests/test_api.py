@@ -15,6 +15,7 @@ from lib.kube.decoding import decode_page
 from lib.kube.errors import ApiError
 from lib.kube.objects import Node, ObjectMeta, Pod
 from lib.kube.pager import read_at_once
+from lib.kube.write import Request
 
 NOBODY = "http://127.0.0.1:9"
 POD = "/api/v1/namespaces/default/pods/web"
@@ -79,7 +80,7 @@ def test_each_failure_has_its_error(
         Api(server.url, threading.Event()) as client,
     ):
         with pytest.raises(error) as raised:
-            client.create(POD, Pod(ObjectMeta()), Pod)
+            client.send(Request("POST", POD, Pod, Pod(ObjectMeta())))
         assert type(raised.value) is error
         assert (raised.value.transient, raised.value.may_be_written) == (transient, may_be_written)
         assert f"POST {POD}" in str(raised.value)
@@ -97,7 +98,7 @@ def test_a_write_that_may_not_be_made_is_not_sent(answers: list[bool]) -> None:
     ):
         assert client.get_whole(POD)  # reads aren't asked about
         with pytest.raises(errors.NotLeadingError, match=f"POST {POD} is not sent"):
-            client.create(POD, Pod(ObjectMeta()), Pod)
+            client.send(Request("POST", POD, Pod, Pod(ObjectMeta())))
     assert list(asked) == []
     assert server.requests == [("GET", POD)]
 

@@ -324,6 +324,10 @@ class Api:
             return PendingResponse(exchange, bytes)
         return PendingResponse(exchange, lambda body: decode_object(body, kind, where))
 
+    def send(self, request: Request) -> Any:
+        """Send a request; returns the server's answer. Not retried: it may have been carried out."""
+        return self.begin(request).answer()
+
     def carry_out(self, write: Write[Result]) -> Result:
         """Make the requests of a write, and wait for each answer; returns the write's result.
 
@@ -338,22 +342,9 @@ class Api:
                 return result
             assert isinstance(step, Request)
             try:
-                answer = self.retrying()(lambda request: self.begin(request).answer(), step)
+                answer = self.retrying()(self.send, step)
             except ApiError as error:
                 answer = error
-
-    def create(self, path: str, new: Object, answer: type[T]) -> T:
-        """POST an object; returns the server's answer. Not retried: it may have been created."""
-        found: T = self.begin(Request("POST", path, answer, new)).answer()
-        return found
-
-    def replace(self, path: str, new: Object, answer: type[T]) -> T:
-        """PUT an object in place of the version that its metadata names; returns the server's answer.
-
-        ConflictError when there is another version by now. Not retried, as `create`.
-        """
-        body = self._send(_Call("PUT", path, content=msgspec.json.encode(new)))
-        return decode_object(body, answer, f"PUT {path}")
 
     def dry_run(self, path: str, body: bytes, *, apply: bool = False) -> bytes:
         """What the API server would store of an object; it stores nothing. StatusError when it refuses.

@@ -1,6 +1,7 @@
 """One request: reported, timed, and limited until the end of its answer's body."""
 
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from typing import Generic, TypeVar, cast
 
 import httpx
@@ -31,38 +32,32 @@ class RequestObserver:
         """A request is retried."""
 
 
+@dataclass
 class Attempt:
-    """A block that makes one request to a host. It reports the request to `request_observer`.
+    """A block that makes one request to a host. It reports the request to the observer.
 
     Errors of the connection become an ApiError that names the host. within: the seconds that an answer may
     take. code: the HTTP status of the answer.
     """
 
-    def __init__(
-        self,
-        where: str,
-        method: str,
-        host: str,
-        request_observer: RequestObserver,
-        within: float,
-        system: System = MACHINE,
-    ) -> None:
-        self.where = where
-        self.code: int | None = None
-        self._method, self._host = method, host
-        self._observer = request_observer
-        self._within, self._system = within, system
+    where: str
+    method: str
+    host: str
+    observer: RequestObserver
+    within: float
+    system: System
+    code: int | None = None
 
     def __enter__(self) -> "Attempt":
-        self._began = self._system.monotonic()
+        self._began = self.system.monotonic()
         return self
 
     def __exit__(self, _: object, error: BaseException | None, trace: object) -> None:
         if not isinstance(error, (NotLeadingError, GeneratorExit)):  # not sent, or the answer isn't needed
-            seconds = self._system.monotonic() - self._began
-            self._observer.answered(self._method, self._host, self.code, seconds)
+            seconds = self.system.monotonic() - self._began
+            self.observer.answered(self.method, self.host, self.code, seconds)
         if isinstance(error, httpx.HTTPError):
-            raise to_api_error(error, self.where, self._within) from error
+            raise to_api_error(error, self.where, self.within) from error
 
 
 def read_all(

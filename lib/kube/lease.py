@@ -24,6 +24,7 @@ from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.events import event_about
 from lib.kube.objects import Event, Lease, LeaseSpec, ObjectReference, is_object_name
 from lib.kube.paths import path_of
+from lib.kube.write import Request
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ class Candidate:
             self._until = None
             now, changes = self._micro_time(), lease.spec.lease_transitions
             free = LeaseSpec("", 1, acquire_time=now, renew_time=now, lease_transitions=changes)
-            self._api.replace(self._path, Lease(lease.metadata, free), Lease)
+            self._api.send(Request("PUT", self._path, Lease, Lease(lease.metadata, free)))
             log.info("released the lease %s", self._election)
             if self._telling:
                 self._telling.join(LAST_REQUEST)
@@ -232,12 +233,10 @@ class Candidate:
                 changes += 1
         seconds = ceil(self._election.lease_duration)
         ours = LeaseSpec(self.identity, seconds, acquired, renew_time=now, lease_transitions=changes)
-        if lease:
-            held = self._api.replace(self._path, Lease(_with_version(lease.metadata), ours), Lease)
-        else:
-            new = Lease(_with_version({"name": self._election.resource_name}), ours)
-            held = self._api.create(self._all, new, Lease)
-        self._taken(held, until=began + self._election.renew_deadline)
+        method, path = ("PUT", self._path) if lease else ("POST", self._all)
+        metadata = lease.metadata if lease else {"name": self._election.resource_name}
+        written = Request(method, path, Lease, Lease(_with_version(metadata), ours))
+        self._taken(self._api.send(written), until=began + self._election.renew_deadline)
 
     def _taken(self, held: Lease, until: float) -> None:
         """Note that we hold the lease, and until when we may write."""
@@ -272,7 +271,7 @@ class Candidate:
         path = path_of("events", self._election.resource_namespace)
         for _ in range(2):  # also at poller's end, when nothing else is tried again
             try:
-                self._api.with_short_timeouts().create(path, event, Event)
+                self._api.with_short_timeouts().send(Request("POST", path, Event, event))
             except ApiError as error:  # a conflict: the first try was written, though its answer was lost
                 log.debug("no event that %s: %s", said, error)
                 if not error.transient:

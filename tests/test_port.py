@@ -24,11 +24,11 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.telemetry.bounded_server import Request
+from lib.service.telemetry.collectors import PodResources
 from lib.service.telemetry.features import KUBERNETES, features
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.listen import Pages
 from lib.service.telemetry.metrics import Metrics
-from lib.service.telemetry.pod_resources import registry_of
 from lib.service.telemetry.zpages import TEXT
 from scripts.servers.process import ROOT
 
@@ -186,7 +186,7 @@ def test_pods_request_what_kube_scheduler_says_they_do() -> None:
     ours, theirs = (
         {(each.name, *sorted(each.labels.items())): each.value for each in samples}
         for samples in (
-            samples_of(generate_latest(registry_of(cache.pods)).decode()),
+            samples_of(generate_latest(PodResources(cache.pods)).decode()),
             samples_of("\n".join(RECORDED["resources"]) + "\n"),
         )
     )

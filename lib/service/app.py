@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from lib.kube.api import Api
+import httpx
+
+from lib.kube.api import Api, always
 from lib.kube.errors import ApiError
 from lib.kube.in_flight import InFlight
 from lib.kube.informer import Informer
+from lib.kube.lease import Candidate, LeaderElection
 from lib.kube.proxy import OwnProxy
 from lib.kube.source import PollingSource
 from lib.kube.system import MACHINE, System
@@ -27,7 +30,6 @@ from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.config.written import as_used
 from lib.service.http_extender import connected
-from lib.service.leader_election import elected
 from lib.service.options import Options
 from lib.service.policy_watch import watching
 from lib.service.reserved_room import ReservedRoom
@@ -68,7 +70,7 @@ def assembled(
         for each in options.config.ignored():
             report.warning(f"{options.config_file}: ignored: {each}")
         report.observer = observer = _observer(options, system)
-        leads = stack.enter_context(elected(options.leader_election, address, shutdown, system))
+        leads = stack.enter_context(_elected(options.leader_election, address, shutdown, system))
         if options.leader_election:
             observer.elects(options.leader_election.resource_name, leads)
         api = stack.enter_context(
@@ -139,6 +141,33 @@ def assembled(
 
             report.page(serving(PAGE, Path(urlsplit(address).path)))
         yield poller
+
+
+@contextmanager
+def _elected(
+    election: LeaderElection | None, address: str, shutdown: Shutdown, system: System
+) -> Iterator[Callable[[], bool]]:
+    """A function that says whether we lead; without an election, always.
+
+    When the lease is lost, poller ends at once. When poller ends for another reason, the lease is released,
+    unless a write may still be in flight.
+    """
+    if not election:
+        yield always
+        return
+    timeout = httpx.Timeout(election.renew_deadline / 2)
+    with Api(address, shutdown.stopping, timeout=timeout, system=system) as api:
+        candidate = Candidate(api, election, shutdown.abort)
+        candidate.start()
+        try:
+            yield candidate.leads
+        except Stopped:
+            candidate.stop()
+            if not shutdown.told_twice:
+                candidate.release()
+            raise
+        finally:
+            candidate.stop()
 
 
 def _observer(options: Options, system: System) -> Observer:

@@ -21,10 +21,10 @@ from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from lib.kube.system import MACHINE, System
 from lib.service.telemetry.bounded_server import BoundedServer, Field, Request, answer_of
+from lib.service.telemetry.collectors import PodResources
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
 from lib.service.telemetry.observer import Address, ListenError
-from lib.service.telemetry.pod_resources import registry_of
 from lib.service.telemetry.zpages import TEXT, Page, statusz
 
 log = logging.getLogger("poller")
@@ -100,11 +100,12 @@ class Pages:
         loop: Checks = {"loop": health.why_stuck}
         api_server: Checks = {"api-server": lambda _: health.why_unreached()}
         self.checks = {"/healthz": loop, "/livez": loop, READINESS: {**loop, **api_server}}
-        self._slis = _Slis()
+        self._slis, resources = _Slis(), CollectorRegistry(auto_describe=True)
+        resources.register(PodResources(lambda: metrics.pods()))
         self._scraped = {
             METRICS: metrics.registry,
             SLIS: self._slis.registry,
-            RESOURCES: registry_of(lambda: metrics.pods()),
+            RESOURCES: resources,
         }
         self._pages = pages
         self._local = {*pages, STATUSZ, *(() if open_resources else (RESOURCES,))}

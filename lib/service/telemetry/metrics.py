@@ -31,10 +31,9 @@ from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.queueing_hints import Hinted
 from lib.service.telemetry import features
-from lib.service.telemetry.collectors import Durations, Evaluations
+from lib.service.telemetry.collectors import Durations, Evaluations, PodsOfCluster
 from lib.service.telemetry.health import Health
 from lib.service.telemetry.observer import Observer
-from lib.service.telemetry.pod_resources import PodsOfCluster
 
 MOST_ATTEMPTS = 15
 """A pod that was bound after so many attempts or more has the label "15+"."""
@@ -54,7 +53,7 @@ class Metrics(Observer):
     def __init__(self, health: Health, system: System = MACHINE) -> None:
         super().__init__(system)
         self._health = health
-        self.registry = CollectorRegistry()
+        self.registry = CollectorRegistry(auto_describe=True)  # so ?name[]= finds all
         disable_created_metrics()  # type: ignore[no-untyped-call]  # Go's have none
         for collector in (ProcessCollector, PlatformCollector, GCCollector):
             collector(registry=self.registry)

@@ -180,41 +180,54 @@ class KeepAliveTransport(httpx.BaseTransport):
             raise httpx.ConnectError(str(error)) from error
 
 
-class SentRequest:
-    """A request in flight. When its `fileno` is readable, the answer has begun."""
+class SentRequest(httpx.SyncByteStream):
+    """A request in flight; then, the body of its answer.
+
+    When its `fileno` is readable, the answer has begun. When the body was read to its end, the connection is
+    idle again.
+    """
 
     def __init__(self, connection: "_Connection", idle: "list[_Connection]") -> None:
-        self._connection = connection
+        self._connection: _Connection | None = connection
         self._idle = idle
-
-    def fileno(self) -> int:
-        """Its socket's file descriptor."""
-        return self._connection.socket.fileno()
-
-    @property
-    def due(self) -> float:
-        """When the answer must begin, in `System.monotonic`'s seconds."""
-        return self._connection.due
-
-    def close(self) -> None:
-        """Close the connection: the answer isn't needed."""
-        self._connection.close()
+        self.fileno = connection.socket.fileno
+        self.due = connection.due  # when the answer must begin, in `System.monotonic`'s seconds
 
     def receive(self) -> httpx.Response:
         """Wait for the answer; only its head is read. To be called once."""
         connection = self._connection
+        assert connection
         try:
             connection.read_head()
         except BaseException:
-            connection.close()
+            self.close()
             raise
         return httpx.Response(
             connection.status,
             headers=connection.headers,
-            stream=_Body(connection, self._idle),
+            stream=self,
             extensions={"reason_phrase": connection.reason, "socket": connection.socket},
             request=connection.request,
         )
+
+    def __iter__(self) -> Iterator[bytes]:
+        """The body, piece by piece as it comes."""
+        if self._connection:
+            yield from self._connection.read_body()
+
+    def close(self) -> None:
+        """Nothing more is needed of the answer."""
+        connection, self._connection = self._connection, None
+        if not connection:
+            return
+        if not connection.may_be_kept:
+            connection.close()
+            return
+        connection.unused_since = now = connection.system.monotonic()
+        self._idle.append(connection)
+        with suppress(IndexError):  # another thread may have taken the last one
+            if self._idle[0].unused_since < now - KEEP_IDLE:
+                self._idle.pop(0).close()
 
 
 class _Connection:
@@ -342,28 +355,3 @@ def _left(request: httpx.Request, seconds: float | None, system: System) -> floa
         return seconds
     left = max(deadline - system.monotonic(), SOON)
     return left if seconds is None else min(left, seconds)
-
-
-class _Body(httpx.SyncByteStream):
-    """The body of an answer. When it was read to its end, the connection is idle again."""
-
-    def __init__(self, connection: _Connection, idle: list[_Connection]) -> None:
-        self._connection: _Connection | None = connection
-        self._idle = idle
-
-    def __iter__(self) -> Iterator[bytes]:
-        if self._connection:
-            yield from self._connection.read_body()
-
-    def close(self) -> None:
-        connection, self._connection = self._connection, None
-        if not connection:
-            return
-        if not connection.may_be_kept:
-            connection.close()
-            return
-        connection.unused_since = now = connection.system.monotonic()
-        self._idle.append(connection)
-        with suppress(IndexError):  # another thread may have taken the last one
-            if self._idle[0].unused_since < now - KEEP_IDLE:
-                self._idle.pop(0).close()

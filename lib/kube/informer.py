@@ -13,6 +13,7 @@ from lib.kube.api import Api, Watch
 from lib.kube.changes import AnyChange, unassigned_pod
 from lib.kube.claims import DEVICES, VOLUMES
 from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import UNFINISHED, Node, Pod
 from lib.kube.pager import read_at_once
@@ -21,7 +22,7 @@ from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.source import UNCOUNTED, ClusterSource, Delta, changes_by_page
 from lib.kube.store import Store
 from lib.kube.watched_claims import WatchedClaims
-from lib.kube.watched_services import WatchingListers
+from lib.kube.watched_services import WatchedServices
 
 LONGEST_DOZE = 0.5
 """The longest single wait, in seconds: a signal that comes just before the wait begins is handled only when
@@ -36,7 +37,8 @@ class Informer(ClusterSource):
         self._delta = Delta()  # for the next poll to return
         self._listed_once = False
         self._lines: Queue[WatchLine] = api.system.queue()
-        self.listers = self._listers = WatchingListers(api, namespaces, self._lines)
+        self._services = WatchedServices(api, namespaces, self._lines)
+        self.listers = Listers(api, namespaces, self._services)
         self._nodes = Reflector(api, NODES, Node, Store[Node](), self._lines)
         self._pods = [self._pod_reflector(PODS)]
         self._claims = [
@@ -141,7 +143,7 @@ class Informer(ClusterSource):
         line: bytes | ApiError | tuple[Any, ...] | None,
     ) -> None:
         changes = reflector.handle_event(watch, line)
-        if reflector not in self._listers.reflectors:
+        if reflector not in self._services.reflectors.values():
             self._tell(changes)
 
     def _list(self, reflector: Reflector[Any]) -> None:

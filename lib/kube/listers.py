@@ -1,6 +1,7 @@
 """Looks up what some decisions need besides nodes and pods: namespaces, services, budgets, controllers."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
@@ -39,6 +40,14 @@ def selector_of(controller: Controller) -> LabelSelector | None:
     return LabelSelector(selector) if isinstance(selector, dict) else selector
 
 
+def list_services(api: Api, namespace: str) -> Listing[Service]:
+    """The services of a namespace, from the API server's cache: up to date, or nearly so.
+
+    A read that must be up to date can take 0.1 s longer, if the last service was written long ago.
+    """
+    return api.list(path_of("services", namespace), Service, resourceVersion="0")
+
+
 class Listers:
     """Looks up what decisions need. Answers are up to date, or nearly so; controllers' selectors are kept.
 
@@ -48,17 +57,20 @@ class Listers:
     group_sizes: how many pods each PodGroup needs (`minMember`), by namespace and name; None if there is no
     such PodGroup, or its CRD isn't installed. node_metrics: what nodes use; its only key is ALL.
 
-    served: the namespaces that are served; empty for all. Rights in these are enough.
+    served: the namespaces that are served; empty for all. Rights in these are enough. services: how to look
+    these up, if they aren't to be listed.
     """
 
-    def __init__(self, api: Api, served: Sequence[str] = ()) -> None:
+    def __init__(
+        self, api: Api, served: Sequence[str] = (), services: Lookup[str, Listing[Service]] | None = None
+    ) -> None:
         self._api = api.with_short_timeouts()
         self._served = served
         self._narrowing = Narrowing(served)
         self.system = system = api.system
         self.budgets = Lookup("budgets", self._budgets, system=system)
         self.namespaces = Lookup("namespaces", self._namespaces, system=system)
-        self.services: Lookup[str, Listing[Service]] = Lookup("services", self._services, system=system)
+        self.services = services or Lookup("services", partial(list_services, self._api), system=system)
         self.selectors = Lookup(
             "selectors",
             self._selector,
@@ -102,11 +114,6 @@ class Listers:
         except ForbiddenError as error:
             self._narrowing.do_without(path, error, f"going on without the labels of namespace {name}")
             return None
-
-    def _services(self, namespace: str) -> Listing[Service]:
-        # From the API server's cache: up to date, or nearly so. A read that must be up to date can take 0.1 s
-        # longer, if the last service was written long ago.
-        return self._api.list(path_of("services", namespace), Service, resourceVersion="0")
 
     def _min_member(self, group: tuple[str, str]) -> int | None:
         try:

@@ -1,19 +1,19 @@
 """Watches services, from the first time that they are needed."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 from queue import Queue
 
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError
-from lib.kube.listers import Listers
+from lib.kube.listers import list_services
 from lib.kube.lookup import Lookup, PendingError
 from lib.kube.objects import Service
 from lib.kube.paths import paths_of
 from lib.kube.reflector import Reflector, WatchLine
 from lib.kube.store import Store
-from lib.kube.system import System
 
 log = logging.getLogger(__name__)
 
@@ -21,36 +21,20 @@ WATCH_PAUSE = 5.0
 """Seconds until a failed watch of services is tried again: the right may be granted meanwhile."""
 
 
-class WatchingListers(Listers):
-    """Listers that watch services. lines: the informer's queue of watch lines.
-
-    reflectors: those of services.
-    """
-
-    def __init__(self, api: Api, served: Sequence[str], lines: "Queue[WatchLine]") -> None:
-        super().__init__(api, served)
-        self.reflectors = [
-            Reflector(self._api, path, Service, Store[Service](), lines)
-            for path in paths_of("services", served)
-        ]
-        by_namespace = dict(zip(served or [""], self.reflectors, strict=True))
-        self.services = WatchedServices(self._services, by_namespace, api.system)
-
-
 class WatchedServices(Lookup[str, Listing[Service]]):
     """The services of namespaces, as a watch saw them last; listed if they can't be watched.
 
-    reflectors: by namespace; that of "" is for all namespaces.
+    lines: the informer's queue of watch lines. reflectors: by namespace; that of "" is for all namespaces.
     """
 
-    def __init__(
-        self,
-        look_up: Callable[[str], Listing[Service]],
-        reflectors: Mapping[str, Reflector[Service]],
-        system: System,
-    ) -> None:
-        super().__init__("services", look_up, system=system)
-        self._reflectors = reflectors
+    def __init__(self, api: Api, served: Sequence[str], lines: "Queue[WatchLine]") -> None:
+        api, system = api.with_short_timeouts(), api.system
+        super().__init__("services", partial(list_services, api), system=system)
+        paths = dict(zip(served or [""], paths_of("services", served), strict=True))
+        self.reflectors = {
+            namespace: Reflector(api, path, Service, Store[Service](), lines)
+            for namespace, path in paths.items()
+        }
         self._opening = Lookup[Reflector[Service], None](
             "watches of services", lambda each: each.resume(each.list), system=system
         )
@@ -67,7 +51,7 @@ class WatchedServices(Lookup[str, Listing[Service]]):
     def wait(self, until: float) -> None:
         """Take what the open watches have seen; list the services that can't be watched."""
         self._opening.wait(until)
-        for reflector in self._reflectors.values():
+        for reflector in self.reflectors.values():
             error = self._opening.of(reflector)
             if isinstance(error, ApiError) and not isinstance(error, PendingError):
                 reflector.retry_in(WATCH_PAUSE)
@@ -97,4 +81,4 @@ class WatchedServices(Lookup[str, Listing[Service]]):
         return self._seen[key] if key in self._seen else super().of(key)
 
     def _reflector_of(self, namespace: str) -> Reflector[Service]:
-        return self._reflectors[namespace if namespace in self._reflectors else ""]
+        return self.reflectors[namespace if namespace in self.reflectors else ""]

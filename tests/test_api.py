@@ -223,7 +223,7 @@ def test_a_line_of_a_watch_has_a_size_limit(monkeypatch: pytest.MonkeyPatch) -> 
         faulty(NOBODY, Fault("GET", "pods", lambda _: endless)) as server,
         Api(server.url, threading.Event()) as client,
     ):
-        watch = client.watch("/api/v1/pods", Pod, "1")
+        watch = client.watch("/api/v1/pods", "1")
         with pytest.raises(errors.TooLargeError, match="a line is longer than 1 MiB"):
             list(watch)
 

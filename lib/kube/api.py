@@ -11,7 +11,7 @@ from contextlib import closing, suppress
 from copy import copy
 from functools import partial
 from math import inf
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import httpx
@@ -39,8 +39,6 @@ from lib.kube.attempt import (
 )
 from lib.kube.decoding import (
     Listing,
-    WatchEvent,
-    decode_event,
     decode_object,
     decode_page,
     decode_raw_page,
@@ -275,7 +273,7 @@ class Api:
         check = partial(self.freshness.check, path)
         return ListPager(f"GET {path}", selectors, begin, self.retrying, decode, self.system, check)
 
-    def watch(self, path: str, kind: type[T], resource_version: str, **selectors: str) -> "Watch[T]":
+    def watch(self, path: str, resource_version: str, **selectors: str) -> "Watch":
         """Watch the objects at a path from a resource version on. GoneError when that version is too old."""
         query = {
             **selectors,
@@ -284,9 +282,9 @@ class Api:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(LONGEST_WATCH),
         }
-        return self.retrying()(self._open_watch, path, kind, query)
+        return self.retrying()(self._open_watch, path, query)
 
-    def _open_watch(self, path: str, kind: type[T], query: Mapping[str, str]) -> "Watch[T]":
+    def _open_watch(self, path: str, query: Mapping[str, str]) -> "Watch":
         where = f"WATCH {path}"
         with self._attempt(where, "GET") as attempt:
             answer = self._dispatch(_Call("GET", path, query)).receive()
@@ -304,7 +302,7 @@ class Api:
         log.debug("%s from version %s", where, query["resourceVersion"])
         # The server has answered in time. From now on it sends something only when there is a change.
         answer.request.extensions["timeout"]["read"] = LONGEST_QUIET_WATCH
-        return Watch(answer, kind, where)
+        return Watch(answer, where)
 
     def get(self, path: str, kind: type[T]) -> T:
         """One object."""
@@ -442,18 +440,15 @@ class Api:
         return f"nothing answers at {self.address} ({error}); start a proxy there with: {command}"
 
 
-class Watch(Generic[T]):
-    """An open watch. Iterate over it for its lines as they come; `read` decodes a line.
+class Watch:
+    """An open watch. Iterate over it for its lines as they come; `decode_event` reads them.
 
     The iteration ends when the server ends the watch. LostAnswerError when the connection breaks, or when
-    nothing came for too long: then watch again from the last version seen. GoneError, or another
-    StatusError, when the server can't go on. AnswerError when a line isn't an event.
+    nothing came for too long: then watch again from the last version seen. where: names the watch in errors.
     """
 
-    def __init__(self, answer: httpx.Response, kind: type[T], where: str) -> None:
-        self._answer = answer
-        self._kind = kind
-        self._where = where
+    def __init__(self, answer: httpx.Response, where: str) -> None:
+        self._answer, self.where = answer, where
 
     def __iter__(self) -> Iterator[bytes]:
         rest = b""
@@ -463,18 +458,14 @@ class Watch(Generic[T]):
                     *lines, rest = (rest + chunk).split(b"\n")
                     yield from lines
                     if len(rest) > MAX_LINE:
-                        raise TooLargeError(f"{self._where}: a line is longer than {MAX_LINE >> 20} MiB")
+                        raise TooLargeError(f"{self.where}: a line is longer than {MAX_LINE >> 20} MiB")
         except httpx.HTTPError as error:
-            raise to_api_error(error, self._where, LONGEST_QUIET_WATCH) from error
+            raise to_api_error(error, self.where, LONGEST_QUIET_WATCH) from error
 
     def close(self) -> None:
         """Close the connection; a thread that reads the events gets LostAnswerError."""
         with suppress(OSError):  # it is closed already
             self._answer.extensions["socket"].shutdown(socket.SHUT_RDWR)
-
-    def read(self, line: bytes) -> WatchEvent[T]:
-        """Decode a line."""
-        return decode_event(line, self._kind, self._where)
 
 
 def _retry_after_or_backoff(state: RetryCallState) -> float:

@@ -123,7 +123,10 @@ def _decode_singly(body: bytes, kind: type[T], where: str, malformed: dict[str, 
 
 
 def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
-    """Decode a line of a watch."""
+    """Decode a line of a watch.
+
+    GoneError, or another StatusError, when the server can't go on. AnswerError when it isn't an event.
+    """
     try:
         event = _decoder(_WatchLine).decode(line)
         if event.type == "ERROR":

@@ -9,10 +9,10 @@ from functools import partial
 from queue import Empty, Queue
 from typing import Any
 
-from lib.kube.api import Api, Watch
+from lib.kube.api import Api
 from lib.kube.changes import AnyChange, unassigned_pod
 from lib.kube.claims import DEVICES, VOLUMES
-from lib.kube.errors import ApiError, ForbiddenError
+from lib.kube.errors import ForbiddenError
 from lib.kube.listers import Listers
 from lib.kube.lookup import PATIENCE
 from lib.kube.objects import UNFINISHED, Node, Pod
@@ -109,7 +109,7 @@ class Informer(ClusterSource):
             if left <= 0:
                 return
             with suppress(Empty):
-                self._take(*self._lines.get(timeout=min(left, LONGEST_DOZE)))
+                self._take(self._lines.get(timeout=min(left, LONGEST_DOZE)))
 
     def _go_on(self, reflectors: Iterable[Reflector[Any]]) -> None:
         """Open the watches that are due. ApiError when one can't be opened."""
@@ -134,14 +134,10 @@ class Informer(ClusterSource):
 
     def _take_lines(self) -> None:
         while not self._lines.empty():
-            self._take(*self._lines.get())
+            self._take(self._lines.get())
 
-    def _take(
-        self,
-        reflector: Reflector[Any],
-        watch: Watch[Any] | None,
-        line: bytes | ApiError | tuple[Any, ...] | None,
-    ) -> None:
+    def _take(self, from_queue: WatchLine) -> None:
+        reflector, watch, line = from_queue
         changes = reflector.handle_event(watch, line)
         if reflector not in self._services.reflectors.values():
             self._tell(changes)

@@ -11,7 +11,7 @@ from typing import Any, Generic
 
 from lib.kube.api import Api, Watch
 from lib.kube.changes import Change, Changed
-from lib.kube.decoding import WatchEvent
+from lib.kube.decoding import decode_event
 from lib.kube.errors import ApiError, GoneError, LostAnswerError
 from lib.kube.pager import ListPager
 from lib.kube.store import Store, key_of
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 SHORTEST_WATCH = 0.3
 """The least seconds between two openings of a watch: it may end at once, again and again."""
 
-WatchLine = tuple["Reflector[Any]", Watch[Any] | None, bytes | ApiError | tuple[Any, ...] | None]
+WatchLine = tuple["Reflector[Any]", Watch | None, bytes | ApiError | tuple[Any, ...] | None]
 """A reflector, its watch, and a line. At the watch's end, instead: an error, or None if its time was up.
 From `open_beside`: no watch, and the changes that a list has found."""
 
@@ -52,7 +52,7 @@ class Reflector(Generic[Changed]):
         self._lines = lines
         self._selectors = selectors
         self._version = ""  # that was seen last; "" if a list must come first
-        self._watch: Watch[Changed] | None = None
+        self._watch: Watch | None = None
         self._pager: ListPager[Changed] | None = None  # of a list that was begun
         self._not_before = 0.0  # when the next watch may be opened
 
@@ -118,7 +118,7 @@ class Reflector(Generic[Changed]):
     def _open(self) -> None:
         """Open the watch. GoneError when a list must come first."""
         try:
-            watch = self._api.watch(self.path, self._kind, self._version, **self._selectors)
+            watch = self._api.watch(self.path, self._version, **self._selectors)
         except GoneError:
             self._forget_version()
             raise
@@ -126,7 +126,7 @@ class Reflector(Generic[Changed]):
         self._not_before = self._api.system.monotonic() + SHORTEST_WATCH
         self._api.system.start_thread(partial(self._listen, watch), f"WATCH {self.path}")
 
-    def _listen(self, watch: Watch[Changed]) -> None:
+    def _listen(self, watch: Watch) -> None:
         """The thread's function: it uses only the watch and the queue.
 
         The main thread decodes the lines, when it has time for that.
@@ -141,7 +141,7 @@ class Reflector(Generic[Changed]):
             self._lines.put((self, watch, end))
 
     def handle_event(
-        self, watch: Watch[Any] | None, line: bytes | ApiError | tuple[Change[Changed], ...] | None
+        self, watch: Watch | None, line: bytes | ApiError | tuple[Change[Changed], ...] | None
     ) -> Sequence[Change[Changed]]:
         """Decode a line; returns the changes."""
         if isinstance(line, tuple):
@@ -152,7 +152,7 @@ class Reflector(Generic[Changed]):
             self._end(line)
             return []
         try:
-            event: WatchEvent[Changed] = watch.read(line)
+            event = decode_event(line, self._kind, watch.where)
         except ApiError as error:
             watch.close()
             self._end(error)

@@ -122,7 +122,7 @@ class Poller:
             pause = min(self.options.interval, ANSWER_PAUSE)
         if self.writes.records.begun:
             pause = 0.0
-        self.report.idle_for(pause)
+        self.report.observer.idle_for(pause)
         self.source.wait(pause)
 
     def now(self) -> float:
@@ -173,7 +173,7 @@ class Poller:
             for pod, why in self.queue.gate_again():
                 self.report.skipped(pod, why)
         yield from self._timed(self.room.confirm(bound, complete=delta.complete))
-        self.report.synced(self.queue, self.cache)
+        self.report.observer.synced(self.queue, self.cache)
 
     def _not_stale(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
         """The changes, except those that were overtaken by what poller itself has done."""

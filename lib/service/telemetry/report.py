@@ -238,13 +238,9 @@ class Report:
         for line in lines:
             self.warning(line)
 
-    def idle_for(self, seconds: float) -> None:
-        """Nothing is due for so many seconds."""
-        self.observer.idle_for(seconds)
-
     def retries(self, seconds: float, longest: float) -> None:
         """A failed tick is retried after so many seconds, later after at most `longest`."""
-        self.idle_for(seconds)
+        self.observer.idle_for(seconds)
         self._log_if_changed("retries", f"trying again, at least every {longest:g} s")
 
     def tick_began(self) -> None:
@@ -257,10 +253,6 @@ class Report:
         if self._serving:
             log.info("%s", self._serving)
             self._serving = ""
-
-    def synced(self, queue: SchedulingQueue, cache: Cache) -> None:
-        """The API server has answered a poll."""
-        self.observer.synced(queue, cache)
 
     def tick_done(self, queue: SchedulingQueue, cache: Cache) -> None:
         """A tick succeeded; if the one before failed, log that the trouble is over."""

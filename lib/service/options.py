@@ -242,10 +242,10 @@ def _check_top(given: CommandLine) -> None:
 
 def _refuse_options_before(verb: str, context: typer.Context) -> None:
     """Refuse options before a verb: they would be options of the loop, without effect."""
-    for name in context.params:
-        source = context.get_parameter_source(name)
+    for parameter in context.command.params:
+        source = context.get_parameter_source(parameter.name or "")
         if source and source.name == "COMMANDLINE":
-            option = f"--{name.replace('_', '-')}"
+            option = parameter.opts[0]
             raise typer.BadParameter(
                 f"put it after the verb: {context.command_path} {verb} {option} …", param_hint=option
             )

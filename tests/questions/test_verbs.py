@@ -345,6 +345,7 @@ def test_what_comes_from_a_cluster_steers_no_terminal(poller: Run, tmp_path: Pat
         (["why", "web", "--proxy", "http://127.0.0.1:1"], 2, "combined with --proxy"),
         (["why", "web", "--start-proxy"], 2, "combined with --start-proxy"),
         (["--proxy", "http://127.0.0.1:1", "why", "web"], 2, "put it after the verb"),
+        (["--config", "x.yaml", "why", "web"], 2, "put it after the verb: poller.py why --config …"),
         (["drain"], 2, "Missing argument 'NODE...'"),
         (["why", "a", "b"], 1, "why takes one POD or TYPE/NAME"),
         (["why", "deploy/web"], 1, "there are no pods of deployment default/web"),

@@ -3,7 +3,8 @@
 import inspect
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +21,7 @@ from lib.service.config.fields import ConfigError, without_repetitions
 from lib.service.config.file import KubeSchedulerConfiguration, default_config, read_config
 from lib.service.config.written import as_used, write
 from lib.service.help import Group
-from lib.service.policies import Policy, PolicyError, load_policies
+from lib.service.policies import PolicyError, load_policies
 from lib.service.served_profiles import Asked, PolicyName, profiles_for
 from lib.service.telemetry.explain import Explain, as_json, as_table
 
@@ -56,19 +57,13 @@ class Options(CommandLine):
         return EXPLAIN[self.explain_as] if self.explain_as else None
 
 
-def _policies(files: list[Path]) -> tuple[Policy, ...]:
+@contextmanager
+def _blaming(option: str, kind: type[Exception]) -> Iterator[None]:
+    """A block in which errors of this kind are those of an option's value."""
     try:
-        return tuple(load_policies(files))
-    except PolicyError as error:
-        raise typer.BadParameter(str(error), param_hint="--plugin") from error
-
-
-def _config(file: Path | None) -> tuple[KubeSchedulerConfiguration, list[str]]:
-    """The file, as far as it is valid, and what is wrong with it."""
-    try:
-        return read_config(file) if file else (default_config(), [])
-    except ConfigError as error:
-        raise typer.BadParameter(str(error), param_hint="--config") from error
+        yield
+    except kind as error:
+        raise typer.BadParameter(str(error), param_hint=option) from error
 
 
 def _leader_election(config: KubeSchedulerConfiguration, options: CommandLine) -> LeaderElection | None:
@@ -90,10 +85,8 @@ def _leader_election(config: KubeSchedulerConfiguration, options: CommandLine) -
         if given:
             raise typer.BadParameter("--leader-elect-… options need --leader-elect")
         return None
-    try:
+    with _blaming("--leader-elect", ValueError):
         return LeaderElection(**{**file.settings(), **given})
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--leader-elect") from error
 
 
 def _times(config: KubeSchedulerConfiguration, options: CommandLine) -> BackoffSettings:
@@ -186,7 +179,8 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
         raise typer.BadParameter("--once can't be combined with --ui: the page ends with poller")
     if given.top:
         _check_top(given)
-    config, problems = _config(given.config_file)
+    with _blaming("--config", ConfigError):
+        config, problems = read_config(given.config_file) if given.config_file else (default_config(), [])
     if given.policy and config.profiles:
         raise typer.BadParameter(
             "--policy (POLLER_POLICY) can't be combined with a --config that has profiles"
@@ -202,7 +196,8 @@ def _options(given: CommandLine) -> tuple[Options, list[Profile]]:
     if given.leader_elect and (given.once or given.dry_run):
         name = "--once" if given.once else "--dry-run"
         raise typer.BadParameter(f"{name} can't be combined with --leader-elect (POLLER_LEADER_ELECT)")
-    policies = _policies(given.plugin or [])
+    with _blaming("--plugin", PolicyError):
+        policies = tuple(load_policies(given.plugin or []))
     policy, preemption = given.policy or PolicyName.DEFAULT, not given.no_preemption
     asked = Asked(given.scheduler_name, policy, policies, preemption)
     profiles = _profiles(config, asked, problems, given.config_file)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import field
+from msgspec.structs import fields
 
 from lib.kube.lease import LeaderElection
 from lib.scheduling.backoff import BackoffSettings
@@ -56,15 +57,11 @@ class LeaderElectionConfiguration(Strict):
         """A line for each invalid field: `PATH: why`; none if leader election is off."""
         if self.leader_elect is False:
             return
-        times = {
-            "leaseDuration": self.lease_duration,
-            "renewDeadline": self.renew_deadline,
-            "retryPeriod": self.retry_period,
-        }
+        times = {each.encode_name: getattr(self, each.name) for each in fields(self)}
         negative = [
             f"{path}.{name}: must be more than {each:g} s"
             for name, each in times.items()
-            if each and each < 0
+            if isinstance(each, Duration) and each < 0
         ]
         yield from negative
         if not negative:

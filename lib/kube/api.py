@@ -211,13 +211,13 @@ class Api:
         other._may_write = always
         return other
 
-    def retrying(self, worth_it: Callable[[ApiError], bool] = lambda error: error.transient) -> Retrying:
+    def retrying(self) -> Retrying:
         """The retry policy of every request: after 0.1, 0.2, 0.4, 0.8 s, or when the server says.
 
-        worth_it: which errors are worth another try. The last error is raised unchanged.
+        The last error is raised unchanged.
         """
         return Retrying(
-            retry=retry_if_exception(lambda error: isinstance(error, ApiError) and worth_it(error)),
+            retry=retry_if_exception(lambda error: isinstance(error, ApiError) and error.transient),
             wait=_retry_after_or_backoff,
             stop=self._gives_up,
             sleep=sleep_using_event(self._stopping),

@@ -7,7 +7,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 
 from lib.kube.errors import AnswerError, beginning, error_of
-from lib.kube.objects import UNREADABLE, Names, Object, Status, decode_hook
+from lib.kube.objects import UNREADABLE, Named, Names, Object, Status, decode_hook
 
 T = TypeVar("T", bound=Object)
 Item = TypeVar("Item")
@@ -55,10 +55,6 @@ class Page(Object, Generic[Item]):
 
 class _PageHead(Object):
     metadata: _ListMeta
-
-
-class _Named(Object):
-    metadata: Names
 
 
 class _WatchLine(Object):
@@ -147,7 +143,7 @@ def decode_event(line: bytes, kind: type[T], where: str) -> WatchEvent[T]:
 
 def _names_of(raw: msgspec.Raw) -> Names:
     """An object's names. One of UNREADABLE if not even these can be decoded."""
-    named: _Named = _decoder(_Named).decode(raw)
+    named: Named = _decoder(Named).decode(raw)
     return named.metadata
 
 

@@ -71,6 +71,12 @@ class Names(Object):
     resource_version: str = ""
 
 
+class Named(Object):
+    """Any object, with no more than its names."""
+
+    metadata: Names
+
+
 class ObjectMeta(Names):
     """metav1.ObjectMeta."""
 

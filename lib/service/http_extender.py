@@ -12,7 +12,7 @@ from lib.kube.api import Api
 from lib.kube.attempt import read_all
 from lib.kube.decoding import decode_object
 from lib.kube.errors import AnswerError, ApiError
-from lib.kube.objects import UNREADABLE, Node, ObjectMeta, Pod
+from lib.kube.objects import UNREADABLE, Named, Names, Node, Pod
 from lib.kube.paths import path_of
 from lib.kube.system import System
 from lib.kube.transport import KeepAliveTransport, to_host
@@ -121,10 +121,6 @@ class HttpWire:
             raise ExtenderError(f"nodes can't be sent to an extender: {error}") from error
 
 
-class _Node(msgspec.Struct):
-    metadata: ObjectMeta
-
-
 MAX_DIGITS = 20
 """A resource version has fewer digits: it is a 64-bit number."""
 
@@ -157,18 +153,18 @@ class FullObjects:
             self._nodes = {}
             for whole in self._api.list_whole("/api/v1/nodes").items:
                 try:
-                    own = msgspec.json.decode(whole, type=_Node).metadata
+                    own = msgspec.json.decode(whole, type=Named).metadata
                 except UNREADABLE:  # it is left out, as everywhere
                     continue
                 self._nodes[own.name] = _number_of(own), whole
         return [self._nodes[node.metadata.name][1] for node in nodes if node.metadata.name in self._nodes]
 
-    def _is_known(self, node: ObjectMeta) -> bool:
+    def _is_known(self, node: Names) -> bool:
         version, _ = self._nodes.get(node.name, (-1, None))
         return version >= _number_of(node)
 
 
-def _number_of(metadata: ObjectMeta) -> int:
+def _number_of(metadata: Names) -> int:
     """An object's resource version as a number; 0 if it isn't one."""
     version = metadata.resource_version
     return int(version) if version.isdecimal() and len(version) < MAX_DIGITS else 0

@@ -49,13 +49,10 @@ class Request(NamedTuple):
         return [value for each, value in self.headers if each.lower() == name]
 
 
-def answer_of(
-    status: HTTPStatus | str, fields: Sequence[Field], body: bytes, *, head_only: bool = False
-) -> bytes:
-    """A whole answer. status: with its phrase."""
-    line = status if isinstance(status, str) else f"{status.value} {status.phrase}"
-    sent = b"" if head_only else body
-    return head_of(line, [*fields, ("Content-Length", str(len(body)))]) + sent
+def answer_of(status: HTTPStatus, fields: Sequence[Field], body: bytes, *, head_only: bool = False) -> bytes:
+    """A whole answer."""
+    head = head_of(f"{status.value} {status.phrase}", [*fields, ("Content-Length", str(len(body)))])
+    return head if head_only else head + body
 
 
 def head_of(status: str, fields: Sequence[Field]) -> bytes:

@@ -230,11 +230,7 @@ class Metrics(Observer):
     @property
     def hinted(self) -> Hinted:
         """Counts a queueing hint."""
-
-        def hinted(plugin: str, event: str, hint: str, seconds: float) -> None:
-            self._hint_seconds.observe((plugin, event, hint), seconds)
-
-        return hinted
+        return lambda plugin, event, hint, seconds: self._hint_seconds.observe((plugin, event, hint), seconds)
 
     def evaluates(self, profile: str, evaluations: Mapping[str, Mapping[str, int]]) -> None:
         """Show how often the plugins of a profile are asked."""

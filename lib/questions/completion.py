@@ -6,7 +6,6 @@ Source: https://github.com/spf13/cobra/blob/main/completions.go
 
 import sys
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -54,27 +53,27 @@ def _candidates(context: typer.Context, before: Sequence[str], last: str) -> tup
         root = context.find_root().command.params
         own = [name for each in root for name in each.opts if name.startswith("--")]
         return (own if last.startswith("-") else list(verbs)), NO_FILES
-    asked = _Asked(context, verbs[verb], [word for word in before if word != verb])
+    common = _common(context, verbs[verb], [word for word in before if word != verb])
     match before[-1]:
         case "-f" | "--filename" | "--from" | "--config" | "--plugin":
             return [], FILES
         case "-o" | "--output":
             return [each.value for each in Output], NO_FILES
         case "--like" | "--remove":
-            return list(asked.nodes()), NO_FILES
+            return list(_nodes(common)), NO_FILES
         case "--label":
-            return sorted(asked.labels(last)), NO_FILES if "=" in last else UNFINISHED
+            return sorted(_labels(common, last)), NO_FILES if "=" in last else UNFINISHED
         case "--taint":
-            return sorted(asked.taints(last)), UNFINISHED if last.count(":") == 0 else NO_FILES
+            return sorted(_taints(common, last)), UNFINISHED if last.count(":") == 0 else NO_FILES
         case "-n" | "--namespace":
-            return list(asked.namespaces()), NO_FILES
+            return list(_namespaces(common)), NO_FILES
     if last.startswith("-"):
         return [name for each in verbs[verb].params for name in each.opts if name.startswith("--")], NO_FILES
     match verb:
         case "why":
-            return list(asked.pods(last)), IN_ORDER
+            return list(_pods(common, last)), IN_ORDER
         case "drain":
-            return list(asked.nodes()), NO_FILES
+            return list(_nodes(common)), NO_FILES
         case "save":
             return [], FILES
     return [], NO_FILES
@@ -86,62 +85,60 @@ def _verbs(context: typer.Context) -> dict[str, TyperCommand]:
     return {name: each for name, each in commands.items() if not each.hidden}
 
 
-class _Asked:
-    """The names in the cluster that an incomplete command line is about."""
+def _common(context: typer.Context, verb: TyperCommand, words: Sequence[str]) -> Common:
+    """The options in an incomplete command line that say which cluster is asked."""
+    with verb.make_context(verb.name, [*words], parent=context, resilient_parsing=True) as parsed:
+        given: dict[str, Any] = {name: parsed.params.get(name) for name in OF_CLUSTER}
+        given["from_file"] = [Path(each) for each in given["from_file"] or ()]
+        return Common(cast(typer.Context, parsed), **given)
 
-    def __init__(self, context: typer.Context, verb: TyperCommand, words: Sequence[str]) -> None:
-        self._context, self._verb, self._words = context, verb, words
 
-    @cached_property
-    def _common(self) -> Common:
-        with self._verb.make_context(
-            self._verb.name, [*self._words], parent=self._context, resilient_parsing=True
-        ) as parsed:
-            given: dict[str, Any] = {name: parsed.params.get(name) for name in OF_CLUSTER}
-            given["from_file"] = [Path(each) for each in given["from_file"] or ()]
-            return Common(cast(typer.Context, parsed), **given)
+def _pods(common: Common, last: str) -> Iterator[str]:
+    """The pods of the namespace in the word, or in an option; first those that wait."""
+    where, slash, _ = last.rpartition("/")
+    namespace = where if slash else common.usual_namespace
+    prefix = f"{namespace}/" if slash else ""
+    for pod in sorted(
+        _list(common, Pod, path_of("pods", namespace)), key=lambda pod: bool(pod.spec.node_name)
+    ):
+        if pod.metadata.namespace == namespace:
+            yield f"{prefix}{pod.metadata.name}"
 
-    def pods(self, last: str) -> Iterator[str]:
-        """The pods of the namespace in the word, or in an option; first those that wait."""
-        where, slash, _ = last.rpartition("/")
-        namespace = where if slash else self._common.usual_namespace
-        prefix = f"{namespace}/" if slash else ""
-        for pod in sorted(
-            self._list(Pod, path_of("pods", namespace)), key=lambda pod: bool(pod.spec.node_name)
-        ):
-            if pod.metadata.namespace == namespace:
-                yield f"{prefix}{pod.metadata.name}"
 
-    def nodes(self) -> Iterator[str]:
-        """All nodes."""
-        return (node.metadata.name for node in self._list(Node, NODES))
+def _nodes(common: Common) -> Iterator[str]:
+    """All nodes."""
+    return (node.metadata.name for node in _list(common, Node, NODES))
 
-    def labels(self, last: str) -> set[str]:
-        """NODE:KEY=VALUE, as far as the next sign: any node, any key of a label, or any value of the key."""
-        nodes = self._list(Node, NODES)
-        node, colon, label = last.partition(":")
-        key, equals, _ = label.partition("=")
-        if equals:
-            return {f"{node}:{key}={found}" for each in nodes if (found := each.metadata.labels.get(key))}
-        if colon:
-            return {f"{node}:{found}=" for each in nodes for found in each.metadata.labels}
+
+def _labels(common: Common, last: str) -> set[str]:
+    """NODE:KEY=VALUE, as far as the next sign: any node, any key of a label, or any value of the key."""
+    nodes = _list(common, Node, NODES)
+    node, colon, label = last.partition(":")
+    key, equals, _ = label.partition("=")
+    if equals:
+        return {f"{node}:{key}={found}" for each in nodes if (found := each.metadata.labels.get(key))}
+    if colon:
+        return {f"{node}:{found}=" for each in nodes for found in each.metadata.labels}
+    return {f"{each.metadata.name}:" for each in nodes}
+
+
+def _taints(common: Common, last: str) -> set[str]:
+    """NODE:KEY=VALUE:EFFECT: any node; then the taints that there are, and any effect for a new one."""
+    nodes = _list(common, Node, NODES)
+    node, colon, taint = last.partition(":")
+    if not colon:
         return {f"{each.metadata.name}:" for each in nodes}
+    key, effect, _ = taint.partition(":")
+    if effect:
+        return {f"{node}:{key}:{each}" for each in EFFECTS}
+    return {f"{node}:{taint_text(each)}" for info in nodes for each in info.spec.taints}
 
-    def taints(self, last: str) -> set[str]:
-        """NODE:KEY=VALUE:EFFECT: any node; then the taints that there are, and any effect for a new one."""
-        nodes = self._list(Node, NODES)
-        node, colon, taint = last.partition(":")
-        if not colon:
-            return {f"{each.metadata.name}:" for each in nodes}
-        key, effect, _ = taint.partition(":")
-        if effect:
-            return {f"{node}:{key}:{each}" for each in EFFECTS}
-        return {f"{node}:{taint_text(each)}" for info in nodes for each in info.spec.taints}
 
-    def namespaces(self) -> Iterator[str]:
-        """All namespaces."""
-        return (each.metadata.name for each in self._list(Namespace, NAMESPACES))
+def _namespaces(common: Common) -> Iterator[str]:
+    """All namespaces."""
+    return (each.metadata.name for each in _list(common, Namespace, NAMESPACES))
 
-    def _list(self, kind: type[T], path: str) -> list[T]:
-        with self._common.api() as api:
-            return api.list(path, kind).items if api else self._common.read(None).of(kind)
+
+def _list(common: Common, kind: type[T], path: str) -> list[T]:
+    with common.api() as api:
+        return api.list(path, kind).items if api else common.read(None).of(kind)

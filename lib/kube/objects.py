@@ -505,6 +505,10 @@ class PodDisruptionBudget(NamedObject):
     spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
 
+    def __str__(self) -> str:
+        """`namespace/name`."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
 
 class ControllerSpec(Object):
     """Which pods a controller manages."""

@@ -25,7 +25,6 @@ from lib.questions.snapshot import Snapshot, read_cluster
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import change_cluster
 from lib.scheduling.framework.arguments import Handle
-from lib.scheduling.framework.interface import Profile
 from lib.service.command_line import CLUSTER, DEFAULT_PROXY, Proxy, StartProxy, option
 from lib.service.config.file import default_config, load_config
 from lib.service.policies import load_policies
@@ -81,7 +80,7 @@ class Answer(Protocol):
         """What it comes to: the exit status."""
 
     def as_json(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The whole answer, but for the question and the verdict."""
 
 
 @dataclass(frozen=True)
@@ -253,34 +252,29 @@ class Common:
         """Print the notes, and the answer as JSON or by `show_on`; returns what it comes to."""
         self.tell_notes(snapshot)
         if self.output == Output.JSON:
-            print_json(answer.as_json())
+            head = {"question": self.context.info_name, "answer": answer.verdict.word}
+            print_json({**head, **answer.as_json()})
         else:
             show_on(Page(wide=self.output == Output.WIDE))
         return answer.verdict
 
-    def decider(self, snapshot: Snapshot, config: Path | None = None) -> Decider:
+    def decider(
+        self, snapshot: Snapshot, config: Path | None = None, random: Random | None = None
+    ) -> Decider:
         """The decider for a snapshot, by the options. QuestionError when they contradict each other.
 
-        ConfigError or PolicyError when the configuration, or a policy, can't be used.
+        Its profiles are those of the configuration, or the built-in ones, kube-scheduler's first. ConfigError
+        or PolicyError when they can't be used.
         """
-        random = MACHINE.random(self.seed)
-        profiles = self.profiles(config or self.config, random)
-        return Decider(snapshot, profiles, random, self.scheduler_name)
-
-    def profiles(self, config: Path | None, random: Random) -> list[Profile]:
-        """The profiles of the configuration, or the built-in ones; kube-scheduler's first.
-
-        ConfigError or PolicyError when they can't be used.
-        """
+        config, random = config or self.config, random or MACHINE.random(self.seed)
         policies = tuple(load_policies(self.plugin or ()))
         read = load_config(config) if config else default_config()
-        handle = Handle(random)
-        if read.profiles:
-            return profiles_for(read, Asked(policies=policies), handle)
-        name = self.scheduler_name or MAIN_SCHEDULER
-        main = profiles_for(read, Asked(name, policies=policies), handle)
-        others = profiles_for(read, Asked(policies=policies), handle)
-        return main + [each for each in others if each.scheduler_name != name]
+        first = None if read.profiles else self.scheduler_name or MAIN_SCHEDULER
+        profiles = profiles_for(read, Asked(first, policies=policies), Handle(random))
+        if first:
+            others = profiles_for(read, Asked(policies=policies), Handle(random))
+            profiles += [each for each in others if each.scheduler_name != first]
+        return Decider(snapshot, profiles, random, self.scheduler_name)
 
 
 def context_namespace(kubectl_options: Sequence[str] = ()) -> str:

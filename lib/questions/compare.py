@@ -72,11 +72,9 @@ class Comparison:
         return verdict(not any(differing(first, each) for each in others))
 
     def as_json(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The whole answer, but for the verdict."""
         first, *others = self.results
         return {
-            "question": "compare",
-            "answer": self.verdict.word,
             "configs": [each.as_json() for each in self.results],
             "differing": {each.name: differing(first, each) for each in others},
         }

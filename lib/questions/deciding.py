@@ -165,14 +165,14 @@ class Decider:
         for pod in batch:
             if gated := self.gated(pod):
                 return [self._gated(each, gated) for each in batch]
-        schedulers = {pod.spec.scheduler_name: self.scheduler_of(pod) for pod in batch}
+        schedulers = {pod.spec.scheduler_name: self._scheduler(pod) for pod in batch}
         return schedule_pod_group(batch, self.cache, schedulers)
 
     def place_alone(self, pod: Pod) -> Decision:
         """Place a pod if it fits now, without preemption and without waiting for its group."""
         if gated := self.gated(pod):
             return self._gated(pod, gated)
-        return self._modest(pod).schedule_one(pod, self.cache)
+        return self._scheduler(pod, preempts=False).schedule_one(pod, self.cache)
 
     def fits_by_node(self, pod: Pod) -> bool:
         """Whether it depends on a node alone that a pod fits, wherever others like it are.
@@ -219,23 +219,16 @@ class Decider:
         has_it = any(isinstance(each, DefaultPreemption) for each in self.profile_of(pod).plugins)
         return has_it and pod.spec.preemption_policy != "Never" and self.cache.looked_up.budgets is not None
 
-    def scheduler_of(self, pod: Pod) -> Scheduler:
-        """A scheduler as in the loop: it stops when it has enough feasible nodes."""
-        return self._scheduler(pod, all_nodes=False, preempts=True)
-
     def _explainer(self, pod: Pod) -> Scheduler:
         """A scheduler that evaluates all nodes, and keeps all scores."""
-        return self._scheduler(pod, all_nodes=True, preempts=True)
+        return self._scheduler(pod, all_nodes=True)
 
     def _checker(self, pod: Pod) -> Scheduler:
         """A scheduler that evaluates all nodes, without preemption."""
         return self._scheduler(pod, all_nodes=True, preempts=False)
 
-    def _modest(self, pod: Pod) -> Scheduler:
-        """A scheduler as in the loop, without preemption."""
-        return self._scheduler(pod, all_nodes=False, preempts=False)
-
-    def _scheduler(self, pod: Pod, *, all_nodes: bool, preempts: bool) -> Scheduler:
+    def _scheduler(self, pod: Pod, *, all_nodes: bool = False, preempts: bool = True) -> Scheduler:
+        """By default as in the loop: it stops when it has enough feasible nodes, and preempts."""
         profile = self.profile_of(pod)
         key = profile.scheduler_name, all_nodes, preempts
         if key not in self._schedulers:
@@ -271,7 +264,7 @@ class Decider:
             for i, budget in enumerate(budgets):
                 if guards(budget, pod):
                     left[i] -= 1
-                    names += [f"{budget.metadata.namespace}/{budget.metadata.name}"] if left[i] < 0 else []
+                    names += [str(budget)] if left[i] < 0 else []
             if names:
                 found[str(pod)] = tuple(names)
         return found

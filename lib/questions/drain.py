@@ -98,10 +98,8 @@ class Drain:
         return verdict(not self.homeless and not self.held, sure=sure)
 
     def as_json(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The whole answer, but for the verdict."""
         return {
-            "question": "drain",
-            "answer": self.verdict.word,
             "nodes": self.nodes,
             "waves": self.waves,
             "kubectl_options": self.options,
@@ -171,8 +169,8 @@ class Draining:
             found = self._budgets_of(pod)
             if len(found) > 1:  # the API server refuses that, whatever they allow
                 continue
-            names = [_name(budget) for budget in found]
-            if all(spent.get(_name(each), 0) < each.status.disruptions_allowed for each in found):
+            names = [*map(str, found)]
+            if all(spent.get(str(each), 0) < each.status.disruptions_allowed for each in found):
                 now.append(pod)
                 spent.update((name, spent.get(name, 0) + 1) for name in names)
         return now
@@ -219,7 +217,7 @@ class Draining:
         for pod in pods:
             found = self._budgets_of(pod)
             stuck = MANY_BUDGETS if len(found) > 1 else ""
-            full = tuple(_name(each) for each in found if each.status.disruptions_allowed < 1)
+            full = tuple(str(each) for each in found if each.status.disruptions_allowed < 1)
             moved = Moved(pod, pod.spec.node_name, budgets=() if stuck else full, stuck=stuck)
             self._decider.remove(pod)
             yield from self._placed(moved)
@@ -263,10 +261,6 @@ class Draining:
             if not any(node.metadata.name in self.drain.nodes for fix in each.fixes for node in fix.nodes)
         ]
         return why
-
-
-def _name(budget: PodDisruptionBudget) -> str:
-    return f"{budget.metadata.namespace}/{budget.metadata.name}"
 
 
 def _is_ready(pod: Pod) -> bool:

@@ -152,10 +152,8 @@ class Pending:
         return verdict(yes, sure=yes or bool(self.uncreated) or not only_devices)
 
     def as_json(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The whole answer, but for the verdict."""
         return {
-            "question": "why",
-            "answer": self.verdict.word,
             "placed": self.placed,
             "would_be_placed": [str(pod) for pod in self.would_be_placed],
             "causes": [

@@ -45,10 +45,8 @@ class Room:
         return verdict(fits, sure=not self.said.unsure if fits else not only_devices)
 
     def as_json(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The whole answer, but for the verdict."""
         return {
-            "question": "room",
-            "answer": self.verdict.word,
             "at_least": self.at_least,
             "workloads": [
                 {

@@ -1,6 +1,5 @@
 """The verb `size`: the cheapest nodes on which all pods fit."""
 
-from functools import partial
 from typing import Annotated
 
 from rich.console import Console
@@ -63,8 +62,7 @@ def ask_size(
     types = node_types(node_type, share) if node_type else like_nodes(snapshot, share)
     if not types:
         raise QuestionError(f"the cluster has no nodes to have more of: --node-type {FORM}")
-    profiles = partial(common.profiles, common.config)
-    trying = Trying(snapshot, types, workloads, profiles, common.scheduler_name)
+    trying = Trying(snapshot, types, workloads, common.decider)
     waiting = trying.waiting()
     if len(waiting) > MOST_PODS:
         raise QuestionError(f"these are {len(waiting):,} pods; size places no more than {MOST_PODS:,}")

@@ -43,11 +43,9 @@ class Sized:
         return {each.name: n for each, n in zip(self.types, counts, strict=bool(counts)) if n}
 
     def as_json(self) -> dict[str, Any]:
-        """The whole answer."""
+        """The whole answer, but for the verdict."""
         found = self.found
         return {
-            "question": "size",
-            "answer": self.verdict.word,
             "nodes": self.numbers if found.counts is not None else None,
             "price": float(found.price),
             "lower_bound": float(found.least),

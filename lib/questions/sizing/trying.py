@@ -20,7 +20,6 @@ from lib.questions.trial import new_pods
 from lib.questions.what_if import moved
 from lib.scheduling.decision import PLACED
 from lib.scheduling.edits import with_required_nodes
-from lib.scheduling.framework.interface import Profile
 from lib.scheduling.node_info import NodeInfo, amount_left, pods_left
 from lib.scheduling.plugins.node_affinity import wants
 from lib.scheduling.plugins.taint_toleration import REPELLING
@@ -54,7 +53,7 @@ class Tried:
 class Trying:
     """Tries numbers of nodes. workloads: those to be placed; None: the pods that wait in the snapshot.
 
-    profiles: makes the schedulers' profiles, with a random generator. tried: how many placements were made.
+    decider: makes a decider of a snapshot, with a random generator. tried: how many placements were made.
     """
 
     def __init__(
@@ -62,11 +61,9 @@ class Trying:
         snapshot: Snapshot,
         types: Sequence[NodeType],
         workloads: Sequence[Workload] | None,
-        profiles: Callable[[Random], list[Profile]],
-        scheduler_name: str | None,
+        decider: Callable[..., Decider],
     ) -> None:
-        self._snapshot, self.types, self._workloads = snapshot, types, workloads
-        self._profiles, self._scheduler_name = profiles, scheduler_name
+        self._snapshot, self.types, self._workloads, self._make = snapshot, types, workloads, decider
         self._daemons = [*_daemons(snapshot)]
         self._known: dict[Counts, bool] = {}
         self.tried = 0
@@ -137,7 +134,7 @@ class Trying:
                 with_them.of(Node).append(new.node)
                 with_them.of(Pod).extend(new.pods or self._daemons_on(new.node))
                 with_them.of(CSINode).extend([new.csi_node] if new.csi_node else ())
-        return Decider(with_them, self._profiles(random), random, self._scheduler_name), made
+        return self._make(with_them, random=random), made
 
     def _daemons_on(self, node: Node) -> Iterator[Pod]:
         """The pods that the cluster's DaemonSets would have on a new node."""

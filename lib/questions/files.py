@@ -10,6 +10,7 @@ from typing import IO, Any
 import msgspec
 
 from lib.kube.bounded_files import MAX_JSON, read_at_most, unpacked
+from lib.kube.decoding import called
 from lib.kube.devices import ResourceClaim
 from lib.kube.escaping import json_escaped
 from lib.kube.objects import UNREADABLE, Event, Object, ObjectMeta, Pod, decode_hook
@@ -97,8 +98,7 @@ def _add(snapshot: Snapshot, kind: str, raw: msgspec.Raw, file: Path) -> None:
     try:
         read = decoder.decode(raw)
     except UNREADABLE as error:
-        named = _kind.decode(raw).metadata
-        name = f"{named.namespace}/{named.name}".lstrip("/")
+        name = called(_kind.decode(raw).metadata)
         snapshot.note(f"{file}: {kind} {name} can't be read and is left out: {error}")
         return
     if isinstance(read, Pod) and read.has_finished:

@@ -139,18 +139,14 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider, *, suggestions: bool = T
 
 def _why_alone(pod: Pod, snapshot: Snapshot, decider: Decider, *, look_for: bool) -> Why:
     bound_to = pod.spec.node_name
-    profile = decider.profile_of(pod).scheduler_name
-    asked = without_node(pod) if bound_to else pod
     with decider.temporarily(removed=[pod] if bound_to else []):
-        decision = decider.ask(asked)
-        gated = decider.gated(asked)
-        said_of = Explaining(decision, decider.profile_of(pod), decider.cache).details()
-        helpless = decision.outcome == Outcome.UNSCHEDULABLE or bool(gated)
-        suggestions = suggest(decision, decider) if look_for and helpless and not bound_to else []
-    events_known = Event in snapshot.objects
-    said = last_said(snapshot, pod)
-    claims = [] if bound_to else to_provision(pod, decider.cache.storage, snapshot)
-    return Why(pod, decision, profile, bound_to, gated, said_of, suggestions, said, events_known, claims)
+        decision = decider.ask(without_node(pod) if bound_to else pod)
+        helpless = decision.outcome == Outcome.UNSCHEDULABLE or bool(decider.gated(pod))
+        found = why_nowhere(pod, decision, decider, suggestions=look_for and helpless and not bound_to)
+    found.bound_to, found.events_known = bound_to, Event in snapshot.objects
+    found.said = last_said(snapshot, pod)
+    found.to_provision = [] if bound_to else to_provision(pod, decider.cache.storage, snapshot)
+    return found
 
 
 def _waiting_members(group: PodGroupName, snapshot: Snapshot, decider: Decider) -> list[Pod]:
@@ -206,8 +202,12 @@ def _helps_all(suggestion: Suggestion, members: Sequence[Pod], asked: int, decid
         return all(each.outcome in PLACED or each.nominated for each in decider.ask_together(pods))
 
 
-def why_nowhere(pod: Pod, decision: Decision, decider: Decider) -> Why:
-    """Why a decision found no node for a pod, and what would help, as things are now."""
-    said_of = Explaining(decision, decider.profile_of(pod), decider.cache).details()
-    profile = decider.profile_of(pod).scheduler_name
-    return Why(pod, decision, profile, "", decider.gated(pod), said_of, suggest(decision, decider))
+def why_nowhere(pod: Pod, decision: Decision, decider: Decider, *, suggestions: bool = True) -> Why:
+    """Why a decision found no node for a pod, and what would help, as things are now.
+
+    suggestions: whether to look for what would help.
+    """
+    profile = decider.profile_of(pod)
+    details = Explaining(decision, profile, decider.cache).details()
+    would_help = suggest(decision, decider) if suggestions else []
+    return Why(pod, decision, profile.scheduler_name, "", decider.gated(pod), details, would_help)

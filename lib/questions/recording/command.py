@@ -17,7 +17,7 @@ from lib.questions.errors import QuestionError
 from lib.questions.recording.lines import ADDED, DELETED
 from lib.questions.recording.watching import Watching
 from lib.questions.recording.writer import Recording
-from lib.questions.snapshot import look_up_pod_groups, read_cluster
+from lib.questions.snapshot import read_cluster
 from lib.questions.verdict import Verdict
 from lib.scheduling.text import count
 
@@ -60,7 +60,6 @@ def ask_record(
     with common.api() as api:
         assert api  # as there are no files
         snapshot = read_cluster(api, whole=True)
-        look_up_pod_groups(api, snapshot, (pod.metadata.labels for pod in snapshot.of(Pod)))
         common.tell_notes(snapshot)
         with Recording(output, anonymous=anonymous) as recording:
             for kind in snapshot.objects:

@@ -1,6 +1,7 @@
 """Writes a recording, so that what a killed one leaves can be read."""
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from gzip import GzipFile
 from hashlib import blake2b
@@ -47,7 +48,8 @@ class Recording:
         self.counts: Counter[str] = Counter()
         self.gaps: list[float] = []
         self._file = file
-        self._hashing = Hashing() if anonymous else None
+        self._anonymous = anonymous
+        self._kept: Callable[[Json], Json] = Hashing().body if anonymous else lambda body: body
         self._known: dict[str, bytes] = {}  # by key: a digest of what was written last of each object
         self._began, self._last_at = MACHINE.steady(), 0.0
         with file_errors(file):
@@ -94,14 +96,14 @@ class Recording:
         if change.kind == Kind.DELETED:
             self._known.pop(key_of(change.object.metadata), None)
             self._count(DELETED, change.object)
-            self._write(Line(self._now(), DELETED, self._hidden(names_of(change.object))))
+            self._write(Line(self._now(), DELETED, self._kept(names_of(change.object))))
         else:
             self._add(ADDED if change.kind == Kind.ADDED else MODIFIED, change.object, self._now())
 
     def gap(self, seconds: float, why: str) -> None:
         """Nothing was seen for so long."""
         self.gaps.append(seconds)
-        self._write(Line(self._now(), GAP, seconds=round(seconds, 3), why="" if self._hashing else why))
+        self._write(Line(self._now(), GAP, seconds=round(seconds, 3), why="" if self._anonymous else why))
 
     def end(self) -> None:
         """The recording is complete."""
@@ -122,16 +124,10 @@ class Recording:
         if event == ADDED or body["kind"] in ("Pod", "Node"):
             self._known[key] = digest
         self._count(event, each)
-        self._write(Line(at, event, self._hidden(body)))
+        self._write(Line(at, event, self._kept(body)))
 
     def _count(self, event: str, each: Object) -> None:
         self.counts[f"{type(each).__name__} {event}"] += 1
-
-    def _hidden(self, body: Json) -> Json:
-        if self._hashing is None:
-            return body
-        hashed: Json = self._hashing.body(body)
-        return hashed
 
     def _write(self, line: Head | Line) -> None:
         with file_errors(self._file, CAN_BE_REPLAYED):

@@ -10,13 +10,14 @@ from reprlib import repr as short
 
 import msgspec
 
-from lib.kube.objects import Container, Json, Namespace, ObjectMeta, Pod
+from lib.kube.objects import Json, Namespace, ObjectMeta, Pod
+from lib.kube.resource_claims import all_containers
 from lib.questions.errors import QuestionError
 from lib.questions.limits import LimitRange, items_of, refusals, set_defaults
 from lib.questions.manifests import Workload, as_dict, convert
 from lib.questions.quota import Charged, Quotas, ResourceQuota
 from lib.questions.snapshot import PriorityClass, RuntimeClass, Snapshot
-from lib.scheduling.resources import Resources, amounts, pod_requests
+from lib.scheduling.resources import amounts
 from lib.scheduling.text import listed
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -72,7 +73,7 @@ class Admission:
         if charged is None:
             charged = self._charged[workload] = _charged(workload, body)
         limits = [] if admitted else items_of(self._limits, workload.namespace)
-        if against := [*refusals(charged.containers.values(), charged.whole, limits)]:
+        if against := [*refusals(charged.containers.values(), charged.pod, limits)]:
             return f"pods are forbidden: {', '.join(against)}"
         return self._quotas.refusal(charged)
 
@@ -138,27 +139,12 @@ class Admission:
 
 def _charged(workload: Workload, body: Json) -> Charged:
     """What quotas and limit ranges count of each pod of a workload."""
-    spec, where = body["spec"], str(workload)
-    containers: dict[str, tuple[Resources, Resources]] = {}
-    for each in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        both = (each, _with_limits_requested(each))
-        requests, limits = (amounts(convert(one, Container, where).resources.requests) for one in both)
-        containers[str(each.get("name"))] = requests, limits
-    twin = {
-        **spec,
-        **{
-            key: [*map(_with_limits_requested, spec.get(key) or ())]
-            for key in ("containers", "initContainers")
-        },
-        "overhead": {},
-        "resources": _with_limits_requested(spec)["resources"],
+    pod = convert(body, Pod, str(workload))
+    containers = {
+        each.name: (amounts(each.resources.requests), amounts(each.resources.limits))
+        for each in all_containers(pod)
     }
-    of_all, most = (dict(pod_requests(convert({**body, "spec": one}, Pod, where))) for one in (spec, twin))
-    return Charged(workload.namespace, spec, containers, (of_all, most))
-
-
-def _with_limits_requested(each: Json) -> Json:
-    return {**each, "resources": {"requests": (each.get("resources") or {}).get("limits") or {}}}
+    return Charged(workload.namespace, body["spec"], pod, containers)
 
 
 def not_asked(workloads: Iterable[Workload], snapshot: Snapshot, why: str) -> ServerSaid:

@@ -3,14 +3,14 @@
 Source: plugin/pkg/admission/limitranger/admission.go
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import gt, lt
 
 import msgspec
 
-from lib.kube.objects import Json, NamedObject, Object
+from lib.kube.objects import Json, NamedObject, Object, Pod, with_parts
 from lib.kube.quantity import Quantity
-from lib.scheduling.resources import Resources, amounts
+from lib.scheduling.resources import Resources, amounts, pod_limits, pod_requests
 from lib.scheduling.text import exact_amount
 
 
@@ -57,22 +57,23 @@ def set_defaults(resources: Json, items: Iterable[LimitRangeItem]) -> None:
 
 def refusals(
     containers: Iterable[tuple[Resources, Resources]],
-    pod: tuple[Resources, Resources],
+    pod: Pod,
     items: Iterable[LimitRangeItem],
 ) -> Iterator[str]:
     """In the API server's words, why its namespace doesn't allow a pod.
 
-    containers, pod: the requests and limits of each container, and those of the pod together.
+    containers: the requests and limits of each. The overhead of the pod's sandbox doesn't count.
     """
+    bare = with_parts(pod, spec={"overhead": {}})
     for item in items:
         if item.type == "Container":
             for requests, limits in containers:
                 yield from _against(item, requests, limits)
         elif item.type == "Pod":
-            yield from _against(item, *pod)
+            yield from _against(item, pod_requests(bare), pod_limits(bare))
 
 
-def _against(item: LimitRangeItem, requests: Resources, limits: Resources) -> Iterator[str]:
+def _against(item: LimitRangeItem, requests: Mapping[str, int], limits: Mapping[str, int]) -> Iterator[str]:
     of = {"request": requests, "limit": limits}
     for bounds, word, first, other, beyond in (
         (item.min, "minimum", "request", "limit", lt),

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from lib.kube.objects import Json, NamedObject, Object, Requirement
+from lib.kube.objects import Json, NamedObject, Object, Pod, Requirement
 from lib.kube.quantity import Quantity
 from lib.kube.selectors import matches
-from lib.scheduling.resources import Resources
+from lib.scheduling.resources import Resources, pod_limits, pod_requests
 from lib.scheduling.text import exact_amount
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
@@ -66,19 +66,18 @@ def with_status(quota: ResourceQuota) -> ResourceQuota:
 class Charged:
     """What quotas count of each pod of a workload.
 
-    spec: the pod's, as in a manifest. containers, whole: the requests and limits of each container by its
-    name, and of the pod together.
+    spec: the pod's, as in a manifest. containers: the requests and limits of each container by its name.
     """
 
     namespace: str
     spec: Json
+    pod: Pod
     containers: Mapping[str, tuple[Resources, Resources]]
-    whole: tuple[Resources, Resources]
 
     @property
     def usage(self) -> Resources:
         """How much the pod uses of all that a quota can limit."""
-        requests, limits = self.whole
+        requests, limits = pod_requests(self.pod), pod_limits(self.pod)
         of_requests = {f"requests.{name}": each for name, each in requests.items()}
         of_limits = {f"limits.{name}": each for name, each in limits.items()}
         plain = {name: each for name, each in requests.items() if name in COMPUTE}

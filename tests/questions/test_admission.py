@@ -218,6 +218,26 @@ def test_quotas_and_limit_ranges_are_counted_from_a_file(
     ]
 
 
+@pytest.mark.parametrize(
+    ("limited", "placed"),
+    [
+        (quota(hard={"limits.cpu": "4"}), 2),
+        (quota(hard={"requests.cpu": "6"}), 3),
+        ({**LIMITS, "spec": {"limits": [{"type": "Pod", "max": {"cpu": "1"}}]}}, 10),
+    ],
+)
+def test_a_sandbox_counts_for_quotas_and_not_for_limit_ranges(
+    poller: Run, tmp_path: Path, limited: Json, placed: int
+) -> None:
+    """As in pkg/quota/v1/evaluator/core/pods.go, and plugin/pkg/admission/limitranger/admission.go."""
+    kata = {"kind": "RuntimeClass", "metadata": {"name": "kata"}, "overhead": {"podFixed": {"cpu": "1"}}}
+    body = deployment("strict", limits={"cpu": "1"})
+    body["spec"]["template"]["spec"]["runtimeClassName"] = "kata"
+    file = cluster_file(tmp_path, limited, kata)
+    found = poller("try", "-f", a_file(tmp_path, body), "--from", file, "-o", "json").json
+    assert found["workloads"][0]["placed"] == placed
+
+
 def test_devices_are_neither_yes_nor_no(poller: Run, tmp_path: Path) -> None:
     claims = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
     file = write(tmp_path / "cluster.json", a_node("n1"), a_pod("waits", "1", **claims))

@@ -4,10 +4,11 @@ Source: github.com/google/cel-go, common/types, common/stdlib and ext
 """
 
 import itertools
+import operator
 import re
-import unicodedata
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from functools import reduce
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,7 @@ import durationpy
 from lib.scheduling.devices.cel_formatting import formatted, text_of, type_name
 from lib.scheduling.devices.cel_kubernetes import FUNCTIONS as OF_KUBERNETES
 from lib.scheduling.devices.cel_library import find, find_all, matches
-from lib.scheduling.devices.cel_operators import COMPARABLE, OPERATORS, bounded, equal, is_in, key_of
+from lib.scheduling.devices.cel_operators import COMPARABLE, OPERATORS, bounded, is_equal, is_in, key_of
 from lib.scheduling.devices.cel_values import NONE, CelError, Optional, TypeValue, Unsigned
 
 MOST_ELEMENTS = 100_000
@@ -181,7 +182,7 @@ def _split(text: str, by: str, most: int = -1) -> list[str]:
 
 def _index_of(container: Any, wanted: Any, start: int = 0) -> int:
     if isinstance(container, list):
-        return next((at for at, each in enumerate(container) if _is(each, wanted)), -1)
+        return next((at for at, each in enumerate(container) if is_equal(each, wanted)), -1)
     if wanted == "":
         return start
     if start < 0:
@@ -191,7 +192,7 @@ def _index_of(container: Any, wanted: Any, start: int = 0) -> int:
 
 def _last_index_of(container: Any, wanted: Any, last: int | None = None) -> int:
     if isinstance(container, list):
-        return max((at for at, each in enumerate(container) if _is(each, wanted)), default=-1)
+        return max((at for at, each in enumerate(container) if is_equal(each, wanted)), default=-1)
     if last is None:
         return int(container.rfind(wanted))
     if wanted == "":
@@ -201,50 +202,14 @@ def _last_index_of(container: Any, wanted: Any, last: int | None = None) -> int:
     return -1 if last >= len(container) else int(container.rfind(wanted, 0, last + len(wanted)))
 
 
-def _quote(text: str) -> str:
-    found = ""
-    escapes = {"\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v"}
-    escapes |= {"\\": "\\\\", '"': '\\"'}
-    for letter in text:
-        found += escapes.get(letter, letter)
-    return f'"{found}"'
-
-
-def _reverse(value: Any) -> Any:
-    if not isinstance(value, str | list):
-        raise TypeError
-    return value[::-1]
-
-
-SPACES = " \t\n\v\f\r\x85\xa0"
-
-
-def _trim(text: str) -> str:
-    def is_space(letter: str) -> bool:
-        return letter in SPACES or unicodedata.category(letter).startswith("Z")
-
-    start, end = 0, len(text)
-    while start < end and is_space(text[start]):
-        start += 1
-    while start < end and is_space(text[end - 1]):
-        end -= 1
-    return text[start:end]
+ESCAPES = str.maketrans(
+    {letter: f"\\{short}" for letter, short in zip('\a\b\f\n\r\t\v\\"', 'abfnrtv\\"', strict=True)}
+)
+SPACES = "\t\n\v\f\r\x85 \xa0\u1680\u2028\u2029\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+"""What is white space in Go. Python's strip() would take more."""
 
 
 # --- lists and sets -------------------------------------------------------------------------------------
-
-
-def _is(one: Any, other: Any) -> bool:
-    try:
-        return equal(one, other)
-    except CelError:
-        return False
-
-
-def _size(value: Any) -> int:
-    if not isinstance(value, str | bytes | list | dict):
-        raise TypeError
-    return len(value)
 
 
 def _is_less(one: Any, other: Any) -> bool:
@@ -265,11 +230,7 @@ def _extreme(name: str, is_better: Callable[[Any, Any], bool]) -> Callable[[Any]
     def function(values: Any) -> Any:
         if not values:
             raise CelError(f"{name} called on empty list")
-        best = values[0]
-        for each in values:
-            if is_better(each, best):
-                best = each
-        return best
+        return reduce(lambda best, each: each if is_better(each, best) else best, values)
 
     return function
 
@@ -277,9 +238,7 @@ def _extreme(name: str, is_better: Callable[[Any, Any], bool]) -> Callable[[Any]
 def _sum(values: list[Any]) -> Any:
     if not values:
         return 0
-    total = values[0]
-    for each in values[1:]:
-        total += each
+    total = reduce(operator.add, values)
     return bounded(total, type(values[0])) if isinstance(total, int) else total
 
 
@@ -305,7 +264,7 @@ def _flatten(values: list[Any], depth: int = 1) -> list[Any]:
 def _distinct(values: list[Any]) -> list[Any]:
     found: list[Any] = []
     for each in values:
-        if not any(_is(each, one) for one in found):
+        if not is_in(each, found):
             found.append(each)
     return found
 
@@ -327,11 +286,11 @@ def _sorted(values: list[Any], keys: list[Any] | None = None) -> list[Any]:
 
 
 def _contains_all(values: list[Any], wanted: list[Any]) -> bool:
-    return all(any(_is(each, one) for one in values) for each in wanted)
+    return all(is_in(each, values) for each in wanted)
 
 
 def _includes(target: Any, wanted: Any) -> bool:
-    return any(_is(each, wanted) for each in target) if isinstance(target, list) else _is(target, wanted)
+    return is_in(wanted, target) if isinstance(target, list) else is_equal(target, wanted)
 
 
 def _insert(target: dict[Any, Any], *more: Any) -> dict[Any, Any]:
@@ -354,8 +313,7 @@ def _non_zero(value: Any) -> Optional:
 
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     **OF_KUBERNETES,
-    "@in": is_in,
-    "size": _size,
+    "size": len,
     "int": lambda value: _integer(value, int, "int"),
     "uint": lambda value: _integer(value, Unsigned, "uint"),
     "double": _double,
@@ -374,17 +332,17 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "findAll": find_all,
     "lowerAscii": lambda text: re.sub("[A-Z]+", lambda found: found[0].lower(), text),
     "upperAscii": lambda text: re.sub("[a-z]+", lambda found: found[0].upper(), text),
-    "trim": _trim,
+    "trim": lambda text: text.strip(SPACES),
     "substring": _substring,
     "charAt": _char_at,
     "split": _split,
     "replace": lambda text, old, new, most=-1: text.replace(old, new, most),
     "join": lambda texts, by="": by.join(texts),
     "format": formatted,
-    "strings.quote": _quote,
+    "strings.quote": lambda text: f'"{text.translate(ESCAPES)}"',
     "indexOf": _index_of,
     "lastIndexOf": _last_index_of,
-    "reverse": _reverse,
+    "reverse": lambda values: values[::-1],
     "min": _extreme("min", _is_less),
     "max": _extreme("max", lambda one, best: _is_less(best, one)),
     "sum": _sum,
@@ -399,7 +357,7 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "lists.range": _range,
     "sets.contains": _contains_all,
     "sets.equivalent": lambda a, b: _contains_all(a, b) and _contains_all(b, a),
-    "sets.intersects": lambda a, b: any(_is(each, one) for each in b for one in a),
+    "sets.intersects": lambda a, b: any(is_in(each, a) for each in b),
     "includes": _includes,
     "cel.@mapInsert": _insert,
     "optional.of": Optional.of,
@@ -407,8 +365,6 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "optional.ofNonZeroValue": _non_zero,
     "hasValue": lambda value: value.is_there,
     "value": _value,
-    "or": lambda value, other: value if value.is_there else other,
-    "orValue": lambda value, other: value.value if value.is_there else other,
     **MOMENTS,
 }
 """By name. They are given values of the types that were declared."""

@@ -94,23 +94,17 @@ def equal(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def _unequal(left: Any, right: Any) -> bool:
-    try:
-        return not equal(left, right)
-    except CelError:  # what can't be compared isn't equal
-        return True
-
-
 def is_in(value: Any, container: Any) -> bool:
     """VALUE in CONTAINER."""
     if isinstance(container, dict):
         return key_of(value) in container
     if isinstance(container, list):
-        return any(_is_equal(value, each) for each in container)
+        return any(is_equal(value, each) for each in container)
     raise CelError("no such overload")
 
 
-def _is_equal(value: Any, other: Any) -> bool:
+def is_equal(value: Any, other: Any) -> bool:
+    """Whether values are equal; no if they can't be compared."""
     try:
         return equal(value, other)
     except CelError:
@@ -206,7 +200,7 @@ def _not(value: Any) -> bool:
 
 OPERATORS: Mapping[str, Callable[..., Any]] = {
     "_==_": equal,
-    "_!=_": _unequal,
+    "_!=_": lambda left, right: not is_equal(left, right),
     "_<_": _comparison("_<_", lambda a, b: a < b),
     "_<=_": _comparison("_<=_", lambda a, b: a <= b),
     "_>_": _comparison("_>_", lambda a, b: a > b),

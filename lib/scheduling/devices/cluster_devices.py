@@ -5,8 +5,7 @@ allocateddevices.go; for classes that serve extended resources, k8s.io/dynamic-r
 deviceclass/extendedresourcecache
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Iterable, Mapping
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.devices import AllocationResult, DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
@@ -97,10 +96,6 @@ class ClusterDevices:
     def claim(self, namespace: str, name: str) -> ResourceClaim | None:
         """A claim, as it was written last."""
         return self.claims.get(f"{namespace}/{name}")
-
-    def objects(self) -> Iterator[DeviceObject]:
-        """All objects."""
-        return chain(self.claims, self.classes.values(), self.slices.values())
 
     def with_own_writes(self, change: AnyChange) -> AnyChange:
         """See `Cache.with_own_writes`."""

@@ -4,7 +4,6 @@ Source: pkg/scheduler/util/assumecache/assume_cache.go
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from lib.kube.changes import AnyObject
@@ -157,14 +156,6 @@ class Storage:
     def attachments(self, node_name: str) -> Iterable[VolumeAttachment]:
         """The VolumeAttachments of a node."""
         return self._attachments.get(node_name, {}).values()
-
-    def objects(self) -> Iterator[StorageObject]:
-        """All objects, as the API server has them or as they are assumed to be."""
-        of_kinds = (
-            each if isinstance(each, AssumeCache) else each.values() for each in self._by_kind.values()
-        )
-        attachments = (each.values() for each in self._attachments.values())
-        return chain.from_iterable(chain(of_kinds, attachments))
 
 
 def _is_older(one: ObjectMeta, other: ObjectMeta) -> bool:

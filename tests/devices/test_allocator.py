@@ -66,11 +66,16 @@ def allocator(row: Json, clock: Any = lambda: 0.0) -> Allocator:
     return Allocator(pools, Selectors(), classes, taken(row), Random(1), clock)
 
 
+def allocated(by: Allocator, node: NodeInfo, claims: list[ResourceClaim], *until: float) -> Any:
+    found = by.search(node, claims, *until)
+    return found and [*found()]
+
+
 def answer(row: Json) -> Json:
     """What each claim gets, or the error, in the table's form. The names of shares are left out."""
     node, claims = NodeInfo(read(row["node"], Node)), [read(each, ResourceClaim) for each in row["claims"]]
     try:
-        found = allocator(row).allocate(node, claims)
+        found = allocated(allocator(row), node, claims)
     except NodeAllocationError as error:
         return {"error": str(error), "errorOnNodeOnly": True, "results": None}
     except AllocationError as error:
@@ -100,7 +105,7 @@ def answers(row: Json) -> list[Json]:
     for each in row["nodes"]:
         one: Json = {"results": None}
         try:
-            one["results"] = of_all.allocate(NodeInfo(read(each, Node)), claims)
+            one["results"] = allocated(of_all, NodeInfo(read(each, Node)), claims)
         except NodeAllocationError as error:
             one |= {"error": str(error), "errorOnNodeOnly": True}
         except AllocationError as error:
@@ -154,7 +159,7 @@ def test_the_search_ends_when_its_time_is_up() -> None:
     claim = read({"metadata": {"name": "c"}, "spec": {"devices": devices}}, ResourceClaim)
     steps = iter(range(10**9))
     with pytest.raises(AllocationTimeoutError):
-        allocator(HARD, lambda: next(steps)).allocate(
+        allocator(HARD, lambda: next(steps)).search(
             NodeInfo(read({"metadata": {"name": "n"}}, Node)), [claim], 5000
         )
 
@@ -185,6 +190,6 @@ def test_a_thousand_devices_are_allocated() -> None:
         for number in range(32)
     ]
     node = NodeInfo(read({"metadata": {"name": "n"}}, Node))
-    found = allocator({**HARD, "slices": slices}).allocate(node, claims, inf)
+    found = allocated(allocator({**HARD, "slices": slices}), node, claims, inf)
     assert found is not None
     assert [len(each.devices.results) for each in found] == [32] * 32

@@ -71,20 +71,13 @@ class Allocator:
         self.counters: dict[str, dict[CounterKey, int]] = {}
         self._random = random
 
-    def allocate(
-        self, node: NodeInfo, claims: Sequence[ResourceClaim], until: float = float("inf")
-    ) -> list[AllocationResult] | None:
-        """What each claim gets on a node; None if not all get what they request.
-
-        until: when to stop the search. AllocationError and its subclasses when there is no answer.
-        """
-        found = self.search(node, claims, until)
-        return found and [*found()]
-
     def search(
         self, node: NodeInfo, claims: Sequence[ResourceClaim], until: float = float("inf")
     ) -> Callable[[], Iterator[AllocationResult]] | None:
-        """The same, but what each claim gets is only put together when the returned function is called."""
+        """What each claim gets on a node, put together when it is called; None if not all get devices.
+
+        until: when to stop the search. AllocationError and its subclasses when there is no answer.
+        """
         search = _Search(self, node, claims, until)
         return search.results if search.run() else None
 
@@ -127,7 +120,7 @@ class _Search:
         self._chosen: list[list[ChosenDevice]] = [[] for _ in claims]
 
     def run(self) -> bool:
-        """Whether all claims got their devices. Errors: see `Allocator.allocate`."""
+        """Whether all claims got their devices. Errors: see `Allocator.search`."""
         for index, claim in enumerate(self._claims):
             self._prepare(index, claim)
         try:
@@ -315,16 +308,15 @@ class _Search:
             return False
         if any(not is_tolerated(taint, request.spec.tolerations) for taint in device.device.taints):
             return False
-        names = (request.parent, request.name) if request.parent else (request.name, "")
         for number, constraint in enumerate(self._constraints[index]):
-            if not constraint.add(*names, device.device, device.id):
+            if not constraint.add(request, device):
                 if request.all_devices is not None:
                     raise AllocationError(
                         f"claim {self._claims[index]}, request {request.name}: cannot add device "
                         f"{device.id} because a claim constraint would not be satisfied"
                     )
                 for each in self._constraints[index][:number]:
-                    each.remove(*names)
+                    each.remove(request)
                 return False
         if not is_shared:
             self._in_use[device.id].add(index)
@@ -342,9 +334,8 @@ class _Search:
         """Undo `_take`."""
         index, request = key[0], self._requests[key]
         chosen = self._chosen[index].pop()
-        names = (request.parent, request.name) if request.parent else (request.name, "")
         for each in self._constraints[index]:
-            each.remove(*names)
+            each.remove(request)
         self._in_use[device.id].discard(index)
         if device.device.allow_multiple_allocations:
             # As in kube-scheduler, a device without capacities stays one that is shared already.

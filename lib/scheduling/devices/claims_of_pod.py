@@ -1,10 +1,12 @@
 """The resource claims of a pod: those that it names, and those that are made for it from templates.
 
 Source: k8s.io/dynamic-resource-allocation, resourceclaim/resourceclaim.go;
-pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, foreachPodResourceClaim
+pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, foreachPodResourceClaim and
+isSchedulableAfterClaimChange
 """
 
-from lib.kube.devices import ResourceClaim
+from lib.kube.changes import AnyChange, Kind
+from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Pod, PodResourceClaim
 from lib.scheduling.devices.cluster_devices import ClusterDevices
 
@@ -70,3 +72,21 @@ def is_owned_by(claim: ResourceClaim, pod: Pod) -> bool:
 def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     """Whether it is written that a pod uses a claim."""
     return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
+
+
+def may_give_devices(pod: Pod, change: AnyChange) -> bool:
+    """Whether a pod may get devices now: its claim has changed, or a claim, class or slice gives more."""
+    now, before = change.object, change.before
+    is_gone = change.kind == Kind.DELETED
+    if isinstance(now, DeviceClass | ResourceSlice):
+        return not is_gone
+    if not isinstance(now, ResourceClaim):
+        return False
+    had_devices = isinstance(before, ResourceClaim) and before.status.allocation
+    if had_devices and (is_gone or not now.status.allocation):
+        return True
+    if is_gone:
+        return False
+    if not names_claim(pod, now) and not is_owned_by(now, pod):
+        return False
+    return not isinstance(before, ResourceClaim) or before.status != now.status

@@ -6,8 +6,9 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating, alloc
 
 from collections.abc import Collection
 
-from lib.kube.devices import Device, DeviceAttribute
-from lib.scheduling.devices.pools import DeviceId
+from lib.kube.devices import DeviceAttribute
+from lib.scheduling.devices.pools import PoolDevice
+from lib.scheduling.devices.results import RequestToMeet
 
 UNKNOWN = DeviceAttribute()
 """An attribute of a type that isn't known: it is like no other."""
@@ -26,41 +27,35 @@ class Constraint:
         self._values: dict[str, DeviceAttribute] = {}
         self._count = 0
 
-    def add(self, request: str, sub_request: str, device: Device, device_id: DeviceId) -> bool:
+    def add(self, request: RequestToMeet, device: PoolDevice) -> bool:
         """Count a device, if it suits those that count already. Returns whether it does, or needn't."""
-        if not self._is_for(request, sub_request):
+        if not request.is_one_of(self._requests):
             return True
-        value = attribute_of(device, device_id, self._attribute)
+        value = _attribute_of(device, self._attribute)
         if value is None or (self._count and not self._suits(value)):
             return False
         if self._distinct or not self._count:
-            self._values[request if self._distinct else ""] = value
+            self._values[(request.parent or request.name) if self._distinct else ""] = value
         self._count += 1
         return True
 
-    def remove(self, request: str, sub_request: str) -> None:
+    def remove(self, request: RequestToMeet) -> None:
         """Count the device no more that was added last."""
-        if self._is_for(request, sub_request):
+        if request.is_one_of(self._requests):
             self._count -= 1
             if self._distinct:
-                self._values.pop(request, None)
+                self._values.pop(request.parent or request.name, None)
 
     def _suits(self, value: DeviceAttribute) -> bool:
         if value == UNKNOWN:
             return self._distinct and not self._values
         return (value in self._values.values()) != self._distinct
 
-    def _is_for(self, request: str, sub_request: str) -> bool:
-        return (
-            not self._requests
-            or request in self._requests
-            or bool(sub_request and f"{request}/{sub_request}" in self._requests)
-        )
 
-
-def attribute_of(device: Device, device_id: DeviceId, name: str) -> DeviceAttribute | None:
+def _attribute_of(device: PoolDevice, name: str) -> DeviceAttribute | None:
     """An attribute, by its full name. A device may leave out the domain if that is its driver's."""
-    if (found := device.attributes.get(name)) is not None:
+    attributes = device.device.attributes
+    if (found := attributes.get(name)) is not None:
         return found
     domain, _, short = name.partition("/")
-    return device.attributes.get(short) if short and domain == device_id.driver else None
+    return attributes.get(short) if short and domain == device.id.driver else None

@@ -7,7 +7,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 """
 
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterator
 
 from lib.kube.devices import Device
 from lib.kube.quantity import Quantity
@@ -45,10 +45,8 @@ class Counters:
         self._add(pool, device, -1)
 
     def _add(self, pool: Pool, device: Device, sign: int) -> None:
-        for consumed in device.consumes_counters:
-            for name, counter in consumed.counters.items():
-                key = pool.name, consumed.counter_set, name
-                self._taken[key] += sign * Quantity.parse(counter.value)
+        for key, amount in _consumed(pool, device):
+            self._taken[key] += sign * amount
 
     def _left_of(self, pool: Pool) -> dict[CounterKey, int]:
         """What the devices leave that are in use by others; it may be negative."""
@@ -59,9 +57,13 @@ class Counters:
         }
         for each in [*pool.devices, *pool.elsewhere]:
             if each.id in self._in_use:
-                for consumed in each.device.consumes_counters:
-                    for name, counter in consumed.counters.items():
-                        key = pool.name, consumed.counter_set, name
-                        if key in left:
-                            left[key] -= Quantity.parse(counter.value)
+                for key, amount in _consumed(pool, each.device):
+                    if key in left:
+                        left[key] -= amount
         return left
+
+
+def _consumed(pool: Pool, device: Device) -> Iterator[tuple[CounterKey, int]]:
+    for each in device.consumes_counters:
+        for name, counter in each.counters.items():
+            yield (pool.name, each.counter_set, name), Quantity.parse(counter.value)

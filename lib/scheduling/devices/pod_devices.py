@@ -44,7 +44,7 @@ from lib.scheduling.devices.extended_resources import (
 )
 from lib.scheduling.devices.kept_answers import Answer, what_is_claimed
 from lib.scheduling.devices.search_time import USUAL
-from lib.scheduling.framework.interface import PluginError, Status, unresolvable, unschedulable
+from lib.scheduling.framework.interface import Code, PluginError, Status, unresolvable, unschedulable
 from lib.scheduling.node_info import NodeInfo
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
@@ -273,9 +273,9 @@ class PodDevices:
         for claim in self.claims:
             users = {each.uid for each in claim.status.reserved_for}
             if claim.metadata.name in self.unavailable and users <= {self.pod.metadata.uid}:
-                return replace_undo(unschedulable(DEALLOCATED), DeallocateClaim(claim))
+                return Status(Code.UNSCHEDULABLE, (DEALLOCATED,), undo=(DeallocateClaim(claim),))
         if self.extended and self.extended.metadata.name != UNNAMED:
-            return replace_undo(unschedulable(DELETED), DeleteClaim(self.extended))
+            return Status(Code.UNSCHEDULABLE, (DELETED,), undo=(DeleteClaim(self.extended),))
         return STILL_NOT
 
     # --- how good a node is -----------------------------------------------------------------------------
@@ -351,11 +351,6 @@ class PodDevices:
                     raise PluginError(_in_pre_bind(f"device binding timeout: claim={claim.metadata.name}"))
                 return False
         return True
-
-
-def replace_undo(status: Status, undo: UndoClaim) -> Status:
-    """The status with something to be written."""
-    return Status(status.code, status.reasons, undo=(undo,))
 
 
 def _in_pre_bind(why: str) -> str:

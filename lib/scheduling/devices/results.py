@@ -4,7 +4,7 @@ Source: k8s.io/dynamic-resource-allocation/structured/internal/incubating/alloca
 createNodeSelector)
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from lib.kube.devices import (
@@ -38,6 +38,10 @@ class RequestToMeet:
     def full_name(self) -> str:
         """The name with the parent's."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
+
+    def is_one_of(self, names: Collection[str]) -> bool:
+        """Whether it is named, or its parent; if there are no names, all requests are meant."""
+        return not names or self.full_name in names or self.parent in names
 
 
 @dataclass
@@ -90,11 +94,8 @@ def _configurations(
             yield DeviceAllocationConfiguration(configuration.opaque, "FromClass", names)
     for own in claim.spec.devices.config:
         made = DeviceAllocationConfiguration(own.opaque, "FromClaim", own.requests)
-        if not own.requests:
-            yield made
-        for each in met:  # once for each request that it names, as in kube-scheduler
-            if own.requests and {each.parent or each.name, each.full_name} & {*own.requests}:
-                yield made
+        # Once for each request that it names, as in kube-scheduler.
+        yield from [made] * (sum(each.is_one_of(own.requests) for each in met) if own.requests else 1)
 
 
 def _node_selector(devices: Iterable[PoolDevice], node_name: str) -> NodeSelector | None:

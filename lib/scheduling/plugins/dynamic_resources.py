@@ -112,7 +112,7 @@ class DynamicResources:
             )
         if isinstance(change.object, Pod):
             return changed_itself(pod, change)
-        from lib.scheduling.devices.hints import may_give_devices
+        from lib.scheduling.devices.claims_of_pod import may_give_devices
 
         return may_give_devices(pod, change)
 

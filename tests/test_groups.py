@@ -10,12 +10,14 @@ from cluster import ONE_SERVER, eventually
 from cluster import Cluster as Running
 from faults import ALWAYS, Effect, Fault, answer, faulty
 from objects import node, pod
+from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import Group
@@ -91,6 +93,44 @@ def test_a_group_that_fails_in_an_unforeseen_way_is_unreserved() -> None:
     with pytest.raises(RuntimeError):
         schedule_pod_group([member(name) for name in "abc"], cluster, {"my-scheduler": scheduler})
     assert (accounts.reserved, cluster.nodes["n1"].pods, cluster.lives.count(ROOM)) == ([], [], 0)
+
+
+class Asks:
+    """A Permit plugin that answers as its table says, by the names of pods."""
+
+    name = "Asks"
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Status | None] = {}
+
+    def permit(self, state: Any, pod: Pod, node_name: str, waited: float) -> Status | None:
+        return self.answers.get(pod.metadata.name, wait("not yet"))
+
+
+@pytest.mark.parametrize("why", ["rejected", "preempted"])
+def test_when_one_of_a_held_group_loses_its_node_all_do(why: str) -> None:
+    asks, cluster = Asks(), room_for(4)
+    scheduler = Scheduler(default_profile("my-scheduler", asks), Random(1))
+    pods = [member(name) for name in "abc"] + [pod("alone", {"cpu": "1"}, schedulerName="my-scheduler")]
+    for batch in batches(pods):
+        decided = schedule_pod_group(batch, cluster, {"my-scheduler": scheduler})
+        assert {each.outcome for each in decided} == {Outcome.WAITING}
+    asks.answers = {"a": None, "alone": None}  # may be bound now; b waits on
+    if why == "rejected":
+        asks.answers["c"] = unschedulable("no licence is free")
+    else:
+        cluster.lives.preempt([pods[2]])
+    decisions = recheck_permit(cluster, {"my-scheduler": scheduler}, now=1)
+    outcomes = {each.pod.metadata.name: each.outcome for each in decisions}
+    last = Outcome.UNSCHEDULABLE if why == "rejected" else Outcome.ERROR
+    assert outcomes == {
+        "a": Outcome.UNSCHEDULABLE,
+        "b": Outcome.UNSCHEDULABLE,
+        "c": last,
+        "alone": Outcome.SCHEDULED,
+    }
+    assert decisions[0].message == f"group g needs default/c: {decisions[2].message}"
+    assert [each.metadata.name for each in cluster.nodes["n1"].pods] == ["alone"]
 
 
 def test_a_group_that_is_not_all_there_waits() -> None:

@@ -25,7 +25,7 @@ from lib.kube.system import MACHINE, System
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.needs import needs_of
 from lib.scheduling.pod_life import Phase, PodLife, PodLives
@@ -206,15 +206,16 @@ class Poller:
             raise self.writes.pipeline.error
 
     def ready(self) -> Iterator[list[Pod]]:
-        """The pods to try now: first those that wait for Permit, then in order each alone, or with its group.
+        """The pods to try now, in order each alone, or with its group: first those that wait for Permit.
 
         It ends when nothing can be written any more. A pod that preempts others is left out until they have
         been evicted: until then its decision depends on them. A pod is left out, too, until the answers have
         come that it needs.
         """
-        for life in self.lives.in_phase(Phase.HELD):
-            if life.phase == Phase.HELD and not self.writes.pipeline.closed:
-                yield [life.pod]
+        for batch in batches(life.pod for life in self.lives.in_phase(Phase.HELD)):
+            held = [pod for pod in batch if self.lives.phase_of(pod) == Phase.HELD]
+            if held and not self.writes.pipeline.closed:
+                yield held
         with self.shutdown.interruptible():
             pods = self.queue.ready(self.now())
             if pods:
@@ -259,20 +260,18 @@ class Poller:
     def _decide(self, pods: list[Pod]) -> list[Decision]:
         """The decisions for a pod, or for all pods of a group together; none for a pod that still waits."""
         if pods and (life := self.lives.get(pods[0].metadata.uid)) and life.phase == Phase.HELD:
-            return self._recheck_permit(life)
+            return self._recheck_permit(pods)
         if pods and group_of(pods[0]):
             return schedule_pod_group(pods, self.cache, self.schedulers)
         return [self.schedulers[pod.spec.scheduler_name].schedule_one(pod, self.cache) for pod in pods]
 
-    def _recheck_permit(self, life: PodLife) -> list[Decision]:
-        """Run Permit, or PreBind, again for a pod that waits; returns its decision if it waits no longer."""
-        scheduler = self.schedulers[life.pod.spec.scheduler_name]
-        decision = scheduler.recheck_permit(life, self.cache, self.now())
-        if decision.outcome == Outcome.WAITING:
-            return []
-        if decision.outcome != Outcome.SCHEDULED:
-            self.room.wake_pods(decision)
-        return [decision]
+    def _recheck_permit(self, pods: Iterable[Pod]) -> list[Decision]:
+        """Run Permit, or PreBind, again for pods that wait; returns the decisions for those that did."""
+        decisions = recheck_pod_group(pods, self.cache, self.schedulers, self.now())
+        for decision in decisions:
+            if decision.outcome != Outcome.SCHEDULED:
+                self.room.wake_pods(decision)
+        return decisions
 
     def _schedule_again(
         self, pods: list[Pod], decisions: list[Decision], in_doubt: list[PodLife]

@@ -16,7 +16,7 @@ from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.pod_life import Phase, pod_key
 from lib.scheduling.queue import SchedulingQueue, batches
@@ -147,10 +147,8 @@ class World:
     def _place(self) -> int:
         """Try the pods that are ready; returns how many got a node."""
         placed = 0
-        for life in self.cache.lives.in_phase(Phase.HELD):
-            scheduler = self._schedulers[life.pod.spec.scheduler_name]
-            decision = scheduler.recheck_permit(life, self.cache, self.now)
-            if decision.outcome != Outcome.WAITING:
+        for pods in batches(life.pod for life in self.cache.lives.in_phase(Phase.HELD)):
+            for decision in recheck_pod_group(pods, self.cache, self._schedulers, self.now):
                 placed += self._finish(decision)
         for pods in batches(self.queue.ready(self.now)):
             pods = [pod for pod in pods if self.cache.lives.phase_of(pod) == Phase.ACTIVE]

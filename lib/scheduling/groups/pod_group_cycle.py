@@ -1,9 +1,10 @@
 """The scheduling cycle of a group of pods: all of them get a node, or none does.
 
-Counterpart in kube-scheduler: pkg/scheduler/schedule_one_podgroup.go
+Counterparts: pkg/scheduler/schedule_one_podgroup.go in kube-scheduler; Unreserve of pkg/coscheduling in
+sigs.k8s.io/scheduler-plugins
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from reprlib import repr as short
 
 from msgspec.structs import replace
@@ -50,19 +51,49 @@ def schedule_pod_group(
     failed = [each for each in decisions if each.outcome not in PLACED]
     if not (group and needed and failed):
         return decisions
-    why = f"group {group.name} needs {failed[0].pod}: {failed[0].message}"
+    decisions = _undo_placed(decisions, group, failed[0], cache, schedulers)
     own = {pod.metadata.uid for pod in pods}
     victims = {pod.metadata.uid for each in failed for pod in (*each.victims, *each.preempted_held)}
     helps = not victims & own and all(each.nominated for each in failed)
-    for i, decision in enumerate(decisions):
-        if decision.outcome in PLACED:
-            undone = schedulers[decision.pod.spec.scheduler_name].unreserve_and_forget(decision, cache)
-            decisions[i] = replace(
-                undone, outcome=Outcome.UNSCHEDULABLE, message=why, rejecting_plugin=REJECTING
-            )
-        elif not helps:
-            decisions[i] = undo_preemption(decision, cache)
-    return decisions
+    return decisions if helps else [undo_preemption(each, cache) for each in decisions]
+
+
+def recheck_pod_group(
+    pods: Iterable[Pod], cache: Cache, schedulers: Mapping[str, Scheduler], now: float
+) -> list[Decision]:
+    """Run Permit, or PreBind, again for a pod that is held, or for those pods of a group that are.
+
+    If one of a group doesn't get its node, for example because it was preempted, the others don't either.
+    Returns the decisions for the pods that don't wait any longer. now: in seconds.
+    """
+    lives = [cache.lives.of(pod) for pod in pods]
+    decisions = [schedulers[life.pod.spec.scheduler_name].recheck_permit(life, cache, now) for life in lives]
+    failed = [each for each in decisions if each.outcome not in PLACED]
+    if failed and (group := group_of(failed[0].pod)):
+        decisions = _undo_placed(decisions, group, failed[0], cache, schedulers)
+    return [each for each in decisions if each.outcome != Outcome.WAITING]
+
+
+def _undo_placed(
+    decisions: Iterable[Decision],
+    group: Group,
+    failed: Decision,
+    cache: Cache,
+    schedulers: Mapping[str, Scheduler],
+) -> list[Decision]:
+    """Take back the nodes of a group's pods, as one of them has none."""
+    why = f"group {group.name} needs {failed.pod}: {failed.message}"
+    return [
+        replace(
+            schedulers[each.pod.spec.scheduler_name].unreserve_and_forget(each, cache),
+            outcome=Outcome.UNSCHEDULABLE,
+            message=why,
+            rejecting_plugin=REJECTING,
+        )
+        if each.outcome in PLACED
+        else each
+        for each in decisions
+    ]
 
 
 def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:

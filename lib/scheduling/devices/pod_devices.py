@@ -322,7 +322,13 @@ class PodDevices:
         return undo
 
     def to_write(self, node_name: str) -> list[ReserveClaim]:
-        """What is to be written of the claims: that the pod uses them, and new allocations."""
+        """What is to be written of the claims: that the pod uses them, and new allocations.
+
+        PluginError when another scheduler has given one of the devices away since they were reserved.
+        """
+        for mine in self.reserved.allocations if self.reserved else ():
+            for device in self.devices.taken.given_twice(mine):
+                raise PluginError(_in_pre_bind(f"device {device} got allocated elsewhere in the meantime"))
         steps, self.is_handed_out = [], True
         self.by_node = {}  # the others aren't needed any more, and there may be many
         new = zip(self.reserved.claims, self.reserved.allocations, strict=True) if self.reserved else ()

@@ -5,6 +5,7 @@ plugins/dynamicresources/allocateddevices.go
 """
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lib.kube.devices import AllocationResult
@@ -30,6 +31,13 @@ class Taken:
     def __contains__(self, device: object) -> bool:
         """Whether a claim has a device, or a share of it."""
         return device in self.devices or device in self.shared
+
+    def given_twice(self, allocation: AllocationResult) -> Iterator[DeviceId]:
+        """The devices of an allocation that another claim has, too, though each has them alone."""
+        for result in allocation.devices.results:
+            device = DeviceId(result.driver, result.pool, result.device)
+            if not result.admin_access and self._users[device, True] > 1:
+                yield device
 
     def add(self, allocation: AllocationResult) -> None:
         """A claim has this. Who has only admin access takes nothing."""

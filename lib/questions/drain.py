@@ -3,6 +3,7 @@
 Sources: staging/src/k8s.io/kubectl/pkg/drain/filters.go; pkg/registry/core/pod/storage/eviction.go
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -163,16 +164,14 @@ class Draining:
 
     def _may_go(self, pods: Sequence[Pod]) -> list[Pod]:
         """The pods whose eviction is allowed now, together."""
-        spent: dict[str, int] = {}
-        now = []
+        spent, now = Counter[str](), []
         for pod in pods:
             found = self._budgets_of(pod)
             if len(found) > 1:  # the API server refuses that, whatever they allow
                 continue
-            names = [*map(str, found)]
-            if all(spent.get(str(each), 0) < each.status.disruptions_allowed for each in found):
+            if all(spent[str(each)] < each.status.disruptions_allowed for each in found):
                 now.append(pod)
-                spent.update((name, spent.get(name, 0) + 1) for name in names)
+                spent.update(map(str, found))
         return now
 
     def _budgets_of(self, pod: Pod) -> list[PodDisruptionBudget]:

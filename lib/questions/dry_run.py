@@ -17,6 +17,13 @@ from lib.questions.snapshot import Snapshot
 NO_DRY_RUN = 415
 """The status for a server-side apply where a server doesn't have it."""
 
+REFERS = {
+    "priorityClassName": "PriorityClass",
+    "runtimeClassName": "RuntimeClass",
+    "serviceAccountName": "ServiceAccount",
+}
+"""By field of a pod's spec, the kind of what it names: the server refuses a pod before that is there."""
+
 
 class DryRun:
     """Sends objects of manifests, and pods of their workloads, to the API server as a dry run."""
@@ -36,7 +43,8 @@ class DryRun:
             self._object(each, has_pods=named(each) in with_pods)
         for workload in workloads:
             name = str(workload)
-            if name not in said.refused and not self._is_to_come(workload.namespace):
+            is_sent = workload.kind == "Pod" or name in said.refused
+            if not is_sent and not self._is_to_come(workload.namespace):
                 self._pod_of(workload)
         if self._missing_rights:
             more = not_asked(workloads, self._snapshot, self._missing_rights)
@@ -81,23 +89,15 @@ class DryRun:
         """Send a pod as the workload's controller would."""
         body = template_of(workload)
         metadata = {key: body["metadata"][key] for key in ("namespace", "labels", "annotations")}
-        spec = dict(body["spec"])
-        refers = (("PriorityClass", "priorityClassName"), ("RuntimeClass", "runtimeClassName"))
-        to_come = [field for kind, field in refers if (kind, spec.get(field)) in self._new]
-        if ("ServiceAccount", spec.get("serviceAccountName")) in self._new:
-            del spec["serviceAccountName"]
-        for field in to_come:
-            del spec[field]
-        if workload.kind == "Pod":
-            return
+        to_come = {field for field, kind in REFERS.items() if (kind, body["spec"].get(field)) in self._new}
         pod = {
+            **body,
             "apiVersion": "v1",
-            "kind": "Pod",
             "metadata": {**metadata, "generateName": f"{workload.name}-"},
-            "spec": spec,
+            "spec": {field: value for field, value in body["spec"].items() if field not in to_come},
         }
         stored = self._send(str(workload), path_of("pods", workload.namespace), pod, None)
-        if stored and not to_come:
+        if stored and to_come <= {"serviceAccountName"}:  # no decision depends on it
             self._said.specs[str(workload)] = stored["spec"]
 
     def _send(self, name: str, path: str, body: Json, its_name: str | None) -> Json | None:

@@ -64,12 +64,12 @@ class PodMaker:
             return self._said.refused[name]
         return self.admission.refusal(workload, body, admitted=name in self._said.specs)
 
-    def pods_of(self, workload: Workload, first: int = 1) -> Iterator[NewPod]:
-        """The pods of a workload other than a DaemonSet, numbered from `first`."""
+    def pods_of(self, workload: Workload) -> Iterator[NewPod]:
+        """The pods of a workload other than a DaemonSet, numbered."""
         body = self.body_of(workload)
         number = workload.replicas or 0
-        alone = workload.kind == "Pod" and number == 1 and first == 1
-        start = first - 1 if workload.kind == "StatefulSet" else first
+        alone = workload.kind == "Pod" and number == 1
+        start = 0 if workload.kind == "StatefulSet" else 1
         for i in range(start, start + number):
             name = workload.name if alone else f"{workload.name}-{i}"
             replaces = i - start < len(workload.existing) and workload.kind in REPLACED

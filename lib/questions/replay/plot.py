@@ -30,26 +30,24 @@ def draw(replays: Sequence[Figures], file: Path) -> None:
     from matplotlib.figure import Figure
 
     picture = Figure(figsize=(10, 9), layout="constrained")
-    allocated, pending, nodes = picture.subplots(3, 1, sharex=True)
+    pictures = picture.subplots(3, 1, sharex=True)
     longest = max((each.ended_at for each in replays), default=0.0)
     unit, size = next(
         (each for each in (("hours", 3600.0), ("minutes", 60.0)) if longest > 2 * each[1]), ("s", 1.0)
     )
-    for each in replays:
-        times = [at / size for at, *_ in each.points]
-        for axes, column in ((allocated, 1), (pending, 2), (nodes, 3)):
+    labels = (f"allocated {replays[0].main}, %", "pending pods", "nodes with pods")
+    for column, (axes, label) in enumerate(zip(pictures, labels, strict=True), 1):
+        for each in replays:
+            times = [point[0] / size for point in each.points]
             values = [point[column] for point in each.points]
             axes.step(times, values, where="post", label=each.name, linewidth=1.2)
-    allocated.set_ylabel(f"allocated {replays[0].main}, %")
-    pending.set_ylabel("pending pods")
-    nodes.set_ylabel("nodes with pods")
-    nodes.set_xlabel(f"time, {unit}")
-    for axes in (pending, nodes):
-        axes.yaxis.get_major_locator().set_params(integer=True)
-    for axes in (allocated, pending, nodes):
+        axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
         axes.grid(alpha=0.3)
-    allocated.legend(loc="best")
+        if column > 1:  # it counts something
+            axes.yaxis.get_major_locator().set_params(integer=True)
+    pictures[-1].set_xlabel(f"time, {unit}")
+    pictures[0].legend(loc="best")
     body = io.BytesIO()
     picture.savefig(body, format="png" if file.suffix == ".png" else "svg", dpi=150, metadata={"Date": None})
     written = body.getvalue()

@@ -27,11 +27,10 @@ NO_NODES = "--nodes FILE is missing: on which nodes are these pods to run?"
 
 def read_snapshot(file: Path) -> Snapshot:
     """The nodes of a CSV, of manifests, or of a file that `save` wrote. QuestionError if there are none."""
+    snapshot = Snapshot()
     if file.name.endswith(CSV):
-        snapshot = Snapshot()
         snapshot.of(Node).extend(openb.read_nodes(file))
     elif file.suffix in (".yaml", ".yml"):
-        snapshot = Snapshot()
         for each in read_manifests([file], "default"):
             put_object(snapshot, each)
     else:

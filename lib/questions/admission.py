@@ -11,13 +11,11 @@ from reprlib import repr as short
 import msgspec
 
 from lib.kube.objects import Json, Namespace, ObjectMeta, Pod
-from lib.kube.resource_claims import all_containers
 from lib.questions.errors import QuestionError
 from lib.questions.limits import LimitRange, items_of, refusals, set_defaults
 from lib.questions.manifests import Workload, as_dict, convert
 from lib.questions.quota import Charged, Quotas, ResourceQuota
 from lib.questions.snapshot import PriorityClass, RuntimeClass, Snapshot
-from lib.scheduling.resources import amounts
 from lib.scheduling.text import listed
 
 SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
@@ -71,7 +69,7 @@ class Admission:
             return f'namespaces "{workload.namespace}" not found'
         charged = self._charged.get(workload)
         if charged is None:
-            charged = self._charged[workload] = _charged(workload, body)
+            charged = self._charged[workload] = Charged(body["spec"], convert(body, Pod, str(workload)))
         limits = [] if admitted else items_of(self._limits, workload.namespace)
         if against := [*refusals(charged.containers.values(), charged.pod, limits)]:
             return f"pods are forbidden: {', '.join(against)}"
@@ -135,16 +133,6 @@ class Admission:
         spec["nodeSelector"] = {**selector, **found.scheduling.node_selector}
         more = msgspec.to_builtins(found.scheduling.tolerations)
         spec["tolerations"] = [*(spec.get("tolerations") or []), *more]
-
-
-def _charged(workload: Workload, body: Json) -> Charged:
-    """What quotas and limit ranges count of each pod of a workload."""
-    pod = convert(body, Pod, str(workload))
-    containers = {
-        each.name: (amounts(each.resources.requests), amounts(each.resources.limits))
-        for each in all_containers(pod)
-    }
-    return Charged(workload.namespace, body["spec"], pod, containers)
 
 
 def not_asked(workloads: Iterable[Workload], snapshot: Snapshot, why: str) -> ServerSaid:

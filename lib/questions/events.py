@@ -1,6 +1,6 @@
 """A scheduler's messages about a pod: its events, and its condition PodScheduled."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,7 +39,11 @@ def read_events(api: Api, snapshot: Snapshot, thing: Pod | PersistentVolumeClaim
 
 def last_said(snapshot: Snapshot, pod: Pod) -> Said | None:
     """A scheduler's last message about a pod: its newest event, else its condition PodScheduled."""
-    return last_said_of(snapshot, pod.metadata.uid, REASONS) or next(_conditions(pod), None)
+    said = last_said_of(snapshot, pod.metadata.uid, REASONS)
+    for each in pod.status.conditions if said is None else ():
+        if each.type == "PodScheduled" and each.status == "False":
+            return Said(pod.spec.scheduler_name, each.reason, each.message, each.last_transition_time)
+    return said
 
 
 def last_said_of(snapshot: Snapshot, uid: str, reasons: Container[str] | None = None) -> Said | None:
@@ -53,12 +57,6 @@ def last_said_of(snapshot: Snapshot, uid: str, reasons: Container[str] | None = 
         return None
     at, last = max(dated, key=lambda each: each[0])
     return Said(last.said_by, last.reason, last.message, at, last.times)
-
-
-def _conditions(pod: Pod) -> Iterator[Said]:
-    for each in pod.status.conditions:
-        if each.type == "PodScheduled" and each.status == "False":
-            yield Said(pod.spec.scheduler_name, each.reason, each.message, each.last_transition_time)
 
 
 def age(at: datetime, now: datetime) -> str:

@@ -51,7 +51,7 @@ class _Head(_Kind):
 
 _head = msgspec.json.Decoder(_Head, dec_hook=decode_hook)
 _kind = msgspec.json.Decoder(_Kind, dec_hook=decode_hook)
-_decoders = {name: msgspec.json.Decoder(kind, dec_hook=decode_hook) for name, kind in KINDS.items()}
+DECODERS = {name: msgspec.json.Decoder(kind, dec_hook=decode_hook) for name, kind in KINDS.items()}
 
 
 def read_files(files: Sequence[Path]) -> Snapshot:
@@ -92,7 +92,7 @@ def _read(snapshot: Snapshot, body: bytes, file: Path) -> None:
 
 
 def _add(snapshot: Snapshot, kind: str, raw: msgspec.Raw, file: Path) -> None:
-    decoder = _decoders.get(kind)
+    decoder = DECODERS.get(kind)
     if decoder is None:
         return
     try:

@@ -7,13 +7,15 @@ checkRequest in controller.go
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import msgspec
 
 from lib.kube.objects import Json, NamedObject, Object, Pod, Requirement
 from lib.kube.quantity import Quantity
+from lib.kube.resource_claims import all_containers
 from lib.kube.selectors import matches
-from lib.scheduling.resources import Resources, pod_limits, pod_requests
+from lib.scheduling.resources import Resources, amounts, pod_limits, pod_requests
 from lib.scheduling.text import exact_amount
 
 COMPUTE = ("cpu", "memory", "ephemeral-storage")
@@ -64,15 +66,16 @@ def with_status(quota: ResourceQuota) -> ResourceQuota:
 
 @dataclass(frozen=True)
 class Charged:
-    """What quotas count of each pod of a workload.
+    """What quotas and limit ranges count of each pod of a workload. spec: the pod's, as in a manifest."""
 
-    spec: the pod's, as in a manifest. containers: the requests and limits of each container by its name.
-    """
-
-    namespace: str
     spec: Json
     pod: Pod
-    containers: Mapping[str, tuple[Resources, Resources]]
+
+    @cached_property
+    def containers(self) -> dict[str, tuple[Resources, Resources]]:
+        """The requests and limits of each container by its name."""
+        every = [(each.name, each.resources) for each in all_containers(self.pod)]
+        return {name: (amounts(each.requests), amounts(each.limits)) for name, each in every}
 
     @property
     def usage(self) -> Resources:
@@ -95,7 +98,7 @@ class Quotas:
         """Charge a new pod; or, in the API server's words, why it isn't admitted, "" if it is."""
         usage, charges = new.usage, []
         for quota, used in zip(self._quotas, self._used, strict=True):
-            if quota.metadata.namespace != new.namespace or not _covers(quota, new):
+            if quota.metadata.namespace != new.pod.metadata.namespace or not _covers(quota, new):
                 continue
             name, hard = quota.metadata.name, _scaled(quota.status.hard)
             if unknown := [each for each in quota.spec.hard if each in usage and each not in hard]:

@@ -152,8 +152,8 @@ def ask_replay(
         for file in files or [None]:
             profiles = _profiles(file, MACHINE.random(seed), is_policy=file in (policy or []))
             name = file.name if file else "default"
-            note = partial(note_placed, name)
-            replaying = Replaying(name, profiles, snapshot, replayed, kinds, seed, note)
+            replaying = Replaying(name, profiles, snapshot, replayed, kinds, seed)
+            replaying.figures.note_placed = partial(note_placed, name)
             with suppress(KeyboardInterrupt):
                 run_through(replaying.steps(), len(replayed.arrivals), f"replaying with {name}")
             replays.append(replaying.figures)

@@ -11,12 +11,12 @@ import msgspec
 
 from lib.kube.bounded_files import unpacking
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import UNREADABLE, Json, Node, Object, Pod, decode_hook, with_parts
+from lib.kube.objects import UNREADABLE, Json, Node, Object, Pod, with_parts
 from lib.kube.store import key_of
 from lib.questions.deciding import without_node
 from lib.questions.durations import in_words
 from lib.questions.errors import QuestionError, file_errors
-from lib.questions.files import KINDS
+from lib.questions.files import DECODERS
 from lib.questions.recording.lines import BEGIN, DELETED, END, GAP, VERSION, Head, Line
 from lib.questions.replay.trace import Arrival, Trace
 from lib.questions.snapshot import Snapshot
@@ -31,7 +31,6 @@ MAX_LINE = 32 << 20
 
 _head = msgspec.json.Decoder(Head)
 _line = msgspec.json.Decoder(Line)
-_decoders = {kind: msgspec.json.Decoder(kind, dec_hook=decode_hook) for kind in KINDS.values()}
 
 
 def is_recording(file: Path) -> bool:
@@ -222,15 +221,14 @@ class _Reading:
 
 def _object_of(body: Json) -> Object:
     """A line's object. ValueError when it is none."""
-    kind = KINDS.get(str(body.get("kind")))
-    if kind is None:
+    decoder = DECODERS.get(str(body.get("kind")))
+    if decoder is None:
         raise ValueError(f"objects of kind {body.get('kind')} aren't in recordings")
     try:
         # Strictly from JSON: quantities and times are decoded as in answers of the API server.
-        found: Object = _decoders[kind].decode(msgspec.json.encode(body))
+        return decoder.decode(msgspec.json.encode(body))
     except UNREADABLE as error:
         raise ValueError(str(error)) from error
-    return found
 
 
 def _is_static(pod: Pod) -> bool:

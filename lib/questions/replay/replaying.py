@@ -1,12 +1,12 @@
 """Replays a trace with one configuration, and takes its figures."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from lib.kube.objects import Node, Pod
 from lib.kube.source import MAIN_SCHEDULER
 from lib.kube.system import MACHINE
 from lib.questions.replay.figures import Figures, typical_of
-from lib.questions.replay.trace import Arrival, Kinds, Trace, capacity, main_resource, requested
+from lib.questions.replay.trace import Kinds, Trace, capacity, main_resource, requested
 from lib.questions.replay.world import World
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.framework.interface import Plugin, Profile
@@ -25,8 +25,7 @@ def profile_of(policy: Sequence[Plugin], weights: Mapping[str, int]) -> Profile:
 class Replaying:
     """A replay. name: the configuration's. kinds: those of the trace's pods. seed: of ties between nodes.
 
-    note_placed: is told of each pod that got a node. QuestionError when the nodes have nothing that pods
-    request.
+    QuestionError when the nodes have nothing that pods request.
     """
 
     def __init__(
@@ -37,12 +36,11 @@ class Replaying:
         trace: Trace,
         kinds: Kinds,
         seed: int,
-        note_placed: Callable[[Arrival, Pod, float], object] = lambda *_: None,
     ) -> None:
         asked, there = requested(kinds), capacity(snapshot.of(Node))
         main = main_resource(asked, there)
         shown = {each: amount for each, amount in there.items() if each in {main, *asked}}
-        self.figures = Figures(name, shown, main, typical_of(kinds), note_placed)
+        self.figures = Figures(name, shown, main, typical_of(kinds))
         for pod in snapshot.of(Pod):
             if pod.spec.node_name:
                 self.figures.running_pod(pod)

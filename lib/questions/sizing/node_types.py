@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
+from functools import partial
 
 from lib.kube.objects import HOSTNAME, ZONE, Node, ObjectMeta, Pod, Taint, is_object_name, with_parts
 from lib.kube.quantity import Quantity
@@ -70,7 +71,10 @@ def node_types(texts: Iterable[str], utilization: float) -> list[NodeType]:
     without = [name for name, each in told.items() if each.price is None]
     if without and len(without) < len(told):
         raise QuestionError(f"--node-type {without[0]}: price is missing; either all types have one or none")
-    return [_type(name, each, utilization) for name, each in told.items()]
+    return [
+        NodeType(name, each.price or Decimal(1), each.most, partial(_made, name, each, utilization))
+        for name, each in told.items()
+    ]
 
 
 def like_nodes(snapshot: Snapshot, utilization: float) -> list[NodeType]:
@@ -138,11 +142,8 @@ def _whole(text: str, where: str) -> int:
     return int(text)
 
 
-def _type(name: str, told: _Told, utilization: float) -> NodeType:
-    def make(number: int) -> Sequence[NewNode]:
-        return [_squeezed(_node(name, i, told), utilization) for i in range(1, number + 1)]
-
-    return NodeType(name, told.price or Decimal(1), told.most, make)
+def _made(name: str, told: _Told, utilization: float, number: int) -> Sequence[NewNode]:
+    return [_squeezed(_node(name, i, told), utilization) for i in range(1, number + 1)]
 
 
 def _node(type_name: str, number: int, told: _Told) -> NewNode:

@@ -256,13 +256,6 @@ class Metrics(Observer):
         elif since := self._held.pop(uid, None):
             how = SUCCESS if decision.outcome == Outcome.SCHEDULED else "Unschedulable"
             self._permit_seconds.labels(how).observe(decision.ended - since)
-        self._count_in_vain(decision)
-
-    def rejected(self, decision: Decision) -> None:
-        """Count an attempt that a plugin rejected after the decision."""
-        self._count_in_vain(decision)
-
-    def _count_in_vain(self, decision: Decision) -> None:
         if decision.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR):
             self._count_attempt(decision, decision.outcome.value)
 

@@ -90,10 +90,7 @@ class Observer(RequestObserver):
         """The changes of a poll are in the queue and the cache."""
 
     def decided(self, decision: Decision) -> None:
-        """A decision was made."""
-
-    def rejected(self, decision: Decision) -> None:
-        """A plugin rejected a decision before the binding was written."""
+        """A decision was made; or a plugin rejected one before its binding was written."""
 
     def finished(self, decision: Decision, *, bound: bool) -> None:
         """A pod was bound, or its binding failed, or something else happened to the pod before."""

@@ -123,16 +123,11 @@ class Report:
         self.warning(f"{what} could not be processed: {type(error).__name__}: {error}")
 
     def decided(self, decision: Decision) -> None:
-        """A decision was made; nothing of it is written yet (in a dry run, never)."""
+        """A decision was made; nothing of it is written yet (in a dry run, never).
+
+        Or a plugin rejected the pod after the decision.
+        """
         self.observer.decided(decision)
-        self._tell(decision)
-
-    def rejected(self, decision: Decision) -> None:
-        """A plugin rejected the pod after the decision."""
-        self.observer.rejected(decision)
-        self._tell(decision)
-
-    def _tell(self, decision: Decision) -> None:
         pod, uid, fields = decision.pod, decision.pod.metadata.uid, of_attempt(decision)
         if log.isEnabledFor(logging.DEBUG):
             _tell_each_node(decision)
@@ -212,7 +207,7 @@ class Report:
     def not_bound(self, decision: Decision, error: ApiError | None) -> None:
         """A binding failed, or, without an error, a plugin rejected the node. The pod is tried again."""
         if error is None:
-            self.rejected(decision)
+            self.decided(decision)
         else:
             self.observer.finished(decision, bound=False)
             self.failed(decision.pod, "binding", error, of_attempt(decision))

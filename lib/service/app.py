@@ -197,7 +197,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
                     loop(poller)
                 finally:
                     poller.writes.close()
-                status = SOME_NOT_PLACED if poller.unplaced else ALL_PLACED
+                status = SOME_NOT_PLACED if poller.unreadable or len(poller.queue) else ALL_PLACED
                 if poller.checks.missing_namespaces:
                     status = NO_START
         except (ApiError, ListenError) as error:

@@ -47,11 +47,6 @@ class Options(CommandLine):
         return tuple(dict.fromkeys(self.namespace or ()))
 
     @property
-    def annotate(self) -> bool:
-        """Whether bound pods get the annotation."""
-        return not self.no_annotate
-
-    @property
     def explain(self) -> Explain | None:
         """The function that shows a decision."""
         return EXPLAIN[self.explain_as] if self.explain_as else None

@@ -135,11 +135,6 @@ class Poller:
         return inf if self.options.once else PATIENCE
 
     @property
-    def unplaced(self) -> int:
-        """How many of our pods have no node yet."""
-        return self.unreadable + len(self.queue)
-
-    @property
     def lives(self) -> PodLives:
         """The pods' records."""
         return self.queue.lives

@@ -150,7 +150,7 @@ class Writes:
         assert decision.node_name
         if decision.outcome == Outcome.SCHEDULED:
             annotations = decision.annotations
-            if self.options.annotate:
+            if not self.options.no_annotate:
                 annotations = {**annotations, ANNOTATION: as_annotation(decision, in_full=self.options.ui)}
             began = self.system.monotonic()
             try:

@@ -144,6 +144,29 @@ def test_no_expression_takes_long(expression: str, said: str) -> None:
     assert said in next(iter(map(str, found.values())))
 
 
+MANY = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        f'int("{MANY}" + device.driver) == 1',
+        f'int("{MANY}") == 1',
+        f'semver("1.2.{MANY}").major() == 1',
+        f'ip("1.2.3.{MANY}").family() == 4',
+        f'"%.{MANY}f".format([1.0]) == ""',
+        '"%.900000000f".format([1.0]) == ""',
+        'timestamp(0).getHours("+99:99") == 1',
+        'dyn([1])[dyn(double("nan"))] == 1',
+        'dyn([1])[dyn(double("inf"))] == 1',
+    ],
+    ids=lambda expression: expression.replace(MANY, "N"),
+)
+def test_what_no_computer_can_compute_is_an_error(expression: str) -> None:
+    with pytest.raises(SelectorError):
+        evaluate(expression, Device("d"), "0")
+
+
 def test_a_result_is_found_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 

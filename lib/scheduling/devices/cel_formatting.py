@@ -111,6 +111,9 @@ def text_of(value: Any) -> str:
 
 CLAUSE = re.compile(r"%(?:%|(?:\.([0-9]*))?(.)?)", re.DOTALL)
 
+MOST_DIGITS = 3
+"""So many digits the number has that says how many digits are shown: each takes memory."""
+
 WRONG = {
     "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, "
     "durations, and timestamps, was given {}",
@@ -169,7 +172,10 @@ def clauses(text: str, count: int) -> Iterator[tuple[str, str, int]]:
         if kind not in tuple("sdfebxXo"):
             why = f'unrecognized formatting clause "{kind}"'
             raise CelError(f"could not parse formatting clause: {why}")
-        yield "", kind, int(found[1]) if found[1] else 6
+        digits = found[1] or "6"
+        if len(digits) > MOST_DIGITS:
+            raise CelError("the precision is too large")
+        yield "", kind, int(digits)
     yield text[start:], "", 0
 
 

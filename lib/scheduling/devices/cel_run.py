@@ -189,9 +189,9 @@ class Evaluation:
         return result
 
     def _index(self, node: Call, name: str, scope: Scope) -> Any:
-        container, key = (self._value(each, scope) for each in node.arguments)
+        values = [self._value(each, scope) for each in node.arguments]
         self._spend((1 if _is_attribute(node.arguments[0]) else 2) - _is_attribute(node.arguments[1]))
-        found = OPERATORS[name](container, key)
+        found = self._result(node, name, values)
         if isinstance(found, Optional) and not found.is_there:
             self._spend(-1)
         return found
@@ -200,7 +200,7 @@ class Evaluation:
         if (operator := OPERATORS.get(name)) is not None:
             try:
                 return operator(*values)
-            except (TypeError, OverflowError):
+            except (TypeError, OverflowError, ValueError):
                 raise CelError("no such overload") from None
         function = FUNCTIONS.get(name)
         if function is None or not _fits(name, values, is_member=node.target is not None):
@@ -209,6 +209,8 @@ class Evaluation:
             return function(*values)
         except (TypeError, AttributeError, OverflowError):
             raise _no_overload(name, values) from None
+        except ValueError as error:  # of a number with thousands of digits, for example
+            raise CelError(str(error)) from None
 
     def _logic(self, node: Call, scope: Scope, *, decides: bool) -> Any:
         """A side that decides makes the other's error not matter."""

@@ -4,7 +4,6 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -291,8 +290,3 @@ def complain(command: str, *lines: str) -> None:
     """Print on standard error what is wrong, and in which command."""
     for each in lines:
         typer.echo(f"{command}: {escaped(each)}", err=True)
-
-
-def now() -> datetime:
-    """The time."""
-    return MACHINE.now()

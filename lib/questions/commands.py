@@ -10,7 +10,7 @@ from lib.kube.escaping import escaped
 from lib.kube.objects import Pod
 from lib.kube.selectors import selects
 from lib.questions.admission import ServerSaid, not_asked
-from lib.questions.asking import Common, Kustomizations, Manifests, Recursive, Replicas, now, own_option
+from lib.questions.asking import Common, Kustomizations, Manifests, Recursive, Replicas, own_option
 from lib.questions.compare import Comparison, Replacing
 from lib.questions.device_claims import may_need_devices
 from lib.questions.drain import Draining
@@ -78,7 +78,7 @@ def ask_why(
         raise QuestionError(f"there are no pods of {meant}")
     asking = Asking(pods, uncreated, snapshot, common.decider(snapshot))
     run_through(asking.steps(), len(asking), "asking about pods")
-    return common.show(snapshot, asking.pending, lambda page: show_pending(asking.pending, page, now()))
+    return common.show(snapshot, asking.pending, lambda page: show_pending(asking.pending, page))
 
 
 def _why_one(common: Common, meant: Target) -> Verdict:
@@ -91,7 +91,7 @@ def _why_one(common: Common, meant: Target) -> Verdict:
             for claim in claims_in(snapshot, asked):
                 read_events(api, snapshot, claim)
     answer = why(asked, snapshot, common.decider(snapshot))
-    return common.show(snapshot, answer, lambda page: show_why(answer, page, now()))
+    return common.show(snapshot, answer, lambda page: show_why(answer, page))
 
 
 def _asked_of(

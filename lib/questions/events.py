@@ -8,6 +8,7 @@ from lib.kube.api import Api
 from lib.kube.errors import ForbiddenError, NotFoundError
 from lib.kube.objects import Event, Pod
 from lib.kube.storage import PersistentVolumeClaim
+from lib.kube.system import MACHINE
 from lib.questions.snapshot import Snapshot
 
 REASONS = ("FailedScheduling", "Scheduled", "Preempted", "WaitingForPodScheduled")
@@ -23,6 +24,17 @@ class Said:
     message: str
     at: datetime | None
     times: int = 1
+
+    @property
+    def ago(self) -> str:
+        """The time since then, as kubectl writes it: 12s ago, 5m ago, 3h ago, 9d ago; "" if unknown."""
+        if self.at is None:
+            return ""
+        seconds = max(int((MACHINE.now() - self.at).total_seconds()), 0)
+        for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
+            if seconds >= 2 * size:
+                return f"{seconds // size}{unit} ago"
+        return f"{seconds}s ago"
 
 
 def read_events(api: Api, snapshot: Snapshot, thing: Pod | PersistentVolumeClaim) -> None:
@@ -57,12 +69,3 @@ def last_said_of(snapshot: Snapshot, uid: str, reasons: Container[str] | None = 
         return None
     at, last = max(dated, key=lambda each: each[0])
     return Said(last.said_by, last.reason, last.message, at, last.times)
-
-
-def age(at: datetime, now: datetime) -> str:
-    """The time since then, as kubectl writes it: 12s, 5m, 3h, 9d."""
-    seconds = max(int((now - at).total_seconds()), 0)
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds // size}{unit}"
-    return f"{seconds}s"

@@ -1,9 +1,8 @@
 """Prints, for people, why a pod has no node, or why it is on its node; and why pods wait, by cause."""
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
 
-from lib.questions.events import Said, age
+from lib.questions.events import Said
 from lib.questions.page import Page
 from lib.questions.pending import Cause, Pending, Uncreated, missing_text
 from lib.questions.volumes import ToProvision
@@ -21,15 +20,15 @@ BEST = 5
 """At most so many of the nodes that fit are shown, unless -o wide."""
 
 
-def show_why(answer: Why, page: Page, now: datetime) -> None:
+def show_why(answer: Why, page: Page) -> None:
     """Why a pod waits, or why it is on its node."""
     decision = answer.decision
     page.heading(_headline(answer))
-    page.line(_who(answer, now))
+    page.line(_who(answer))
     if answer.group and not answer.waits_for_group:
         page.line(f"Its group {answer.group} is placed all or none.")
     for each in answer.to_provision:
-        page.line(f"{each.text}.{_last_word(each, answer, now)}")
+        page.line(f"{each.text}.{_last_word(each, answer)}")
     if answer.gated:
         page.line(sentence(f"No scheduler may place it yet: {answer.gated}"))
     as_a_whole = decision.rejecting_plugin or decision.outcome == Outcome.WAITING
@@ -85,10 +84,10 @@ def _headline(answer: Why) -> str:
     return f"{pod} waits: it fits on none of {nodes}"
 
 
-def _who(answer: Why, now: datetime) -> str:
+def _who(answer: Why) -> str:
     scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
     verb = "placed it, if nobody else did" if answer.bound_to else "is to place it"
-    said = f" {_said(answer.said, now)}" if answer.said else ""
+    said = f" {_said(answer.said)}" if answer.said else ""
     if not answer.said and not answer.bound_to and answer.events_known and not answer.to_provision:
         said = " It has written no event about it: is it running?"
     other = answer.profile not in ("", scheduler)
@@ -96,20 +95,20 @@ def _who(answer: Why, now: datetime) -> str:
     return f"{scheduler} {verb}.{said}{as_whom}"
 
 
-def _last_word(waits: ToProvision, answer: Why, now: datetime) -> str:
+def _last_word(waits: ToProvision, answer: Why) -> str:
     """The last event of a claim; if there is none, the provisioner may not run."""
     if waits.said:
-        return f" {_said(waits.said, now)}"
+        return f" {_said(waits.said)}"
     return (
         f" {waits.provisioner} has written no event about it: is it running?" if answer.events_known else ""
     )
 
 
-def _said(said: Said, now: datetime) -> str:
-    when = f"{age(said.at, now)} ago " if said.at else ""
+def _said(said: Said) -> str:
+    when = f"{said.ago} " if said.at else ""
     often = f", {said.times} times" if said.times > 1 else ""
     by = said.by or "somebody"
-    return sentence(f"{when[:1].upper()}{when[1:]}{by} said ({said.reason}{often}): {said.message}")
+    return sentence(f"{when}{by} said ({said.reason}{often}): {said.message}")
 
 
 def _show_feasible(answer: Why, page: Page) -> None:
@@ -187,7 +186,7 @@ def _group_rows(groups: Sequence[Group], page: Page) -> Iterator[tuple[str, str]
 # --- all pods that wait -----------------------------------------------------------------------------------
 
 
-def show_pending(pending: Pending, page: Page, now: datetime) -> None:
+def show_pending(pending: Pending, page: Page) -> None:
     """How many pods wait, what helps most, and each cause."""
     page.heading(_headline_of_all(pending))
     if pending.would_be_placed:
@@ -200,7 +199,7 @@ def show_pending(pending: Pending, page: Page, now: datetime) -> None:
         alike.setdefault(creator.cause, []).append(creator)
     for creators in page.first([*alike.values()]):
         last = max(creators, key=lambda each: str(each.said.at))
-        ago = f"{age(last.said.at, now)} ago: " if last.said.at else ""
+        ago = f"{last.said.ago}: " if last.said.at else ""
         page.line(f"{missing_text(creators)}. {ago}{last.reason}.")
     if helps := pending.helps if page.wide else pending.best:
         page.line("What would help most:", gap=True)

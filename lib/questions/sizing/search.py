@@ -171,22 +171,17 @@ class Search:
             for others in self._largest(i + 1, left - number * each.price):
                 yield (number, *others)
 
+    def _has(self, counts: Counts, name: str) -> int:
+        """How much of a resource the nodes together have."""
+        return sum(n * max(0, each.get(name, 0)) for each, n in zip(self._offers, counts, strict=True))
+
     def _has_enough(self, counts: Counts) -> bool:
         """Whether the nodes together have what is asked; else it needn't be tried."""
-        return all(
-            sum(n * max(0, each.get(name, 0)) for each, n in zip(self._offers, counts, strict=True)) >= amount
-            for name, amount in self._asked.items()
-        )
+        return all(self._has(counts, name) >= amount for name, amount in self._asked.items())
 
     def _scarcity(self, counts: Counts) -> float:
         """How much of the scarcest resource is asked: the higher, the less likely all fit."""
-        return max(
-            (
-                amount / sum(n * each.get(name, 0) for each, n in zip(self._offers, counts, strict=True))
-                for name, amount in self._asked.items()
-            ),
-            default=0.0,
-        )
+        return max((amount / self._has(counts, name) for name, amount in self._asked.items()), default=0.0)
 
     def _least(self, price: Decimal) -> Decimal:
         """A price that no choice can be below, as the nodes must have what is asked; `price` at most."""

@@ -25,7 +25,6 @@ from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
-from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.pod_life import pod_key
@@ -304,10 +303,6 @@ class Decider:
         """Add or replace a node."""
         self.cache.apply(Change(Kind.MODIFIED, node))
 
-    def remove_node(self, name: str) -> None:
-        """Remove a node."""
-        self.cache.apply(Change(Kind.DELETED, self.cache.nodes[name].node))
-
     @contextmanager
     def temporarily(
         self,
@@ -342,18 +337,12 @@ class Decider:
                 if info:
                     self.set_node(info.node)
                 else:
-                    self.remove_node(name)
+                    self.cache.apply(Change(Kind.DELETED, self.cache.nodes[name].node))
             for pod, node_name in places:
                 if pod.spec.node_name:
                     self.add(pod)
                 else:  # it was only placed here, not bound
                     self.cache.assume(pod, node_name)
-
-    def node(self, name: str) -> NodeInfo:
-        """A node and its pods. QuestionError when there is none of that name."""
-        if name not in self.cache.nodes:
-            raise QuestionError(f"there is no node {name}")
-        return self.cache.nodes[name]
 
 
 def _charged(budget: PodDisruptionBudget, pod: Pod, disruptions: int) -> PodDisruptionBudget:

@@ -132,10 +132,10 @@ class Draining:
     """
 
     def __init__(self, names: Sequence[str], decider: Decider) -> None:
-        self.drain = Drain(list(dict.fromkeys(names)))
+        self.drain = Drain([*names])
         self._decider = decider
         self._by_node: list[list[Pod]] = []
-        for node in [decider.node(name) for name in self.drain.nodes]:
+        for node in [decider.cache.nodes[name] for name in names]:
             pods = sorted(node.pods, key=lambda pod: -pod.spec.priority)
             self.drain.stay += [pod for pod in pods if belongs_to_node(pod)]
             self._by_node.append([pod for pod in pods if not belongs_to_node(pod)])

@@ -77,6 +77,11 @@ class Workload:
         api_version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
         return OwnerReference(kind, self.name, self.uid, api_version, controller=True)
 
+    @property
+    def is_rolled_out(self) -> bool:
+        """Whether its new pods take the place of those that are there: a quota counts them only once."""
+        return bool(self.existing) and self.kind in ("Deployment", "StatefulSet")
+
     def creates(self, pod: Pod) -> bool:
         """Whether a pod that exists already is one of its pods."""
         meant = Target(self.namespace, self.kind.lower(), self.name)

@@ -35,10 +35,6 @@ DAEMON_TOLERATIONS = (
 )
 
 
-REPLACED = ("Deployment", "StatefulSet")
-"""The kinds whose new pods take the place of those that are there: a quota counts them only once."""
-
-
 @dataclass(frozen=True)
 class NewPod:
     """A pod of a workload; if it is a DaemonSet's, with its only node. refused: why it can't be created."""
@@ -72,7 +68,7 @@ class PodMaker:
         start = 0 if workload.kind == "StatefulSet" else 1
         for i in range(start, start + number):
             name = workload.name if alone else f"{workload.name}-{i}"
-            replaces = i - start < len(workload.existing) and workload.kind in REPLACED
+            replaces = workload.is_rolled_out and i - start < len(workload.existing)
             pod = self.pod_named(workload, body, name)
             yield NewPod(workload, pod) if replaces else self._new(workload, pod, body)
 

@@ -13,7 +13,7 @@ from lib.questions.deciding import Decider
 from lib.questions.device_claims import knows_devices
 from lib.questions.errors import QuestionError
 from lib.questions.manifests import Workload
-from lib.questions.new_pods import REPLACED, NewPod, PodMaker
+from lib.questions.new_pods import NewPod, PodMaker
 from lib.questions.rollout import RollingOut, Rollout
 from lib.questions.snapshot import Snapshot
 from lib.questions.usage import Usage, usage_of
@@ -134,7 +134,7 @@ def new_pods(
     maker = PodMaker(snapshot, decider.cache, said)
     found: list[NewPod] = []
     for workload in workloads:
-        if workload.existing and workload.kind not in REPLACED:
+        if workload.existing and not workload.is_rolled_out:
             pods = count(len(workload.existing), "pod")
             snapshot.note(f"{workload} is there already with {pods}; they stay, and the new ones come on top")
         if workload.replicas is None:
@@ -161,7 +161,6 @@ class Placing:
         self.trial = Trial(said=said)
         self._new, self._decider, self._explained = new, decider, explained
         self._by_uid = {each.pod.metadata.uid: each for each in new}
-        self._rolled_out = set[str]()
         self._failed: tuple[NewPod, Decision] | None = None  # the last failure; nothing was placed since
 
     def steps(self) -> Iterator[Placed]:
@@ -175,13 +174,13 @@ class Placing:
         for decision in self._decisions():
             yield self._settle(decision)
         for name, before in self.trial.before.items():
-            self.trial.after[name] = usage_of(self._decider.node(name), before.resources)
+            self.trial.after[name] = usage_of(self._decider.cache.nodes[name], before.resources)
 
     def _rollouts(self) -> Iterator[Placed]:
         """Replace the pods of workloads that are there already."""
         trial = self.trial
         workloads = dict.fromkeys(each.workload for each in self._new)
-        for workload in [each for each in workloads if each.existing and each.kind in REPLACED]:
+        for workload in [each for each in workloads if each.is_rolled_out]:
             new = [each for each in self._new if each.workload is workload and not each.refused]
             changed = str(workload) not in trial.said.unchanged
             rolling = RollingOut(workload, new, self._place_now, self._decider.remove, changed=changed)
@@ -190,7 +189,6 @@ class Placing:
             for each in rolling.waiting:
                 (decision,) = self._decider.place([each.pod])
                 self._settle(decision)
-            self._rolled_out |= {each.pod.metadata.uid for each in new}
             yield from trial.placed[first:]
 
     def _place_now(self, new: NewPod) -> str:
@@ -202,11 +200,7 @@ class Placing:
         return node_name
 
     def _decisions(self) -> Iterator[Decision]:
-        left = [
-            each.pod
-            for each in self._new
-            if not each.refused and each.pod.metadata.uid not in self._rolled_out
-        ]
+        left = [each.pod for each in self._new if not each.refused and not each.workload.is_rolled_out]
         for batch in batches(left):
             new = self._by_uid[batch[0].metadata.uid]
             if len(batch) == 1 and new.node_name:
@@ -241,7 +235,7 @@ def _alike(one: NewPod, other: NewPod) -> bool:
 def _before(decider: Decider, name: str, decision: Decision) -> Usage:
     """A node's usage before its first new pod, which is counted there already if there are no victims."""
     own = pod_requests(decision.pod)
-    usage = usage_of(decider.node(name), ["cpu", "memory", *own])
+    usage = usage_of(decider.cache.nodes[name], ["cpu", "memory", *own])
     if decision.nominated:
         return usage
     less = {each: used - own.get(each, 0) for each, used in usage.requested.items()}

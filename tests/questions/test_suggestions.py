@@ -204,8 +204,8 @@ def test_pods_that_were_only_placed_stay_where_they_are_while_others_are_explain
     found = why_nowhere(pod, decision, decider)
     assert "without cpu: n1 fits" in spoken(found)
     assert not any("default/two" in each for each in spoken(found))  # nobody could delete it
-    assert {each.metadata.name for each in decider.node("n1").pods} == {"one", "two"}
-    assert decider.node("n1").requested["cpu"] == 4000
+    assert {each.metadata.name for each in decider.cache.nodes["n1"].pods} == {"one", "two"}
+    assert decider.cache.nodes["n1"].requested["cpu"] == 4000
 
 
 # --- no suggestion is ever wrong ----------------------------------------------------------------------------

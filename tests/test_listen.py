@@ -117,7 +117,10 @@ def test_what_happens_to_pods_is_counted(priorities: Cluster) -> None:
         assert ticks
         eventually(lambda: (scrape(client)("poller_ticks_total", result="success") or 0) > ticks + 1)
         found = scrape(client)
+        points = "scheduler_framework_extension_point_duration_seconds_count"
+        alone = client.get("/metrics", params={"name[]": points})
     profile = {"profile": "my-scheduler"}
+    assert Scraped(alone.text).families.keys() == {points.removesuffix("_count")}
     assert found("scheduler_schedule_attempts_total", result="scheduled", **profile) == 3
     assert (found("scheduler_schedule_attempts_total", result="unschedulable", **profile) or 0) >= 2
     assert found("scheduler_schedule_attempts_total", result="error", **profile) is None
@@ -141,7 +144,6 @@ def test_what_happens_to_pods_is_counted(priorities: Cluster) -> None:
         "nodes": 1,
         "pods": 2,
     }
-    points = "scheduler_framework_extension_point_duration_seconds_count"
     cycles = found("scheduler_scheduling_algorithm_duration_seconds_count")
     for point, times in {
         "PreFilter": cycles,

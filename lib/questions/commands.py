@@ -33,9 +33,9 @@ from lib.questions.snapshot import Snapshot, look_up_controllers, look_up_device
 from lib.questions.targets import Target, find_pods, parse_selector, target
 from lib.questions.trial import Placing, new_pods
 from lib.questions.verdict import Verdict
-from lib.questions.volumes import claims_in
 from lib.questions.what_if import nodes_named
 from lib.questions.why import why
+from lib.scheduling.volumes.claims import existing_claims
 
 
 def ask_why(
@@ -87,10 +87,12 @@ def _why_one(common: Common, meant: Target) -> Verdict:
         (asked,) = find_pods(snapshot, meant)
         if api:
             look_up_controllers(api, snapshot, [asked])
-            read_events(api, snapshot, asked)
-            for claim in claims_in(snapshot, asked):
-                read_events(api, snapshot, claim)
-    answer = why(asked, snapshot, common.decider(snapshot))
+        decider = common.decider(snapshot)
+        if api:
+            claims = existing_claims(asked, decider.cache.storage)
+            for each in (asked, *(claim for claim in claims if not claim.spec.volume_name)):
+                read_events(api, snapshot, each)
+    answer = why(asked, snapshot, decider)
     return common.show(snapshot, answer, lambda page: show_why(answer, page))
 
 

@@ -6,8 +6,7 @@ from datetime import datetime
 
 from lib.kube.api import Api
 from lib.kube.errors import ForbiddenError, NotFoundError
-from lib.kube.objects import Event, Pod
-from lib.kube.storage import PersistentVolumeClaim
+from lib.kube.objects import Event, NamedObject, Pod
 from lib.kube.system import MACHINE
 from lib.questions.snapshot import Snapshot
 
@@ -37,7 +36,7 @@ class Said:
         return f"{seconds}s ago"
 
 
-def read_events(api: Api, snapshot: Snapshot, thing: Pod | PersistentVolumeClaim) -> None:
+def read_events(api: Api, snapshot: Snapshot, thing: NamedObject) -> None:
     """Add the events of a pod, or of a claim, to a snapshot."""
     namespace, uid = thing.metadata.namespace, thing.metadata.uid
     path = f"/api/v1/namespaces/{namespace}/events"

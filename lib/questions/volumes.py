@@ -9,7 +9,7 @@ from lib.kube.storage import NO_PROVISIONER, SELECTED_NODE, WAIT_FOR_FIRST_CONSU
 from lib.questions.events import Said, last_said_of
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.volumes.assume_cache import Storage
-from lib.scheduling.volumes.claims import claim_names, existing_claims
+from lib.scheduling.volumes.claims import existing_claims
 
 
 @dataclass(frozen=True)
@@ -40,16 +40,6 @@ class ToProvision:
             "node": self.node or None,
             "said": self.said,
         }
-
-
-def claims_in(snapshot: Snapshot, pod: Pod) -> list[PersistentVolumeClaim]:
-    """The claims of a pod in a snapshot that have no volume."""
-    mine = {(pod.metadata.namespace, each.name) for each in claim_names(pod)}
-    return [
-        each
-        for each in snapshot.of(PersistentVolumeClaim)
-        if (each.metadata.namespace, each.metadata.name) in mine and not each.spec.volume_name
-    ]
 
 
 def to_provision(pod: Pod, storage: Storage, snapshot: Snapshot) -> list[ToProvision]:

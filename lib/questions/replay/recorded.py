@@ -119,19 +119,18 @@ class _Reading:
             raise ValueError(
                 f"it is of {line.at:g} s, before the line before, which is of {self.last_at:g} s"
             )
-        if line.event == BEGIN:
-            self.has_begun = True
-            return
-        if line.event in (GAP, END):
-            self.last_at = line.at
-            self.gaps += [line.seconds] if line.event == GAP else []
-            self.has_ended |= line.event == END
-            return
         if self.has_begun:
             self.last_at = line.at
-        if line.object is None:
+        if line.event == BEGIN:
+            self.has_begun = True
+        elif line.event == GAP:
+            self.gaps.append(line.seconds)
+        elif line.event == END:
+            self.has_ended = True
+        elif line.object is None:
             raise ValueError(f"{line.event} without an object")
-        self._object(line.event, _object_of(line.object))
+        else:
+            self._object(line.event, _object_of(line.object))
 
     def _object(self, event: str, each: Object) -> None:
         if isinstance(each, Node):

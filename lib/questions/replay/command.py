@@ -18,11 +18,10 @@ from lib.questions.errors import QuestionError
 from lib.questions.page import Page, print_json, run_through
 from lib.questions.replay.figures import Figures
 from lib.questions.replay.generated import SIZES, generated
-from lib.questions.replay.placements import placements_into
 from lib.questions.replay.plot import check, draw
 from lib.questions.replay.reading import NO_NODES, read_snapshot, read_trace
 from lib.questions.replay.replaying import Replaying, profile_of
-from lib.questions.replay.show import print_csv, show_replays
+from lib.questions.replay.show import placements_into, print_csv, show_replays
 from lib.questions.replay.trace import Trace, inflated, kinds_of
 from lib.questions.verdict import Verdict
 from lib.scheduling.framework.arguments import Handle

@@ -1,14 +1,24 @@
-"""Prints the figures of replays: as a table, as JSON, or as CSV."""
+"""Prints the figures of replays, as a table or as CSV; and writes which node each pod got, while they run."""
 
 import csv
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from math import isnan
+from pathlib import Path
 
+from lib.kube.objects import Pod
+from lib.questions.errors import file_errors
 from lib.questions.page import Page
 from lib.questions.replay.figures import Figures
+from lib.questions.replay.trace import Arrival
 from lib.scheduling.text import count
+
+COLUMNS = ("config", "pod", "node", "arrived_seconds", "placed_seconds")
+
+Note = Callable[[str, Arrival, Pod, float], object]
+"""Is told of a configuration, an arrival, its pod with a node, and the time."""
 
 
 def show_replays(replays: Sequence[Figures], page: Page) -> None:
@@ -60,6 +70,25 @@ def print_csv(replays: Sequence[Figures]) -> None:
             figures = [f"{row.allocated[name]:.2f}" for name in (*others, main)]
             when = [each.name, f"{row.arrived_percent:g}", f"{row.at:g}"]
             rows.writerow([*when, row.placed, row.pending, row.nodes_used, *figures])
+
+
+@contextmanager
+def placements_into(file: Path | None) -> Iterator[Note]:
+    """A block in which placements are noted in a CSV; without a file, nowhere.
+
+    QuestionError when it can't be written.
+    """
+    if file is None:
+        yield lambda *_: None
+        return
+    with file_errors(f"--placements {file}"), file.open("w", newline="") as out:
+        rows = csv.writer(out, lineterminator="\n")
+        rows.writerow(COLUMNS)
+
+        def note(config: str, arrival: Arrival, pod: Pod, now: float) -> None:
+            rows.writerow([config, str(pod), pod.spec.node_name, f"{arrival.at:g}", f"{now:g}"])
+
+        yield note
 
 
 def _time(seconds: float) -> str:

@@ -47,6 +47,11 @@ BAD = {
     "greedy": ("kept = bytearray(10**10)\n\ndef score(pod, node):\n    return 0\n", "MiB of memory"),
     "exits": ("import os\n\ndef score(pod, node):\n    os._exit(0)\n", "no answer"),
     "nothing": ("def filter(pod, node):\n    return False\n", ""),
+    "many": (
+        "from lib.scheduling.framework.interface import unschedulable\n\nclass Many:\n"
+        "    def filter_nodes(self, state, pod, nodes):\n        return [unschedulable('no')] * len(nodes)\n",
+        "0/4 nodes are available: 4 no.",
+    ),
     "chance": (
         "import random\n\nWEIGHT = 100\n\ndef score(pod, node):\n    print({})\n"
         "    return random.randint(0, 100)\n",

@@ -21,7 +21,8 @@ from lib.kube.objects import Pod
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import BadAnswerError, CycleState, Profile, Status, checked
-from lib.scheduling.framework.runtime import Framework
+from lib.scheduling.framework.runtime import Framework, for_nodes
+from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_life import pod_key
 from lib.scheduling.result_cache import check_scores
 from lib.service.policies import PolicyError, load_policies
@@ -127,16 +128,24 @@ class Answering:
                     return Answer(names=[str(each) for each in allowed])
                 return _status(allowed)
             case "filter":
-                return _status(plugin.filter(state, pod, nodes[0]))
+                return _status(self._of_one(plugin, call, state, pod))
             case "pre_score":
                 return _status(plugin.pre_score(state, pod, cache, nodes))
             case "score":
-                return Answer(score=_score(plugin, plugin.score(state, pod, nodes[0]), call.nodes[0]))
+                return Answer(score=_score(plugin, self._of_one(plugin, call, state, pod), call.nodes[0]))
             case "normalize_score":
                 plugin.normalize_score(state, pod, call.scores)
                 check_scores(call.scores.values(), call.scores)
                 return Answer(scores={str(name): int(each) for name, each in call.scores.items()})
         raise BadAnswerError(f"{call.method} is not called")
+
+    def _of_one(self, plugin: Any, call: Call, state: CycleState, pod: Pod) -> Any:
+        """What a plugin answers for the one node that is asked about."""
+        cache = self._replica.cache
+        (answer,) = for_nodes(plugin, call.method)(
+            state, pod, NodeSlice(cache, [cache.node_index[call.nodes[0]]])
+        )
+        return answer
 
     def _state(self, cycle: int) -> CycleState:
         state = self._states.setdefault(cycle, {})
@@ -146,9 +155,8 @@ class Answering:
 
 
 def _methods(plugin: Any) -> list[str]:
-    return [
-        each for each in dir(plugin) if not each.startswith("_") and callable(getattr(plugin, each, None))
-    ]
+    found = [each for each in dir(plugin) if not each.startswith("_")]
+    return [each.removesuffix("_nodes") for each in found if callable(getattr(plugin, each, None))]
 
 
 def _status(answer: Status | None) -> Answer:

@@ -132,7 +132,7 @@ def test_there_are_as_many_as_were_recorded() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['focus']}-{case['seed']}")
 def test_decides_as_kube_scheduler(case: dict[str, Any]) -> None:
     world, answer = World(case), case["answer"]
-    held = DynamicResources.of(world.handle).pre_enqueue(world.pod)
+    held = DynamicResources(handle=world.handle).pre_enqueue(world.pod)
     if answer["outcome"] == "held":
         assert held
         assert held.reasons == (answer["message"],)

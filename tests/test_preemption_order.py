@@ -17,6 +17,7 @@ from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.extender import Extender, Extenders
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Code, Profile, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins import default_preemption
@@ -216,7 +217,7 @@ class NotesCandidates:
 def test_extenders_choose_among_all_candidates() -> None:
     wire = NotesCandidates()
     extender = Extender("http://extender", wire, preempt_verb="preempt", node_cache_capable=True)
-    preemption = DefaultPreemption(Extenders([extender]))
+    preemption = DefaultPreemption(Handle(extenders=Extenders([extender])))
     scheduler = Scheduler(Profile("my-scheduler", (NodeResourcesFit(), preemption), {}), Random(1))
     places = [on(f"n{i}", *pods) for i, pods in enumerate([*important(150), (a("x", 1, "4"),)])]
     assert scheduler.schedule_one(new(), picture(places)).nominated == "n0"

@@ -137,7 +137,7 @@ def arguments(plugin: Any) -> dict[str, Any]:
             "shape": [{"utilization": at, "score": score} for at, score in plugin.shape]
         }
     ignored = {
-        "ignoredResources": sorted(plugin.ignored_resources),
+        "ignoredResources": sorted(plugin.ignored),
         "ignoredResourceGroups": sorted(plugin.ignored_resource_groups),
     }
     return {key: names for key, names in ignored.items() if names} | {"scoringStrategy": told}

@@ -101,7 +101,7 @@ def profiles(seed: int) -> list[Profile]:
     default = default_profile("")
     policy = Profile("", (*default.plugins, ByZone()), {**default.weights, "ByZone": 3})
     chance = Profile(
-        "", (RandomFilter(Random(seed)), *default_profile("").plugins), default_profile("").weights
+        "", (RandomFilter(Handle(Random(seed))), *default_profile("").plugins), default_profile("").weights
     )
     return [default_profile(""), chance, random_profile("", Handle(Random(seed))), policy]
 

@@ -5,6 +5,7 @@ from random import Random as Generator
 
 from objects import node, pod
 
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import unschedulable
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.random_score import Random, RandomFilter
@@ -14,12 +15,12 @@ TRIES = 10_100
 
 
 def drawn(seed: int, tries: int = TRIES) -> list[int]:
-    plugin = Random(Generator(seed))
+    plugin = Random(Handle(Generator(seed)))
     return [plugin.score({}, POD, NODE) for _ in range(tries)]
 
 
 def tossed(seed: int, tries: int = TRIES) -> list[bool]:
-    plugin = RandomFilter(Generator(seed))
+    plugin = RandomFilter(Handle(Generator(seed)))
     return [plugin.filter({}, POD, NODE) is None for _ in range(tries)]
 
 
@@ -40,7 +41,7 @@ def test_every_other_node_is_ruled_out() -> None:
 
 
 def test_the_reason_is_the_coin() -> None:
-    answers = {RandomFilter(Generator(seed)).filter({}, POD, NODE) for seed in range(20)}
+    answers = {RandomFilter(Handle(Generator(seed))).filter({}, POD, NODE) for seed in range(20)}
     assert answers == {None, unschedulable("node(s) lost the toss of a coin")}
 
 

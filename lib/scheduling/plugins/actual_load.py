@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from statistics import fmean, pstdev
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from lib.kube.objects import NodeMetrics, Pod
 from lib.scheduling.cache import Cache
@@ -55,11 +55,6 @@ class ActualLoad:
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "ActualLoad"
     args: ClassVar = ActualLoadArgs
-
-    @classmethod
-    def of(cls, handle: Handle, **arguments: Any) -> "ActualLoad":
-        """A plugin that knows the time."""
-        return cls(handle=handle, **arguments)
 
     def pre_score(self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]) -> None:
         """Find the samples that are new enough."""

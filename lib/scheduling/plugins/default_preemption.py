@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.extender import Extenders
 from lib.scheduling.framework.arguments import Args, Handle, not_between
 from lib.scheduling.framework.interface import (
     ALIKE,
@@ -72,17 +71,12 @@ class DefaultPreemption:
     violate a disruption budget.
     """
 
-    extenders: Extenders = field(default_factory=Extenders)
+    handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     min_candidate_nodes_percentage: int = 10
     min_candidate_nodes_absolute: int = 100
     name: str = "DefaultPreemption"
     args: ClassVar = DefaultPreemptionArgs
     _kept: KeptVictims = field(default_factory=KeptVictims, init=False, repr=False, compare=False)
-
-    @classmethod
-    def of(cls, handle: Handle, **arguments: Any) -> "DefaultPreemption":
-        """A plugin that asks the extenders."""
-        return cls(handle.extenders, **arguments)
 
     def post_filter(
         self, state: CycleState, pod: Pod, cache: Cache, rejected: Mapping[str, Rejection], why_not: WhyNot
@@ -104,9 +98,9 @@ class DefaultPreemption:
             potential = _potential(rejected)
             return _none(cache, Counter({NO_VICTIMS: potential}), potential)
         search = _Search(pod, cache, rejected, why_not, self._kept.of_kind(state.get(ALIKE), pod, cache))
-        if self.extenders:
+        if extenders := self.handle.extenders:
             candidates = search.candidates(self._enough(search))
-            agreed = self.extenders.process_preemption(pod, candidates, cache) if candidates else {}
+            agreed = extenders.process_preemption(pod, candidates, cache) if candidates else {}
             if candidates and not agreed:
                 return unschedulable(NO_CANDIDATE)
             best = pick_one(agreed.values()) if agreed else None

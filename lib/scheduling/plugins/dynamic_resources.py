@@ -69,7 +69,8 @@ class DynamicResources:
     """Filters out nodes where a pod can't get its devices, and prefers those where it gets its first choice.
 
     filter_timeout: the seconds after which a node's devices aren't looked at any further; 0 for no limit.
-    binding_timeout: the seconds after which a device that isn't ready is given up. handle: what poller gives.
+    binding_timeout: the seconds after which a device that isn't ready is given up. handle: the time, and
+    the cluster's claims before a pod is tried.
     """
 
     filter_timeout: float = FILTER_TIMEOUT
@@ -77,11 +78,6 @@ class DynamicResources:
     handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "DynamicResources"
     args: ClassVar = DynamicResourcesArgs
-
-    @classmethod
-    def of(cls, handle: Handle, **arguments: Any) -> DynamicResources:
-        """A plugin that knows the time, and the cluster's claims before a pod is tried."""
-        return cls(handle=handle, **arguments)
 
     # --- when a pod is tried ----------------------------------------------------------------------------
 

@@ -224,13 +224,10 @@ class NodeResourcesFit:
         if self.strategy not in ("LeastAllocated", "MostAllocated", BY_SHAPE):
             raise ValueError(f"NodeResourcesFit has no strategy {self.strategy!r}")
 
-    @classmethod
-    def of(
-        cls, handle: Handle, ignored_resources: frozenset[str] = frozenset(), **more: Any
-    ) -> "NodeResourcesFit":
-        """A plugin that also ignores the resources that extenders manage."""
-        ignored_resources |= handle.extenders.ignored_resources
-        return cls(ignored_resources=ignored_resources, handle=handle, **more)
+    @cached_property
+    def ignored(self) -> frozenset[str]:
+        """The extended resources that are ignored by name: also those that extenders manage."""
+        return self.ignored_resources | self.handle.extenders.ignored_resources
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """The pod's requests, and the amounts that it is scored with."""
@@ -268,7 +265,7 @@ class NodeResourcesFit:
         """Whether an extended resource is ignored; Kubernetes' own resources never are."""
         if "/" not in name or "kubernetes.io/" in name:
             return False
-        return name in self.ignored_resources or name.split("/")[0] in self.ignored_resource_groups
+        return name in self.ignored or name.split("/")[0] in self.ignored_resource_groups
 
     def filter_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
         """Reject nodes that lack a resource; one reason for each."""

@@ -1,8 +1,6 @@
 """Random and RandomFilter: random scores and rejections, as in tutorials on how to write a scheduler."""
 
 from dataclasses import dataclass, field
-from random import Random as Generator
-from typing import Self
 
 from lib.kube.objects import Pod
 from lib.scheduling.framework.arguments import Handle
@@ -13,32 +11,24 @@ TAILS = unschedulable("node(s) lost the toss of a coin")
 
 
 @dataclass(frozen=True)
-class _ByChance:
-    generator: Generator = field(default_factory=Generator)
-
-    @classmethod
-    def of(cls, handle: Handle) -> Self:
-        """A plugin with poller's random numbers."""
-        return cls(handle.random)
-
-
-@dataclass(frozen=True)
-class Random(_ByChance):
+class Random:
     """Scores every node at random."""
 
+    handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "Random"
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         """A random score; all are equally likely."""
-        return self.generator.randint(0, MAX_NODE_SCORE)
+        return self.handle.random.randint(0, MAX_NODE_SCORE)
 
 
 @dataclass(frozen=True)
-class RandomFilter(_ByChance):
+class RandomFilter:
     """Filters out each node with a probability of one half."""
 
+    handle: Handle = field(default_factory=Handle, repr=False, compare=False)
     name: str = "RandomFilter"
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         """Toss a coin."""
-        return None if self.generator.random() < 0.5 else TAILS
+        return None if self.handle.random.random() < 0.5 else TAILS

@@ -62,9 +62,10 @@ WEIGHTS = {name: weight for name, weight in DEFAULT_PLUGINS.items() if weight}
 
 
 def make(name: str, handle: Handle, arguments: Mapping[str, Any]) -> Plugin:
-    """The plugin of this name. arguments: its constructor's, by name."""
+    """The plugin of this name; it gets the handle if it has such a field. arguments: its other fields'."""
     kind = PLUGINS[name]
-    plugin: Plugin = getattr(kind, "of", lambda _, **each: kind(**each))(handle, **arguments)
+    of_poller = {"handle": handle} if "handle" in getattr(kind, "__dataclass_fields__", ()) else {}
+    plugin: Plugin = kind(**arguments, **of_poller)
     return plugin
 
 
@@ -87,7 +88,7 @@ def random_profile(
     preemption: bool = True,
 ) -> Profile:
     """The default filters, and random scores."""
-    chance = Random(handle.random)
+    chance = Random(handle)
     plugins = _default_plugins(handle, preemption, chance)
     return Profile(scheduler_name, plugins, {chance.name: 1})
 

@@ -2,8 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from reprlib import repr as short
@@ -31,19 +30,7 @@ from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.policies.views import NodeView, PodView
 
-_view = lru_cache(maxsize=1)(PodView)  # a pod's node after node is asked for
-
 Function = Callable[..., Any]
-
-
-@dataclass(frozen=True)
-class _StateOf:
-    """A policy's `state(node)`, as a value of each node that is kept as long as the node and its pods are."""
-
-    function: Function
-
-    def __call__(self, node: NodeInfo) -> Any:
-        return self.function(NodeView(node))
 
 
 class FunctionPolicy:
@@ -53,7 +40,7 @@ class FunctionPolicy:
         self.name = name
         self.functions = functions
         state = functions.get("state")
-        self._state = _StateOf(state) if state else None
+        self._state = (lambda node: state(NodeView(node))) if state else None
 
     @property
     def files(self) -> set[str]:
@@ -65,9 +52,8 @@ class FunctionPolicy:
         return NodeView(node, self._state(node)) if self._state else NodeView(node)
 
     def _nodes(self, nodes: NodeSlice) -> Iterable[NodeView]:
-        """The nodes as functions get them, with the state that the policy's `state(node)` made of each."""
-        assert self._state
-        return map(NodeView, nodes, nodes.values(self._state))
+        """The nodes as functions get them. What the policy's `state(node)` made of each is kept."""
+        return map(NodeView, nodes, nodes.values(self._state)) if self._state else map(NodeView, nodes)
 
     def _bad(self, name: str, answer: object, about: str, wanted: str) -> BadAnswerError:
         function = inspect.unwrap(self.functions[name])
@@ -82,9 +68,10 @@ class FunctionPolicy:
 class _Filter(FunctionPolicy):
     """`filter(pod, node) -> bool | str`: True lets the node pass, a string says why not."""
 
-    def filter(self, _: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """Reject a node that the function rejects. BadAnswerError when it returns something else."""
-        return self._status(_view(pod), self._node(node))
+    def filter_nodes(self, _: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
+        """Reject nodes that the function rejects. BadAnswerError when it returns something else."""
+        view = PodView(pod)
+        return [self._status(view, node) for node in self._nodes(nodes)]
 
     def _status(self, pod: PodView, node: NodeView) -> Status | None:
         answer = self.functions["filter"](pod, node)
@@ -95,21 +82,12 @@ class _Filter(FunctionPolicy):
         raise self._bad("filter", answer, f"for node {node.name}", "True, False or a reason")
 
 
-class _FilterMany(_Filter):
-    """The same for many nodes, whose states are kept."""
-
-    def filter_nodes(self, _: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[Status | None]:
-        """For each node, as `filter`."""
-        view = _view(pod)
-        return [self._status(view, node) for node in self._nodes(nodes)]
-
-
 class _Explain(FunctionPolicy):
     """`explain(pod, node)`: a line, or several, about a node that `filter` rejects."""
 
     def explain(self, state: CycleState, pod: Pod, cache: Cache, node: NodeInfo, status: Status) -> Lines:
         """What the function says."""
-        return self.functions["explain"](_view(pod), self._node(node)) or ()
+        return self.functions["explain"](PodView(pod), self._node(node)) or ()
 
 
 class _Remedies(_Filter):
@@ -117,8 +95,9 @@ class _Remedies(_Filter):
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """The remedies for the nodes that the policy rejects."""
-        nodes = [self._node(node) for node in cache.node_list if self.filter(state, pod, node)]
-        for words, patch in self.functions["remedies"](_view(pod), nodes):
+        view, nodes = PodView(pod), [self._node(node) for node in cache.node_list]
+        rejecting = [node for node in nodes if self._status(view, node)]
+        for words, patch in self.functions["remedies"](view, rejecting):
             if more := patch.keys() - {"pod", "nodes"}:
                 raise BadAnswerError(f"{words!r} has {', '.join(sorted(more))}, and not only pod and nodes")
             of_nodes = patch.get("nodes", {})
@@ -131,9 +110,10 @@ class _Remedies(_Filter):
 class _Score(FunctionPolicy):
     """`score(pod, node) -> int`, from 0 to 100; with `normalize`, any whole number."""
 
-    def score(self, _: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """The function's score. BadAnswerError when it isn't such a number."""
-        return self._score(_view(pod), self._node(node))
+    def score_nodes(self, _: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
+        """The function's scores. BadAnswerError when one isn't such a number."""
+        view = PodView(pod)
+        return [self._score(view, node) for node in self._nodes(nodes)]
 
     def _score(self, pod: PodView, node: NodeView) -> int:
         answer = self.functions["score"](pod, node)
@@ -144,21 +124,12 @@ class _Score(FunctionPolicy):
         raise self._bad("score", answer, f"for node {node.name}", wanted)
 
 
-class _ScoreMany(_Score):
-    """The same for many nodes, whose states are kept."""
-
-    def score_nodes(self, _: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
-        """For each node, as `score`."""
-        view = _view(pod)
-        return [self._score(view, node) for node in self._nodes(nodes)]
-
-
 class _Normalize(FunctionPolicy):
     """`normalize(pod, scores)` changes the scores, by node name, so that they are from 0 to 100."""
 
     def normalize_score(self, _: CycleState, pod: Pod, scores: dict[str, int]) -> None:
         """Call the function."""
-        self.functions["normalize"](_view(pod), scores)
+        self.functions["normalize"](PodView(pod), scores)
 
 
 class _Sign(FunctionPolicy):
@@ -168,7 +139,7 @@ class _Sign(FunctionPolicy):
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """The function's answer. BadAnswerError when it can't be compared, such as a list."""
-        answer = self.functions["sign"](_view(pod))
+        answer = self.functions["sign"](PodView(pod))
         try:
             hash(answer)
         except TypeError:
@@ -181,7 +152,7 @@ class _Annotate(FunctionPolicy):
 
     def annotate(self, _: CycleState, pod: Pod, node: NodeInfo) -> Mapping[str, str]:
         """The function's answer. BadAnswerError when it isn't a dict of strings."""
-        answer = self.functions["annotate"](_view(pod), self._node(node))
+        answer = self.functions["annotate"](PodView(pod), self._node(node))
         if isinstance(answer, dict) and all(isinstance(each, str) for each in chain(*answer.items())):
             return answer
         raise self._bad("annotate", answer, f"for node {node.name}", "a dict of strings")
@@ -202,7 +173,7 @@ class _QueueingHint(FunctionPolicy):
         what = f"{type(other).__name__.lower()} {_what_happened(change)}"
         about = PodView(other) if isinstance(other, Pod) else None
         node = NodeView(NodeInfo(other)) if isinstance(other, Node) else None
-        answer = self.functions["queueing_hint"](_view(pod), what, about or node)
+        answer = self.functions["queueing_hint"](PodView(pod), what, about or node)
         if not isinstance(answer, bool):
             raise self._bad("queueing_hint", answer, f"for {what!r}", "True or False")
         return answer
@@ -248,10 +219,9 @@ POINTS: Mapping[str, type[FunctionPolicy]] = {
 
 def plugin_of(name: str, functions: Mapping[str, Function]) -> Plugin:
     """A plugin with the extension points of these functions."""
-    points = {**POINTS, "filter": _FilterMany, "score": _ScoreMany} if "state" in functions else POINTS
     # Those that are derived from others come first.
     bases = sorted(
-        (points[each] for each in functions if each in points), key=lambda each: -len(each.__mro__)
+        (POINTS[each] for each in functions if each in POINTS), key=lambda each: -len(each.__mro__)
     )
     made: Plugin = type("FunctionPolicy", tuple(bases), {})(name, functions)
     return made

@@ -11,7 +11,7 @@ from objects import node, read
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.affinity import TermTuple, terms_of
+from lib.scheduling.affinity import KINDS, Term, terms_of
 from lib.scheduling.affinity_counts import existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
 from lib.scheduling.looked_up import LookedUp
@@ -19,13 +19,6 @@ from lib.scheduling.looked_up import LookedUp
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-HOLDERS = {
-    "required": "affinity",
-    "required_anti": "anti_affinity",
-    "preferred": "preferred",
-    "preferred_anti": "preferred_anti",
-}
-"""How ExistingPodsTerms calls each kind of terms, and how Terms does."""
 
 apps = st.sampled_from(["web", "db"])
 teams = st.dictionaries(st.sampled_from(["one", "two"]), st.sampled_from(["a", "b"]))
@@ -87,7 +80,7 @@ def a_pod(name: str, wanted: dict[str, Any]) -> Pod:
     return found
 
 
-def anew(cache: Cache, group: TermTuple, *, every: bool) -> dict[str, dict[str, int]]:
+def anew(cache: Cache, group: tuple[Term, ...], *, every: bool) -> dict[str, dict[str, int]]:
     """Pods that match all terms, or the sums of the weights of those that match, by topology."""
     found: dict[str, Counter[str]] = {}
     for each in cache.nodes.values():
@@ -148,8 +141,8 @@ def compare(asked: dict[str, Any], happens: Any) -> None:
             assert pods_of_all(cache, own.affinity).counts == anew(cache, own.affinity, every=True)
         for group in (own.anti_affinity, own.preferred, own.preferred_anti):
             assert pods_of_each(cache, group) == anew(cache, group, every=False)
-        for ours, theirs in HOLDERS.items():
-            assert getattr(existing_pods_terms(cache), ours)(pod) == held_anew(cache, theirs, pod)
+        for kind in KINDS:
+            assert existing_pods_terms(cache).that_match(pod, kind) == held_anew(cache, kind, pod)
         assert existing_pods_terms(cache).read_namespaces == any(
             terms_of(each).look_at_namespaces for each in placed
         )
@@ -164,6 +157,6 @@ def test_a_pod_taken_out_for_a_try_is_not_counted_meanwhile() -> None:
     assert pods_of_each(cache, own) == {HOST: {"n0": 1}}
     with cache.without([pod]):
         assert pods_of_each(cache, own) == {}
-        assert not existing_pods_terms(cache).required_anti(pod)
+        assert not existing_pods_terms(cache).that_match(pod, "anti_affinity")
     assert pods_of_each(cache, own) == {HOST: {"n0": 1}}
-    assert existing_pods_terms(cache).required_anti(pod) == {HOST: {"n0": 1}}
+    assert existing_pods_terms(cache).that_match(pod, "anti_affinity") == {HOST: {"n0": 1}}

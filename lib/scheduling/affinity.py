@@ -4,47 +4,30 @@ Source: k8s.io/kube-scheduler/framework/types.go, AffinityTerm
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-from lib.kube.matcher import EVERYTHING, matcher_of
+from lib.kube.matcher import EVERYTHING, Matcher, matcher_of
 from lib.kube.objects import LabelSelector, Pod, PodAffinity, PodAffinityTerm, Requirement
 
 Namespaces = Mapping[str, Mapping[str, str]]
 """The labels of each namespace."""
 
 
+@dataclass(frozen=True, slots=True)
 class Term:
     """A pod affinity term: `selects` says which pods match. Its topology key and its weight (0: required).
 
     Terms are equal if they match the same pods in the same topology, with the same weight. matcher: the
-    selector, compiled.
+    selector, compiled. of_namespaces: the namespace selector, compiled.
     """
 
-    __slots__ = (
-        "_hash",
-        "_of_namespaces",
-        "matcher",
-        "namespace_selector",
-        "namespaces",
-        "selector",
-        "topology_key",
-        "weight",
-    )
-
-    def __init__(
-        self,
-        topology_key: str,
-        selector: LabelSelector | None,
-        namespaces: frozenset[str],
-        namespace_selector: LabelSelector | None,
-        weight: int,
-    ) -> None:
-        self.topology_key, self.weight = topology_key, weight
-        self.selector, self.matcher = selector, matcher_of(selector)
-        self.namespaces, self.namespace_selector = namespaces, namespace_selector
-        self._of_namespaces = matcher_of(namespace_selector)
-        self._hash = hash((topology_key, self.matcher, namespaces, self._of_namespaces, weight))
+    topology_key: str
+    selector: LabelSelector | None = field(compare=False)
+    matcher: Matcher | None
+    namespaces: frozenset[str]
+    of_namespaces: Matcher | None
+    weight: int
 
     def selects(self, pod: Pod, namespaces: Namespaces) -> bool:
         """Whether the term matches this pod."""
@@ -61,46 +44,27 @@ class Term:
         """Whether the term matches this pod, or would if the labels of its namespace did."""
         if self.matcher is None or not self.matcher.matches(pod.metadata.labels):
             return False
-        return pod.metadata.namespace in self.namespaces or self._of_namespaces is not None
+        return pod.metadata.namespace in self.namespaces or self.of_namespaces is not None
 
     def is_about_namespace(self, namespace: str, namespaces: Namespaces) -> bool:
         """Whether pods of a namespace can match."""
-        return (namespace in self.namespaces or self._of_namespaces is EVERYTHING) or (
-            self._of_namespaces is not None and self._of_namespaces.matches(namespaces.get(namespace, {}))
-        )
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return self is other or (
-            isinstance(other, Term)
-            and self._hash == other._hash
-            and (self.topology_key, self.weight) == (other.topology_key, other.weight)
-            and (self.matcher, self._of_namespaces) == (other.matcher, other._of_namespaces)
-            and self.namespaces == other.namespaces
+        return (namespace in self.namespaces or self.of_namespaces is EVERYTHING) or (
+            self.of_namespaces is not None and self.of_namespaces.matches(namespaces.get(namespace, {}))
         )
 
 
-class TermTuple(tuple[Term, ...]):
-    """Terms. The hash is calculated once."""
-
-    @cached_property
-    def _hash(self) -> int:
-        return super().__hash__()
-
-    def __hash__(self) -> int:
-        return self._hash
+KINDS = ("affinity", "anti_affinity", "preferred", "preferred_anti")
+"""The kinds of terms, as Terms calls them."""
 
 
 @dataclass(frozen=True)
 class Terms:
     """All pod affinity and anti-affinity terms of a pod."""
 
-    affinity: TermTuple
-    anti_affinity: TermTuple
-    preferred: TermTuple
-    preferred_anti: TermTuple
+    affinity: tuple[Term, ...] = ()
+    anti_affinity: tuple[Term, ...] = ()
+    preferred: tuple[Term, ...] = ()
+    preferred_anti: tuple[Term, ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.affinity or self.anti_affinity or self.preferred or self.preferred_anti)
@@ -108,11 +72,10 @@ class Terms:
     @cached_property
     def look_at_namespaces(self) -> bool:
         """Whether one of them selects namespaces by their labels."""
-        every = (*self.affinity, *self.anti_affinity, *self.preferred, *self.preferred_anti)
-        return any(term.namespace_selector is not None for term in every)
+        return any(term.of_namespaces is not None for kind in KINDS for term in getattr(self, kind))
 
 
-NO_TERMS = Terms(TermTuple(), TermTuple(), TermTuple(), TermTuple())
+NO_TERMS = Terms()
 """The terms of most pods."""
 
 
@@ -133,27 +96,27 @@ def _terms_of(pod: Pod) -> Terms:
     )
 
 
-def _required(pod: Pod, affinity: PodAffinity | None) -> TermTuple:
+def _required(pod: Pod, affinity: PodAffinity | None) -> tuple[Term, ...]:
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else []
-    own = frozenset([pod.metadata.namespace])
-    return TermTuple([_term(pod, term, 0, own) for term in terms])
+    return tuple([_term(pod, term, 0) for term in terms])
 
 
-def _preferred(pod: Pod, affinity: PodAffinity | None) -> TermTuple:
+def _preferred(pod: Pod, affinity: PodAffinity | None) -> tuple[Term, ...]:
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
-    own = frozenset([pod.metadata.namespace])
-    return TermTuple([_term(pod, each.pod_affinity_term, each.weight, own) for each in terms])
+    return tuple([_term(pod, each.pod_affinity_term, each.weight) for each in terms])
 
 
-def _term(pod: Pod, term: PodAffinityTerm, weight: int, own: frozenset[str]) -> Term:
+def _term(pod: Pod, term: PodAffinityTerm, weight: int) -> Term:
     own_only = not term.namespaces and term.namespace_selector is None
+    selector = with_label_keys(
+        term.label_selector, pod.metadata.labels, term.match_label_keys, term.mismatch_label_keys
+    )
     return Term(
         topology_key=term.topology_key,
-        selector=with_label_keys(
-            term.label_selector, pod.metadata.labels, term.match_label_keys, term.mismatch_label_keys
-        ),
-        namespaces=own if own_only else frozenset(term.namespaces),
-        namespace_selector=term.namespace_selector,
+        selector=selector,
+        matcher=matcher_of(selector),
+        namespaces=frozenset([pod.metadata.namespace] if own_only else term.namespaces),
+        of_namespaces=matcher_of(term.namespace_selector),
         weight=weight,
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 
 from lib.kube.matcher import Index, Matcher
 from lib.kube.objects import Pod, Requirement
-from lib.scheduling.affinity import Namespaces, Term, Terms, TermTuple, terms_of
+from lib.scheduling.affinity import KINDS, Namespaces, Term, Terms, terms_of
 from lib.scheduling.cache import Cache
 from lib.scheduling.kept import CountOfPods, Follower, NodeChange
 from lib.scheduling.node_info import NodeInfo
@@ -30,12 +30,12 @@ FEW = 8
 # --- pods that terms match --------------------------------------------------------------------------------
 
 
-def pods_of_all(cache: Cache, terms: TermTuple) -> "PodsOfAll":
+def pods_of_all(cache: Cache, terms: tuple[Term, ...]) -> "PodsOfAll":
     """The pods that match all of these terms, counted by the topology keys of the terms."""
     return cache.kept.get(("pods of all", terms), PodsOfAll, cache, terms)
 
 
-def pods_of_each(cache: Cache, terms: TermTuple) -> ByTopology:
+def pods_of_each(cache: Cache, terms: tuple[Term, ...]) -> ByTopology:
     """The pods that match each of these terms: the sums of the weights, or of 1 for terms without weight.
 
     Don't keep them: they change.
@@ -68,7 +68,7 @@ class _PodsByTopology(CountOfPods):
 class PodsOfAll(_PodsByTopology):
     """Counts the pods that match all of some terms. The terms' selectors become one matcher."""
 
-    def __init__(self, cache: Cache, terms: TermTuple) -> None:
+    def __init__(self, cache: Cache, terms: tuple[Term, ...]) -> None:
         self._terms, self._matcher = terms, _all_of(terms)
         self._keys = dict.fromkeys((term.topology_key for term in terms), 1)
         self._about: dict[str, bool] = {}  # by namespace
@@ -89,7 +89,7 @@ class PodsOfAll(_PodsByTopology):
         return self._keys if self.selects(pod) else {}
 
 
-def _all_of(terms: TermTuple) -> Matcher | None:
+def _all_of(terms: tuple[Term, ...]) -> Matcher | None:
     """A matcher of what all terms match; None if there is nothing."""
     selectors = [term.selector for term in terms if term.selector is not None]
     if not terms or len(selectors) < len(terms):
@@ -104,7 +104,7 @@ def _all_of(terms: TermTuple) -> Matcher | None:
 class _PodsOfEach(_PodsByTopology):
     """Counts the pods that match each of some terms. Pods whose labels are alike to the terms count alike."""
 
-    def __init__(self, cache: Cache, terms: TermTuple) -> None:
+    def __init__(self, cache: Cache, terms: tuple[Term, ...]) -> None:
         self._index = Index[tuple[Term, int]]()
         weights = Counter[Term]()
         for term in terms:
@@ -166,7 +166,7 @@ class ExistingPodsTerms(Follower):
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._kinds = _TermsOfKind(), _TermsOfKind(), _TermsOfKind(), _TermsOfKind()
+        self._kinds = {kind: _TermsOfKind() for kind in KINDS}
         self._keys: dict[str, int] = {}  # of labels that terms look at, how many terms do
         self._namespace_selectors = 0
         for node in cache.node_list:
@@ -182,42 +182,23 @@ class ExistingPodsTerms(Follower):
     @property
     def affect_scores(self) -> bool:
         """Whether there are terms by which nodes are scored: required affinity, and preferred terms."""
-        required, _, preferred, preferred_anti = self._kinds
-        return bool(required.known or preferred.known or preferred_anti.known)
+        kinds = self._kinds
+        return bool(kinds["affinity"].known or kinds["preferred"].known or kinds["preferred_anti"].known)
 
     @property
     def read_namespaces(self) -> bool:
         """Whether a term selects namespaces by their labels."""
         return self._namespace_selectors > 0
 
-    def required_anti(self, pod: Pod) -> ByTopology:
-        """How many required anti-affinity terms match a pod. Don't keep the counts: they change."""
-        return self._that_match(pod).counts[1] if self._kinds[1].known else {}
+    def that_match(self, pod: Pod, kind: str) -> ByTopology:
+        """The sums of the weights of the terms that match a pod, or of 1 for terms without weight.
 
-    def required(self, pod: Pod) -> ByTopology:
-        """The same, of required affinity terms."""
-        return self._that_match(pod).counts[0] if self._kinds[0].known else {}
-
-    def preferred(self, pod: Pod) -> ByTopology:
-        """The sums of the weights of preferred affinity terms that match a pod."""
-        return self._that_match(pod).counts[2] if self._kinds[2].known else {}
-
-    def preferred_anti(self, pod: Pod) -> ByTopology:
-        """The sums of the weights of preferred anti-affinity terms that match a pod."""
-        return self._that_match(pod).counts[3] if self._kinds[3].known else {}
-
-    def _count(self, node: NodeInfo, terms: Terms, sign: int) -> None:
-        for kind, some in zip(self._kinds, _by_kind(terms), strict=True):
-            for term in some:
-                value = node.labels.get(term.topology_key)
-                if value is not None and term.matcher is not None:
-                    kind.count(term, term.matcher, value, sign, self._keys)
-        if terms.look_at_namespaces:
-            self._namespace_selectors += sign
-
-    def _that_match(self, pod: Pod) -> "_MatchingTerms":
+        kind: one of KINDS. Don't keep the counts: they change.
+        """
+        if not self._kinds[kind].known:
+            return {}
         labels, namespace = some_labels(pod, self._keys), pod.metadata.namespace
-        return self._cache.kept.get(
+        found = self._cache.kept.get(
             ("terms that match", namespace, frozenset(labels.items())),
             _MatchingTerms,
             labels,
@@ -225,10 +206,16 @@ class ExistingPodsTerms(Follower):
             self._cache.looked_up.namespaces,
             self._kinds,
         )
+        return found.counts[kind]
 
-
-def _by_kind(terms: Terms) -> tuple[TermTuple, ...]:
-    return terms.affinity, terms.anti_affinity, terms.preferred, terms.preferred_anti
+    def _count(self, node: NodeInfo, terms: Terms, sign: int) -> None:
+        for kind, known in self._kinds.items():
+            for term in getattr(terms, kind):
+                value = node.labels.get(term.topology_key)
+                if value is not None and term.matcher is not None:
+                    known.count(term, term.matcher, value, sign, self._keys)
+        if terms.look_at_namespaces:
+            self._namespace_selectors += sign
 
 
 class _TermsOfKind:
@@ -236,26 +223,22 @@ class _TermsOfKind:
 
     def __init__(self) -> None:
         self.known: dict[Term, dict[str, int]] = {}
-        self._index = Index[tuple[Term, dict[str, int]]]()
+        self.index = Index[tuple[Term, dict[str, int]]]()
 
     def count(self, term: Term, matcher: Matcher, value: str, sign: int, keys: dict[str, int]) -> None:
         """Count a term. keys: of the labels that all terms look at, how many terms do."""
         counts = self.known.get(term)
         if counts is None:
             counts = self.known[term] = {}
-            self._index.add(matcher, term, (term, counts))
+            self.index.add(matcher, term, (term, counts))
             for key in matcher.keys:
                 add(keys, key, 1)
         add(counts, value, sign)
         if not counts:
             del self.known[term]
-            self._index.remove(matcher, term)
+            self.index.remove(matcher, term)
             for key in matcher.keys:
                 add(keys, key, -1)
-
-    def matching(self, labels: Mapping[str, str]) -> list[tuple[Term, dict[str, int]]]:
-        """The terms whose selectors match these labels, each with its counts."""
-        return self._index.matching(labels)
 
 
 class _MatchingTerms(Follower):
@@ -266,12 +249,12 @@ class _MatchingTerms(Follower):
         labels: Mapping[str, str],
         namespace: str,
         namespaces: Namespaces,
-        kinds: Sequence[_TermsOfKind],
+        kinds: Mapping[str, _TermsOfKind],
     ) -> None:
         self._about = labels, namespace, namespaces
-        self.counts: list[dict[str, dict[str, int]]] = [{} for _ in kinds]
-        for by_key, kind in zip(self.counts, kinds, strict=True):
-            for term, by_value in kind.matching(labels):
+        self.counts: dict[str, dict[str, dict[str, int]]] = {kind: {} for kind in kinds}
+        for by_key, kind in zip(self.counts.values(), kinds.values(), strict=True):
+            for term, by_value in kind.index.matching(labels):
                 if namespace in term.namespaces or term.is_about_namespace(namespace, namespaces):
                     counts = by_key.get(term.topology_key)
                     if counts is None:
@@ -283,18 +266,15 @@ class _MatchingTerms(Follower):
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """Match the terms that came and went."""
         for node, terms, sign in _without_mere_updates(changes):
-            for i, some in enumerate(_by_kind(terms)):
-                for term in some:
+            for kind, by_key in self.counts.items():
+                for term in getattr(terms, kind):
                     value = node.labels.get(term.topology_key)
                     if value is not None and term.selects_labels(*self._about):
-                        self._add(i, term, value, sign)
+                        by_value = by_key.setdefault(term.topology_key, {})
+                        add(by_value, value, sign * (term.weight or 1))
+                        if not by_value:
+                            del by_key[term.topology_key]
         return True
-
-    def _add(self, i: int, term: Term, value: str, count: int) -> None:
-        by_value = self.counts[i].setdefault(term.topology_key, {})
-        add(by_value, value, count * (term.weight or 1))
-        if not by_value:
-            del self.counts[i][term.topology_key]
 
 
 def _without_mere_updates(changes: Sequence[NodeChange]) -> Iterator[tuple[NodeInfo, Terms, int]]:

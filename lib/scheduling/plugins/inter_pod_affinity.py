@@ -109,7 +109,7 @@ class InterPodAffinity:
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the pods that must be near, and those that must not be."""
         terms = terms_of(pod)
-        unwelcome = existing_pods_terms(cache).required_anti(pod)
+        unwelcome = existing_pods_terms(cache).that_match(pod, "anti_affinity")
         if not unwelcome and not terms.affinity and not terms.anti_affinity:
             return SKIP
         near: dict[str, Counts] = {}
@@ -193,16 +193,16 @@ class InterPodAffinity:
         has_wishes = bool(own.preferred or own.preferred_anti)
         if self.ignore_preferred_terms_of_existing_pods and not has_wishes:
             return SKIP
-        held = existing_pods_terms(cache)
-        if not has_wishes and not held.affect_scores:
+        existing = existing_pods_terms(cache)
+        if not has_wishes and not existing.affect_scores:
             return SKIP
-        topologies: list[_WeightedTopology] = []
+        hard_weight, topologies = self.hard_pod_affinity_weight, list[_WeightedTopology]()
         for counted, factor in (
             (pods_of_each(cache, own.preferred), 1),
             (pods_of_each(cache, own.preferred_anti), -1),
-            (held.required(pod) if self.hard_pod_affinity_weight else {}, self.hard_pod_affinity_weight),
-            (held.preferred(pod), 1),
-            (held.preferred_anti(pod), -1),
+            (existing.that_match(pod, "affinity") if hard_weight else {}, hard_weight),
+            (existing.that_match(pod, "preferred"), 1),
+            (existing.that_match(pod, "preferred_anti"), -1),
         ):
             topologies += [(key, counts, factor) for key, counts in counted.items()]
         state[f"{self.name}/score"] = topologies

@@ -187,10 +187,8 @@ class _Search:
     def _answer_of(self, i: int) -> Victims | Status:
         """The victims on the node with this index, or why the pod would not fit there without them."""
         name = self._cache.node_list[i].name
-        answer = self._kept.get(name)
-        if answer is None:
-            answer = self._try(name)
-            self._kept.put(name, answer)
+        nominated = self._cache.nominator.nominated_before_on(name, self._pod)
+        answer = self._kept.answer(name, nominated, self._try)
         if isinstance(answer, Victims) and not (self._best_rank and self._best_rank < (answer.harm, i)):
             self._best, self._best_rank = answer, (answer.harm, i)
         return answer

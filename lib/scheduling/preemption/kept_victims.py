@@ -6,7 +6,7 @@ changes. So after each nomination only one node is tried again.
 kube-scheduler has no counterpart: it tries the nodes again for each pod, in parallel.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from operator import is_
 
 from lib.kube.objects import Pod
@@ -24,17 +24,31 @@ Answer = Victims | Status
 """The victims with which a pod fits on a node, or why there are none."""
 
 
-class _OfKind(Follower):
+class KeptForKind(Follower):
     """For one kind of pods, by node name: the pods that are nominated there, and the result."""
 
     def __init__(self) -> None:
-        self.by_node: dict[str, tuple[Sequence[Pod], Answer]] = {}
+        self._by_node: dict[str, tuple[Sequence[Pod], Answer]] = {}
 
     def follow(self, changes: Sequence[NodeChange]) -> bool:
         """Drop the results of nodes that have changed."""
         for node, _, _ in changes:
-            self.by_node.pop(node.name, None)
+            self._by_node.pop(node.name, None)
         return True
+
+    def answer(self, node_name: str, nominated: Sequence[Pod], find: Callable[[str], Answer]) -> Answer:
+        """The result for a node: the one that is kept, if the pods that are nominated there are the same.
+
+        It isn't kept if a nominated pod has affinity terms or volumes: pods are alike if no filter can tell
+        them apart beside the pods in the cluster. The terms or volumes of another pod may tell them apart.
+        """
+        before, kept = self._by_node.get(node_name, ((), None))
+        if kept is not None and len(nominated) == len(before) and all(map(is_, nominated, before)):
+            return kept
+        found = find(node_name)
+        if not any(terms_of(each) or has_volumes(each) for each in nominated):
+            self._by_node[node_name] = nominated, found
+        return found
 
 
 class KeptVictims:
@@ -47,41 +61,13 @@ class KeptVictims:
         self._by_kind: Kept | None = None
         self._budgets: object = None
 
-    def of_kind(self, alike: Hashable | None, pod: Pod, cache: Cache) -> "KeptForKind":
+    def of_kind(self, alike: Hashable | None, pod: Pod, cache: Cache) -> KeptForKind:
         """The results for pods like this one. alike: as in the CycleState (ALIKE); None keeps nothing."""
         if alike is None:
-            return KeptForKind(_OfKind(), pod, cache)
+            return KeptForKind()
         # Budgets are looked up in each tick: only the first comparison after that compares their fields.
         looked_up, before = cache.looked_up, self._budgets
         self._budgets = budgets = (looked_up.budgets, looked_up.budgets_unread, cache.disruptions_left())
         if self._by_kind is None or self._by_kind.journal is not cache.journal or budgets != before:
             self._by_kind = Kept(cache.journal, MAX_KINDS)
-        return KeptForKind(self._by_kind.get((alike, pod.spec.priority), _OfKind), pod, cache)
-
-
-class KeptForKind:
-    """Results for pods like this one, by the node's name."""
-
-    def __init__(self, kept: _OfKind, pod: Pod, cache: Cache) -> None:
-        self._kept, self._pod, self._cache = kept.by_node, pod, cache
-
-    def get(self, node_name: str) -> Answer | None:
-        """The result for a node, if the pods that are nominated there are the same."""
-        if node_name not in self._kept:
-            return None
-        before, answer = self._kept[node_name]
-        now = self._nominated(node_name)
-        return answer if len(now) == len(before) and all(map(is_, now, before)) else None
-
-    def put(self, node_name: str, answer: Answer) -> None:
-        """Keep a result, unless a nominated pod has affinity terms or volumes.
-
-        Pods are alike if no filter can tell them apart beside the pods in the cluster. The terms or volumes
-        of another pod may tell them apart.
-        """
-        nominated = self._nominated(node_name)
-        if not any(terms_of(each) or has_volumes(each) for each in nominated):
-            self._kept[node_name] = nominated, answer
-
-    def _nominated(self, node_name: str) -> list[Pod]:
-        return self._cache.nominator.nominated_before_on(node_name, self._pod)
+        return self._by_kind.get((alike, pod.spec.priority), KeptForKind)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cached_property
+from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from lib.kube.changes import AnyChange, Change, Kind
@@ -18,11 +19,10 @@ from lib.scheduling.groups.pod_groups import Group, group_of
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo, described
-from lib.scheduling.node_order import in_turn
 from lib.scheduling.pod_life import ROOM, Phase, PodLives, pod_key
 from lib.scheduling.preemption.budgets import DisruptionsLeft
 from lib.scheduling.preemption.nominator import Nominator
-from lib.scheduling.preemption.removed_pods import RemovedPods
+from lib.scheduling.resources import add
 from lib.scheduling.volumes.assume_cache import Storage
 
 if TYPE_CHECKING:
@@ -191,9 +191,7 @@ class Cache:
         if key not in self._assigned:
             return
         old, node_name = self._assigned.pop(key)
-        self._priorities[old.spec.priority] -= 1
-        if not self._priorities[old.spec.priority]:
-            del self._priorities[old.spec.priority]
+        add(self._priorities, old.spec.priority, -1)
         self._count_member(old, -1)
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
@@ -201,9 +199,7 @@ class Cache:
     def _count_member(self, pod: Pod, sign: int) -> None:
         """A pod comes (sign 1) or goes (-1). One that is being deleted doesn't count in its group."""
         if (group := group_of(pod)) and not pod.metadata.deletion_timestamp:
-            self._members[group] += sign
-            if not self._members[group]:
-                del self._members[group]
+            add(self._members, group, sign)
 
     @property
     def looked_up(self) -> LookedUp:
@@ -227,8 +223,14 @@ class Cache:
 
     @cached_property
     def node_list(self) -> list[NodeInfo]:
-        """The nodes in the order in which they are filtered."""
-        return in_turn(self.nodes.values())
+        """The nodes in the order in which they are filtered: zone by zone in turn.
+
+        So a sample of them is of all zones. Source: pkg/scheduler/backend/cache/node_tree.go
+        """
+        zones: dict[tuple[str, str], list[NodeInfo]] = {}
+        for node in self.nodes.values():
+            zones.setdefault(node.zone, []).append(node)
+        return [node for node in chain.from_iterable(zip_longest(*zones.values())) if node]
 
     @cached_property
     def node_index(self) -> dict[str, int]:
@@ -264,18 +266,16 @@ class Cache:
         """For each disruption budget, how many more pods may be evicted after those that are leaving."""
         if not self._looked_up.budgets:
             return ()
-        leaving = {
-            uid: self._assigned[uid][0]
-            for uid in self.lives.leaving
-            if uid in self._assigned and not self._assigned[uid][0].metadata.deletion_timestamp
-        }
-        return self._disruptions_left.of(self._looked_up.budgets, leaving)
+        return self._disruptions_left.of(self._looked_up.budgets, self._preempted())
 
     def count_members(self, group: Group) -> int:
         """How many pods of a group are assigned; those that are being deleted or preempted don't count."""
-        preempted = (self._assigned[uid][0] for uid in self.lives.leaving if uid in self._assigned)
-        leaving = [pod for pod in preempted if not pod.metadata.deletion_timestamp]
-        return self._members[group] - sum(group_of(pod) == group for pod in leaving)
+        return self._members[group] - sum(group_of(pod) == group for pod in self._preempted().values())
+
+    def _preempted(self) -> dict[str, Pod]:
+        """By uid, the assigned pods that are being preempted, and aren't being deleted yet."""
+        found = {uid: self._assigned[uid][0] for uid in self.lives.leaving if uid in self._assigned}
+        return {uid: pod for uid, pod in found.items() if not pod.metadata.deletion_timestamp}
 
     def is_leaving(self, pod: Pod) -> bool:
         """Whether a pod is being preempted: it has been evicted, or will be."""
@@ -290,8 +290,7 @@ class Cache:
     @contextmanager
     def without(self, pods: Iterable[Pod]) -> Iterator[RemovedPods]:
         """A block in which the cache lacks some pods, for a try. They are back when the block ends."""
-        away = RemovedPods(self.nodes, self.node_of, self.removed)
-        with away:
+        with RemovedPods(self) as away:
             for pod in pods:
                 away.take(pod)
             yield away
@@ -305,3 +304,30 @@ class Cache:
     def node_of(self, pod: Pod) -> str:
         """The name of the node that a pod is on."""
         return self._assigned[pod_key(pod)][1]
+
+
+class RemovedPods(ExitStack):
+    """Pods that are removed from the cache for a try; they are back when the block ends.
+
+    Counterpart in kube-scheduler: the NodeInfo that preemption copies (framework/preemption/preemption.go)
+    """
+
+    def __init__(self, cache: Cache) -> None:
+        super().__init__()
+        self._cache = cache
+        self._tried: set[str] = set()  # names of nodes
+
+    def take(self, pod: Pod) -> None:
+        """Remove a pod."""
+        node, removed = self._cache.nodes[self._cache.node_of(pod)], self._cache.removed
+        if node.name not in self._tried:
+            self._tried.add(node.name)
+            self.enter_context(node.trial())
+        self.callback(removed.pop, pod_key(pod), None)
+        node.remove(pod)
+        removed[pod_key(pod)] = pod
+
+    def give_back(self, pod: Pod) -> None:
+        """Put a pod back."""
+        self._cache.nodes[self._cache.node_of(pod)].add(pod)
+        del self._cache.removed[pod_key(pod)]

@@ -11,7 +11,7 @@ from lib.kube.lease import Candidate
 from lib.kube.objects import Event, Node, Pod
 from lib.kube.store import Store
 from lib.kube.write import Request, Write
-from lib.scheduling.cache import Cache
+from lib.scheduling.cache import Cache, RemovedPods
 from lib.scheduling.devices.cluster_devices import ClusterDevices
 from lib.scheduling.devices.pod_devices import PodDevices
 from lib.scheduling.kept import Journal
@@ -28,7 +28,6 @@ from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import Phase, pod_key
 from lib.scheduling.preemption import victims
 from lib.scheduling.preemption.nominator import Nominator
-from lib.scheduling.preemption.removed_pods import RemovedPods
 from lib.scheduling.preemption.victims import Victims
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.reserved_room import ReservedRoom

@@ -18,10 +18,11 @@ from lib.kube.storage import (
     StorageObject,
     VolumeAttachment,
 )
-from lib.scheduling.kept import Journal, Kept
+from lib.scheduling.kept import Journal
+from lib.scheduling.volumes.free_volumes import FreeVolumes
 
 MAX_CHANGES = 10_000
-"""A journal of claims, volumes and so on starts over when it has more changes."""
+"""The journal of claims, volumes and so on starts over when it has more changes."""
 
 
 T = TypeVar("T", bound=AnyObject)
@@ -30,13 +31,10 @@ T = TypeVar("T", bound=AnyObject)
 class AssumeCache(Generic[T]):
     """Objects by `namespaced_name` their metadata, as the API server has them or as they are assumed to be.
 
-    An assumed object is valid until the API server's object changes, or until `restore`. journal: the keys of
-    objects that were added, updated, deleted or assumed.
+    An assumed object is valid until the API server's object changes, or until `restore`.
     """
 
     def __init__(self) -> None:
-        self.journal = Journal[str](MAX_CHANGES)
-        self.kept = Kept(self.journal, 1)
         self._stored: dict[str, T] = {}
         self._assumed: dict[str, T] = {}
 
@@ -56,7 +54,6 @@ class AssumeCache(Generic[T]):
         key = namespaced_name(thing.metadata)
         before, assumed = self._stored.get(key), self._assumed.get(key)
         self._stored[key] = thing
-        self.journal.add(key)
         changed = before is None or before.metadata.resource_version != thing.metadata.resource_version
         if changed and not (assumed and _is_older(thing.metadata, assumed.metadata)):
             self._assumed.pop(key, None)
@@ -65,7 +62,6 @@ class AssumeCache(Generic[T]):
         """Remove an object that the API server has deleted."""
         self._stored.pop(key, None)
         self._assumed.pop(key, None)
-        self.journal.add(key)
 
     def is_assumed(self, key: str) -> bool:
         """Whether an object is assumed, and the API server's object isn't like that yet."""
@@ -73,26 +69,24 @@ class AssumeCache(Generic[T]):
 
     def assume(self, thing: T) -> None:
         """Assume an object as it is going to be written."""
-        key = namespaced_name(thing.metadata)
-        self._assumed[key] = thing
-        self.journal.add(key)
+        self._assumed[namespaced_name(thing.metadata)] = thing
 
     def restore(self, key: str) -> None:
         """Drop what is assumed of an object."""
         self._assumed.pop(key, None)
-        self.journal.add(key)
 
 
 class Storage:
     """All objects that the scheduling of pods with volumes depends on.
 
-    journal: those that were added, updated or deleted.
+    journal: those that were added, updated or deleted. free: the volumes that claims could get.
     """
 
     def __init__(self, objects: Iterable[StorageObject] = ()) -> None:
         self.journal = Journal[StorageObject](MAX_CHANGES)
         self.claims = AssumeCache[PersistentVolumeClaim]()  # by namespace/name
         self.volumes = AssumeCache[PersistentVolume]()  # by name
+        self.free = FreeVolumes()
         self.classes: dict[str, StorageClass] = {}
         self.csi_nodes: dict[str, CSINode] = {}
         self.csi_drivers: dict[str, CSIDriver] = {}
@@ -117,6 +111,7 @@ class Storage:
             kept.put(thing)
         else:
             kept[namespaced_name(thing.metadata)] = thing
+        self._follow(thing)
 
     def assume(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
         """Assume a volume or a claim as it is going to be written."""
@@ -124,11 +119,13 @@ class Storage:
             self.volumes.assume(thing)
         else:
             self.claims.assume(thing)
+        self._follow(thing)
 
     def restore(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
         """Drop what is assumed of a volume or a claim."""
         cache = self.volumes if isinstance(thing, PersistentVolume) else self.claims
         cache.restore(namespaced_name(thing.metadata))
+        self._follow(thing)
 
     def delete(self, thing: StorageObject) -> None:
         """Remove an object that the API server has deleted."""
@@ -138,6 +135,12 @@ class Storage:
             kept.delete(name)
         else:
             kept.pop(name, None)
+        self._follow(thing)
+
+    def _follow(self, thing: StorageObject) -> None:
+        """If a volume has changed, so has what claims could get."""
+        if isinstance(thing, PersistentVolume):
+            self.free.file(thing.metadata.name, self.volumes.get(thing.metadata.name))
 
     def _like(self, thing: StorageObject) -> AssumeCache[Any] | dict[str, Any]:
         """The objects of the same kind."""

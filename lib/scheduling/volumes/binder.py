@@ -18,7 +18,6 @@ from lib.kube.storage import (
 )
 from lib.scheduling.volumes.assume_cache import Storage, namespaced_name
 from lib.scheduling.volumes.claims import claim_names
-from lib.scheduling.volumes.free_volumes import free_volumes
 from lib.scheduling.volumes.in_tree import TranslationError, as_csi, is_migrated, plugin_of
 from lib.scheduling.volumes.matching import Candidates, allows, bound_to, reaches
 
@@ -73,9 +72,8 @@ def claims_of(pod: Pod, storage: Storage) -> PodClaims:
         else:
             found.immediate.append(claim)
     unselected = [claim for claim in found.delayed if SELECTED_NODE not in claim.metadata.annotations]
-    free = free_volumes(storage)
     for claim in sorted(unselected, key=lambda claim: claim.size):
-        found.candidates.append((claim, Candidates(claim, free), times[claim.metadata.name]))
+        found.candidates.append((claim, Candidates(claim, storage.free), times[claim.metadata.name]))
     return found
 
 
@@ -174,7 +172,7 @@ def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) ->
     for claim, volume in volumes.static:
         bound = bound_to(volume, claim)
         if bound is not volume:
-            storage.volumes.assume(bound)
+            storage.assume(bound)
         assumed.static.append((claim, bound))
     for claim in volumes.provisions:
         if SELECTED_NODE in claim.metadata.annotations:
@@ -182,7 +180,7 @@ def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) ->
             continue
         annotations = {**claim.metadata.annotations, SELECTED_NODE: node_name}
         selected = with_parts(claim, metadata={"annotations": annotations})
-        storage.claims.assume(selected)
+        storage.assume(selected)
         assumed.provisions.append(selected)
     return assumed
 

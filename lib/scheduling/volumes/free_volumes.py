@@ -6,13 +6,10 @@ Source: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import count
+from collections.abc import Iterable, Iterator
 
 from lib.kube.objects import HOSTNAME, NodeSelectorTerm
 from lib.kube.storage import PersistentVolume
-from lib.scheduling.kept import Follower
-from lib.scheduling.volumes.assume_cache import Storage
 
 ANYWHERE = ""
 """Used instead of a hostname if a volume can be reached from other nodes than those that it names."""
@@ -21,34 +18,25 @@ Place = tuple[str, str]
 """A StorageClass, "" for none, and the hostname of a node."""
 
 
-class FreeVolumes(Follower):
+class FreeVolumes:
     """Volumes that no claim has, and those that are reserved for one; as they are assumed to be."""
 
-    def __init__(self, storage: Storage) -> None:
-        self._storage = storage
+    def __init__(self) -> None:
         self._free: defaultdict[Place, dict[str, PersistentVolume]] = defaultdict(dict)  # by name
         self._kept: defaultdict[str, dict[str, PersistentVolume]] = defaultdict(dict)  # by claim, by name
         self._where: dict[str, list[dict[str, PersistentVolume]]] = {}  # by name: all dicts that it is in
         self._order: dict[str, int] = {}  # by name: of equal volumes, the first is taken
-        self._numbers = count()
-        for volume in storage.volumes:
-            self._file(volume.metadata.name)
+        self._filed = 0
 
-    def follow(self, names: Sequence[str]) -> bool:
-        """Update the entries of volumes that have changed."""
-        for name in dict.fromkeys(names):
-            self._file(name)
-        return True
-
-    def _file(self, name: str) -> None:
+    def file(self, name: str, volume: PersistentVolume | None) -> None:
+        """Note what a volume is like now; None: it is gone."""
         for place in self._where.pop(name, ()):
             place.pop(name, None)
-        volume = self._storage.volumes.get(name)
         if volume is None:
             self._order.pop(name, None)
             return
         if name not in self._order:
-            self._order[name] = next(self._numbers)
+            self._order[name] = self._filed = self._filed + 1
         kept_for = volume.spec.claim_ref
         if kept_for:
             places = [self._kept[f"{kept_for.namespace}/{kept_for.name}"]]
@@ -91,8 +79,3 @@ def _hostnames_of(term: NodeSelectorTerm) -> tuple[str, ...] | None:
         if each.key == HOSTNAME and each.operator == "In":
             return each.values
     return None
-
-
-def free_volumes(storage: Storage) -> FreeVolumes:
-    """The volumes that claims could get, up to date."""
-    return storage.volumes.kept.get("free volumes", FreeVolumes, storage)

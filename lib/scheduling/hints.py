@@ -8,8 +8,10 @@ from functools import lru_cache
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod, with_parts
+from lib.kube.storage import PersistentVolumeClaim
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.resources import pod_requests
+from lib.scheduling.volumes.claims import ClaimName, claim_names
 
 EVENTS = {Kind.ADDED: "Add", Kind.MODIFIED: "Update", Kind.DELETED: "Delete"}
 """The last part of an event's name; the first is the kind of object (framework/events.go)."""
@@ -59,6 +61,12 @@ def fits_now(change: AnyChange, fits: Callable[[NodeInfo], bool]) -> bool:
     return node is not None and fits(node) and (before is None or not fits(before))
 
 
+def is_new_or_changed_node(change: AnyChange, read: Callable[[NodeInfo], object]) -> bool:
+    """Whether a node was added, or has changed in what is read of it."""
+    node, before = new_node(change), old_node(change)
+    return node is not None and (before is None or read(before) != read(node))
+
+
 @lru_cache(maxsize=16)
 def _without_pods(node: Node) -> NodeInfo:
     return NodeInfo(node)
@@ -78,6 +86,17 @@ def changed_itself(pod: Pod, change: AnyChange) -> bool:
 def before_itself(pod: Pod, change: AnyChange) -> Pod | None:
     """If the change is one of the pod itself: the pod as it was before. Else None."""
     return change.before if changed_itself(pod, change) and isinstance(change.before, Pod) else None
+
+
+def is_about_claim_of(pod: Pod, change: AnyChange) -> bool:
+    """Whether a pod's claim was added or changed."""
+    claim = change.object
+    return (
+        isinstance(claim, PersistentVolumeClaim)
+        and change.kind != Kind.DELETED
+        and claim.metadata.namespace == pod.metadata.namespace
+        and any(ClaimName(claim.metadata.name, ephemeral) in claim_names(pod) for ephemeral in (False, True))
+    )
 
 
 def deleted_pod(change: AnyChange) -> Pod | None:

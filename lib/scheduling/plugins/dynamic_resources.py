@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib.kube.changes import AnyChange, Kind
+from lib.kube.changes import AnyChange
 from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.cache import Cache
@@ -28,7 +28,7 @@ from lib.scheduling.framework.interface import (
     unschedulable,
     wait,
 )
-from lib.scheduling.hints import changed_itself
+from lib.scheduling.hints import changed_itself, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo, described
 from lib.scheduling.plugins.scores import normalize_to_largest
 
@@ -100,12 +100,8 @@ class DynamicResources:
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """Its claims have changed, or another's devices are free; a class, slice or node came or changed."""
-        is_gone = change.kind == Kind.DELETED
         if isinstance(change.object, Node):
-            before = change.before
-            return not is_gone and (
-                not isinstance(before, Node) or described(before) != described(change.object)
-            )
+            return is_new_or_changed_node(change, lambda node: described(node.node))
         if isinstance(change.object, Pod):
             return changed_itself(pod, change)
         from lib.scheduling.devices.claims_of_pod import may_give_devices

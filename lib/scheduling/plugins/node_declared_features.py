@@ -13,7 +13,7 @@ from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
-from lib.scheduling.hints import before_itself, new_node, old_node
+from lib.scheduling.hints import before_itself, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 
 NOT_DECLARED = unresolvable("node(s) didn't match Pod's required features")
@@ -37,10 +37,7 @@ class NodeDeclaredFeatures:
         """A new node, or one whose declared features have changed; a pod that needs other ones."""
         if was := before_itself(pod, change):
             return required_features(was) != required_features(pod)
-        node, before = new_node(change), old_node(change)
-        if node is None:
-            return False
-        return before is None or before.node.status.declared_features != node.node.status.declared_features
+        return is_new_or_changed_node(change, lambda node: node.node.status.declared_features)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find the features that the pod needs; most need none."""

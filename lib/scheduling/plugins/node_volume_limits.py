@@ -21,7 +21,7 @@ from lib.scheduling.framework.interface import (
     unresolvable,
     unschedulable,
 )
-from lib.scheduling.hints import deleted_pod
+from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.volumes.attached import (
@@ -36,7 +36,6 @@ from lib.scheduling.volumes.attached import (
     may_have_volumes_of,
     volumes_of,
 )
-from lib.scheduling.volumes.volume_hints import is_about_claim_of
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 

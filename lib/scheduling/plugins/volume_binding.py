@@ -31,6 +31,7 @@ from lib.scheduling.framework.interface import (
     unresolvable,
     wait,
 )
+from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.claims_without_volume import why_no_volume_on, why_no_volume_yet
@@ -54,7 +55,6 @@ from lib.scheduling.volumes.binder import (
 )
 from lib.scheduling.volumes.claims import existing_claims, has_claims, why_not_usable
 from lib.scheduling.volumes.in_reach import nodes_in_reach
-from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
 OUT_OF_REACH = unresolvable(AFFINITY)
 COMPARISONS_PER_CLAIM = 5
@@ -135,7 +135,7 @@ class VolumeBinding:
                 )
             case CSIStorageCapacity():
                 return not isinstance(before, CSIStorageCapacity) or _largest(before) < _largest(now)
-        return is_new_or_relabelled_node(change)
+        return is_new_or_changed_node(change, lambda node: node.labels)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Reject a pod with a claim that can't be used, or with an unbound claim of an Immediate class."""

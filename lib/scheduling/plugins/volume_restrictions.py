@@ -19,14 +19,13 @@ from lib.scheduling.framework.interface import (
     unresolvable,
     unschedulable,
 )
-from lib.scheduling.hints import deleted_pod
+from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import add
 from lib.scheduling.text import names, verb
 from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, existing_claims, has_claims
 from lib.scheduling.volumes.disks import clashing_disks, disks_of
-from lib.scheduling.volumes.volume_hints import is_about_claim_of
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 IN_USE = unschedulable(

@@ -10,11 +10,11 @@ from lib.kube.objects import REGION, ZONE, Pod
 from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageClass
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Lines, Status, unresolvable
+from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.text import names
 from lib.scheduling.volumes.claims import claim_names, existing_claims
 from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, SEVERAL_ZONES
-from lib.scheduling.volumes.volume_hints import is_about_claim_of, is_new_or_relabelled_node
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
 
@@ -44,7 +44,7 @@ class VolumeZone:
             return was != topologies_of(now)
         if isinstance(now, StorageClass):
             return change.kind == Kind.ADDED and now.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-        return is_about_claim_of(pod, change) or is_new_or_relabelled_node(change)
+        return is_about_claim_of(pod, change) or is_new_or_changed_node(change, lambda node: node.labels)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Find the zones of the volumes of the pod's claims."""

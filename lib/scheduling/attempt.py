@@ -1,12 +1,11 @@
 """An attempt to schedule a pod: what is being worked out in its scheduling cycle."""
 
 from collections import ChainMap
-from collections.abc import Mapping, MutableMapping, Set
+from collections.abc import Iterator, Mapping, MutableMapping, Set
 from typing import Any
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.common_rejection import CommonRejection
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import SKIP, CycleState, Rejection, rejection_by, unresolvable
 from lib.scheduling.framework.runtime import PreFilterAnswer
@@ -87,6 +86,28 @@ class Attempt:
         common = CommonRejection(_not_allowed_by(plugin), index, names)
         self.rejected = ChainMap(rejected, common)  # type: ignore[arg-type]  # writes go to the first map only
         return sorted(index[name] for name in names if name in index and not (more and name in rejected))
+
+
+class CommonRejection(Mapping[str, Rejection]):
+    """One rejection for all nodes except some, by name. It needs no memory for each of them.
+
+    node_names: of all nodes, in order; it must not change. exempt: the names of the nodes without this
+    rejection; unknown names do no harm.
+    """
+
+    def __init__(self, rejection: Rejection, node_names: Mapping[str, object], exempt: Set[str]) -> None:
+        self._rejection, self._node_names, self._exempt = rejection, node_names, exempt
+
+    def __getitem__(self, node_name: str) -> Rejection:
+        if node_name in self._exempt or node_name not in self._node_names:
+            raise KeyError(node_name)
+        return self._rejection
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._node_names if name not in self._exempt)
+
+    def __len__(self) -> int:
+        return len(self._node_names) - sum(name in self._node_names for name in self._exempt)
 
 
 def _not_allowed_by(plugin: str) -> Rejection:

@@ -95,7 +95,8 @@ class _Search:
         self._pod, self._first = decision.pod, tuple[Remedy, ...]()
         if decider.gated(self._pod):
             gates = ", ".join(gate.name for gate in self._pod.spec.scheduling_gates)
-            self._first = (Remedy(f"without the scheduling gate {gates}", edits.without_gates),)
+            freed = partial(edits.patched, patch={"spec": {"schedulingGates": []}})
+            self._first = (Remedy(f"without the scheduling gate {gates}", freed),)
         nodes = len(decider.cache.nodes) or 1
         self._left = min(max(NODES_LOOKED_AT // nodes, FEWEST_TRIES), MOST_TRIES)
         self._nodes = list(decider.cache.nodes.values())
@@ -158,7 +159,8 @@ class _Search:
             return []
         higher = [each for each in self._decider.priorities if each.value > self._pod.spec.priority]
         for each in sorted(higher, key=lambda each: each.value)[:NODES_TRIED]:
-            edit = partial(edits.with_priority, priority=each.value, policy=each.preemption_policy)
+            raised = {"priority": each.value, "preemptionPolicy": each.preemption_policy}
+            edit = partial(edits.patched, patch={"spec": raised})
             pod = fixed(self._pod, (*self._first, Remedy(edit=edit)))
             decision = self._decider.ask(pod) if pod else None
             if pod and decision and decision.nominated:

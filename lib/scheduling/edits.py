@@ -6,10 +6,8 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from lib.kube.objects import (
-    Affinity,
     Container,
     Node,
-    NodeAffinity,
     NodeSelector,
     Pod,
     PodAffinity,
@@ -60,33 +58,10 @@ def _patched_value(old: Any, new: Any, field: msgspec.structs.FieldInfo) -> Any:
     return msgspec.convert(new, field.type, dec_hook=decode_hook)
 
 
-def _with_spec(pod: Pod, **fields: object) -> Pod:
-    return with_parts(pod, spec=fields)
-
-
-def _with_affinity(pod: Pod, **fields: object) -> Pod:
-    affinity: Affinity = msgspec.structs.replace(pod.spec.affinity, **fields)
-    return _with_spec(pod, affinity=affinity)
-
-
-def with_priority(pod: Pod, priority: int, policy: str) -> Pod:
-    """The pod with another priority."""
-    return _with_spec(pod, priority=priority, preemption_policy=policy)
-
-
-def without_gates(pod: Pod) -> Pod:
-    """The pod without its scheduling gates."""
-    return _with_spec(pod, scheduling_gates=[])
-
-
-def without_selector(pod: Pod, key: str) -> Pod:
-    """The pod without one label in its nodeSelector."""
-    return _with_spec(pod, node_selector={k: v for k, v in pod.spec.node_selector.items() if k != key})
-
-
-def without_node_affinity(pod: Pod) -> Pod:
-    """The pod without required node affinity."""
-    return with_required_nodes(pod, None)
+def with_required_nodes(pod: Pod, required: NodeSelector | None) -> Pod:
+    """The pod with other required node affinity, or without."""
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    return patched(pod, {"spec": {"affinity": affinity}})
 
 
 def without_expression(pod: Pod, expression: Requirement) -> Pod | None:
@@ -102,18 +77,9 @@ def without_expression(pod: Pod, expression: Requirement) -> Pod | None:
     return with_required_nodes(pod, NodeSelector(tuple(terms)))
 
 
-def with_required_nodes(pod: Pod, required: NodeSelector | None) -> Pod:
-    """The pod with other required node affinity."""
-    affinity: NodeAffinity = msgspec.structs.replace(
-        pod.spec.affinity.node_affinity or NodeAffinity(),
-        required_during_scheduling_ignored_during_execution=required,
-    )
-    return _with_affinity(pod, node_affinity=affinity)
-
-
 def tolerating(pod: Pod, toleration: Toleration) -> Pod:
     """The pod with one more toleration."""
-    return _with_spec(pod, tolerations=[*pod.spec.tolerations, toleration])
+    return with_parts(pod, spec={"tolerations": [*pod.spec.tolerations, toleration]})
 
 
 def without_required_terms(pod: Pod, which: str, terms: Collection[PodAffinityTerm]) -> Pod:
@@ -124,7 +90,7 @@ def without_required_terms(pod: Pod, which: str, terms: Collection[PodAffinityTe
         affinity,
         required_during_scheduling_ignored_during_execution=[each for each in has if each not in terms],
     )
-    return _with_affinity(pod, **{which: left})
+    return with_parts(pod, spec={"affinity": msgspec.structs.replace(pod.spec.affinity, **{which: left})})
 
 
 def with_constraint(pod: Pod, which: int, **fields: object) -> Pod:
@@ -132,7 +98,7 @@ def with_constraint(pod: Pod, which: int, **fields: object) -> Pod:
     constraints = list(pod.spec.topology_spread_constraints)
     changed: TopologySpreadConstraint = msgspec.structs.replace(constraints[which], **fields)
     constraints[which] = changed
-    return _with_spec(pod, topology_spread_constraints=constraints)
+    return with_parts(pod, spec={"topology_spread_constraints": constraints})
 
 
 def without_port(pod: Pod, port: HostPort) -> Pod:
@@ -145,11 +111,11 @@ def without_port(pod: Pod, port: HostPort) -> Pod:
         ports = [each for each in container.ports if (each.protocol, each.host_port) != port[1:]]
         return msgspec.structs.replace(container, ports=ports)
 
-    return _with_spec(
-        pod,
-        containers=[freed(each) for each in pod.spec.containers],
-        init_containers=[freed(each) for each in pod.spec.init_containers],
-    )
+    parts = {
+        "containers": [freed(each) for each in pod.spec.containers],
+        "init_containers": [freed(each) for each in pod.spec.init_containers],
+    }
+    return with_parts(pod, spec=parts)
 
 
 def requesting(pod: Pod, wanted: Mapping[str, int]) -> Pod | None:
@@ -170,13 +136,14 @@ def _requesting_less(pod: Pod, name: str, too_much: int) -> Pod:
     step = 10**6 if name == "cpu" else 10**9  # billionths in the scheduler's unit
     if name in pod.spec.resources.requests:
         requests = _lessened(pod.spec.resources.requests, name, too_much * step)
-        return _with_spec(pod, resources=msgspec.structs.replace(pod.spec.resources, requests=requests))
+        resources = msgspec.structs.replace(pod.spec.resources, requests=requests)
+        return with_parts(pod, spec={"resources": resources})
     containers = list(pod.spec.containers)
     at = max(range(len(containers)), key=lambda i: containers[i].resources.requests.get(name, 0))
     requests = _lessened(containers[at].resources.requests, name, too_much * step)
     resources = msgspec.structs.replace(containers[at].resources, requests=requests)
     containers[at] = msgspec.structs.replace(containers[at], resources=resources)
-    return _with_spec(pod, containers=containers)
+    return with_parts(pod, spec={"containers": containers})
 
 
 def _lessened(requests: Mapping[str, Quantity], name: str, by: int) -> dict[str, Quantity]:

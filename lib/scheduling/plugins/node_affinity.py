@@ -194,7 +194,8 @@ class NodeAffinity:
         """Leave out a part of the nodeSelector or of the required affinity."""
         for key, value in pod.spec.node_selector.items():
             words = f"without nodeSelector {labels_text({key: value})}"
-            yield Remedy(words, partial(edits.without_selector, key=key))
+            patch = {"spec": {"nodeSelector": {key: None}}}
+            yield Remedy(words, partial(edits.patched, patch=patch))
         required = _required(pod.spec.affinity.node_affinity)
         if not required or belongs_to_node(pod):
             return
@@ -207,7 +208,8 @@ class NodeAffinity:
         for expression in beside_others:
             words = f"without {requirement_text(expression)} in its node affinity"
             yield Remedy(words, partial(edits.without_expression, expression=expression))
-        yield Remedy("without its required node affinity", edits.without_node_affinity)
+        edit = partial(edits.with_required_nodes, required=None)
+        yield Remedy("without its required node affinity", edit)
 
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]

@@ -49,8 +49,8 @@ def cordoned(described: Node) -> Node:
     ("names", "allowed", "rejecting", "picked"),
     [
         (["c"], None, {"a": "NodeAffinity", "b": "NodeAffinity", "d": "NodeAffinity"}, "c"),
-        (["b"], None, dict.fromkeys("acd", "NodeAffinity") | {"b": "NodeUnschedulable"}, None),
-        (["gone"], None, dict.fromkeys("abcd", "NodeAffinity"), None),
+        (["b"], None, dict.fromkeys("acd", "NodeAffinity") | {"b": "NodeUnschedulable"}, ""),
+        (["gone"], None, dict.fromkeys("abcd", "NodeAffinity"), ""),
         (
             ["b", "c", "gone"],
             {"b", "c"},
@@ -61,13 +61,13 @@ def cordoned(described: Node) -> Node:
             ["b", "c", "gone"],
             {"a", "b"},
             {"a": "NodeAffinity", "d": "NodeAffinity", "c": "Naming", "b": "NodeUnschedulable"},
-            None,
+            "",
         ),
     ],
     ids=["one", "one that is cordoned", "one that has gone", "two plugins", "two plugins that leave one"],
 )
 def test_each_node_is_rejected_by_the_first_plugin_that_does_not_allow_it(
-    names: list[str], allowed: set[str] | None, rejecting: dict[str, str], picked: str | None
+    names: list[str], allowed: set[str] | None, rejecting: dict[str, str], picked: str
 ) -> None:
     more = [Naming(frozenset(allowed))] if allowed is not None else []
     decision = Scheduler(default_profile("", *more), Random(1)).schedule_one(pod_naming(*names), cluster())

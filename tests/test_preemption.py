@@ -432,7 +432,7 @@ CASES = [
 def test_the_least_harm_is_done(case: Case) -> None:
     decision = decide(case.pod, picture(case.places, case.budgets, case.nominated))
     assert decision.outcome == Outcome.UNSCHEDULABLE
-    assert decision.node_name is None
+    assert not decision.node_name
     if isinstance(case.victims, str):
         assert (decision.nominated, names(decision.victims)) == ("", set())
         assert decision.message.endswith(f". {case.victims}")
@@ -493,7 +493,7 @@ def test_a_pod_that_fits_somewhere_preempts_nobody() -> None:
 def test_a_place_is_kept_from_pods_that_are_not_more_important(priority: int, placed: bool) -> None:
     cluster = picture([on("n1")], nominated=[(new("4", priority, "first"), "n1")])
     decision = decide(new("1", 5), cluster)
-    assert decision.node_name == ("n1" if placed else None)
+    assert decision.node_name == ("n1" if placed else "")
     if not placed:
         assert decision.message == (
             f"0/1 nodes are available: 1 Insufficient cpu. {nowhere(1, f'1 {NO_VICTIMS}')}"
@@ -511,7 +511,7 @@ def test_a_pod_keeps_away_from_the_place_of_another() -> None:
     """Source: framework/runtime/framework.go, addGENominatedPods: what PreFilter knows takes them in, too."""
     cluster = picture([on("n1")], nominated=[(new("1", 20, "db", labels=DB), "n1")])
     decision = decide(new("1", affinity=apart_from(HOSTNAME, app="db")), cluster)
-    assert decision.node_name is None
+    assert not decision.node_name
 
 
 @pytest.mark.parametrize(
@@ -541,7 +541,7 @@ def test_from_the_victims_to_the_place() -> None:
     assert second.message == f"0/1 nodes are available: 1 Insufficient cpu. {ON_THEIR_WAY}"
 
     cluster.apply(Change(Kind.DELETED, victim))
-    assert decide(rival, cluster).node_name is None  # though there is room, it is another's
+    assert not decide(rival, cluster).node_name  # though there is room, it is another's
     assert decide(pod, cluster).node_name == "n1"
     assert cluster.nominator.node_of(pod) is None
 
@@ -562,7 +562,7 @@ def test_after_a_failed_binding_a_pod_is_nominated_as_before() -> None:
     assert (decision.node_name, cluster.nominator.node_of(pod)) == ("n1", None)
     scheduler.unreserve_and_forget(decision, cluster)
     assert cluster.nominator.node_of(pod) == "n1"
-    assert decide(rival, cluster).node_name is None
+    assert not decide(rival, cluster).node_name
 
 
 def test_what_is_heard_late_of_an_assumed_pod_does_not_nominate_it_again() -> None:
@@ -640,7 +640,7 @@ def test_nothing_is_left_behind_by_a_try_that_fails_or_succeeds() -> None:
     assert decision.outcome == Outcome.ERROR
     assert [node.requested, node.non_zero_requested, node.ports] == before
     assert (names(node.pods), set(cluster.lives.leaving), cluster.removed) == ({"x"}, set(), {})
-    assert decide(new("1"), cluster).node_name is None
+    assert not decide(new("1"), cluster).node_name
     assert [node.requested, node.non_zero_requested, node.ports] == before
 
 

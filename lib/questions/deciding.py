@@ -239,7 +239,7 @@ class Decider:
 
     def node_for(self, decision: Decision) -> str:
         """The node that a decision picked, or where it preempts others; "" for none."""
-        return decision.nominated or (decision.node_name or "" if decision.outcome in PLACED else "")
+        return decision.nominated or (decision.node_name if decision.outcome in PLACED else "")
 
     def settle(self, decision: Decision) -> dict[str, tuple[str, ...]]:
         """Evict the victims of a decision, if it has some, and place the pod on their node.

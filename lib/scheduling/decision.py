@@ -49,7 +49,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     outcome: Outcome
     message: str = ""
     """In the words of kube-scheduler's events."""
-    node_name: str | None = None
+    node_name: str = ""
     """The node that was picked, if any; also if a plugin rejected it."""
     annotations: Mapping[str, str] = {}
     """Those that the pod gets with its binding, as plugins say."""

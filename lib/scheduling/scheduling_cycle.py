@@ -253,7 +253,7 @@ class Scheduler:
             )
         message = rejection.reason
         if point == PERMIT:
-            message = counted(1, {decision.node_name or "": rejection})
+            message = counted(1, {decision.node_name: rejection})
         return self._give_up(decision, cache, Outcome.UNSCHEDULABLE, message, rejection.plugin)
 
     # --- the binding cycle ------------------------------------------------------------------------------
@@ -265,7 +265,6 @@ class Scheduler:
         binding. If it is `waiting`, a PreBind plugin waits, and the decision's `writes` must be written.
         """
         pod, node_name = decision.pod, decision.node_name
-        assert node_name
         try:
             rejection, done = self._framework.run_pre_bind(decision, waited=0)
             decision = self._go_on(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)

@@ -48,7 +48,6 @@ class ReservedRoom:
 
     def wake_pods(self, decision: Decision) -> None:
         """Wake the pods that the room of an undone decision could help."""
-        assert decision.node_name
         self.queue.apply(freed_room(decision.pod, decision.node_name), self.now())
 
     def taken(self, decision: Decision, now: Pod | None) -> None:

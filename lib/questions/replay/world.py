@@ -168,7 +168,6 @@ class World:
         self._figures.decided(decision)
         pod, uid = decision.pod, pod_key(decision.pod)
         if decision.outcome == Outcome.SCHEDULED:
-            assert decision.node_name
             bound = with_parts(pod, spec={"node_name": decision.node_name})
             self._apply(Change(Kind.MODIFIED, bound, pod))
             arrival, _ = self._waiting.pop(uid)

@@ -330,7 +330,6 @@ class Framework:
 
     def run_reserve(self, decision: Decision) -> Rejection | None:
         """Run Reserve; returns the first rejection."""
-        assert decision.node_name
         with self.point("Reserve") as point:
             for plugin in self.each(self._reserve):
                 status = checked(plugin.reserve(decision.state, decision.pod, decision.node_name))
@@ -343,7 +342,6 @@ class Framework:
 
         Returns what is to be written for that.
         """
-        assert decision.node_name
         undo: list[UndoClaim] = []
         with self.point("Unreserve"):
             for plugin in self.each(self._unreserve):
@@ -359,7 +357,6 @@ class Framework:
 
         waited: for how many seconds the pod has waited here. The time is recorded once per cycle.
         """
-        assert decision.node_name
         wait: Rejection | None = None
         with self.point("Permit") as point:
             point.recorded = not waited
@@ -380,7 +377,6 @@ class Framework:
         waited: for how many seconds the pod has waited since the first run. Plugins that have succeeded are
         not run again. PluginError when one isn't done within its time limit.
         """
-        assert decision.node_name
         done = {*decision.pre_bound}
         with self.point("PreBind") as point:
             point.recorded = not waited
@@ -402,7 +398,6 @@ class Framework:
 
     def run_bind(self, decision: Decision) -> bool | Rejection:
         """Run Bind; returns whether a plugin bound the pod. If not, poller POSTs the binding and times it."""
-        assert decision.node_name
         for plugin in self._bind:
             with self.point("Bind") as point:
                 self.running = plugin
@@ -419,7 +414,6 @@ class Framework:
 
     def run_post_bind(self, decision: Decision) -> None:
         """Run PostBind. A plugin that fails is logged, and the others are run."""
-        assert decision.node_name
         with self.point("PostBind"):
             for plugin in self.each(self._post_bind):
                 try:

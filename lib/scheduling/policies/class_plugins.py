@@ -25,6 +25,7 @@ from lib.scheduling.policies.read_only import (
     ReadOnlyDict,
     ReadOnlyList,
     copied,
+    hidden,
     listed,
     object_of,
     original,
@@ -165,11 +166,7 @@ class ShownNode(Shown):
         return listed(known, (place_of(self), "pods"))
 
 
-# As in ReadOnly: only these functions reach them.
-_pods = vars(ShownNode)["_pods"]
-pods_shown: Callable[[ReadOnly], tuple[Any, list[Any]]] = _pods.__get__
-show_pods: Callable[[ReadOnly, tuple[Any, list[Any]]], None] = _pods.__set__
-del ShownNode._pods  # type: ignore[attr-defined]  # a slot
+pods_shown, show_pods = hidden(ShownNode, "_pods")
 
 
 class ShownNodes(Shown):

@@ -91,14 +91,15 @@ class ReadOnly:
         return self
 
 
-# Only these functions reach what is shown: the class loses the attributes.
-_object, _place = vars(ReadOnly)["_object"], vars(ReadOnly)["_place"]
-object_of: Callable[[ReadOnly], Any] = _object.__get__
-set_object: Callable[[ReadOnly, Any], None] = _object.__set__
-place_of: Callable[[ReadOnly], Place] = _place.__get__
-set_place: Callable[[ReadOnly, Place], None] = _place.__set__
-for _name in ReadOnly.__slots__:
-    delattr(ReadOnly, _name)
+def hidden(kind: type, slot: str) -> tuple[Callable[[Any], Any], Callable[[Any, Any], None]]:
+    """Functions that get and set an attribute. Only they reach it: the class loses it."""
+    attribute = vars(kind)[slot]
+    delattr(kind, slot)
+    return attribute.__get__, attribute.__set__
+
+
+object_of, set_object = hidden(ReadOnly, "_object")
+place_of, set_place = hidden(ReadOnly, "_place")
 
 
 def original(value: Any) -> Any:

@@ -20,6 +20,7 @@ from lib.scheduling.policies.read_only import (
     ReadOnlyDict,
     ReadOnlyList,
     copied,
+    hidden,
     listed,
     object_of,
     place_of,
@@ -32,7 +33,7 @@ RESOURCES = ("requests", "allocatable", "overhead", "allocated_resources")
 """The fields of API objects that hold amounts."""
 
 PARTS = ("metadata", "spec", "status")
-"""The parts of an object where a missing field is looked for."""
+"""The parts of an API object. A missing field is looked for there."""
 
 PLAIN = frozenset({str, int, bool})
 """The types of values that are shown as they are."""
@@ -175,7 +176,9 @@ class NodeView(View):
         set_state(self, state)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(self._unknown(name))
+        if name not in PARTS:
+            raise AttributeError(self._unknown(name))
+        return View(getattr(_node(self).node, name), (A_NODE, name))
 
     @property
     def name(self) -> str:
@@ -235,33 +238,14 @@ class NodeView(View):
         """What the policy's own `state(node)` returned for it; None without such a function."""
         return get_state(self)
 
-    @property
-    def metadata(self) -> View:
-        """The API's metadata."""
-        return View(_node(self).node.metadata, (A_NODE, "metadata"))
-
-    @property
-    def spec(self) -> View:
-        """The API's spec."""
-        return View(_node(self).node.spec, (A_NODE, "spec"))
-
-    @property
-    def status(self) -> View:
-        """The API's status."""
-        return View(_node(self).node.status, (A_NODE, "status"))
-
     def _fields(self) -> tuple[str, ...]:
-        return ()
+        return PARTS
 
     def _shown(self) -> tuple[str, ...]:
         return "name", "labels", "annotations", "taints", "unschedulable", "allocatable", "requested", "pods"
 
 
-# As in ReadOnly: only these functions reach it.
-_state = vars(NodeView)["_state"]
-get_state: Callable[[NodeView], Any] = _state.__get__
-set_state: Callable[[NodeView, Any], None] = _state.__set__
-del NodeView._state  # type: ignore[attr-defined]
+get_state, set_state = hidden(NodeView, "_state")
 
 
 def _view(value: Any, place: tuple[Place, str]) -> Any:

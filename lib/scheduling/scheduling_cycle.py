@@ -3,12 +3,11 @@
 Counterpart in kube-scheduler: pkg/scheduler/schedule_one.go
 """
 
-from collections.abc import Mapping
 from random import Random
 
 from msgspec.structs import replace
 
-from lib.kube.objects import Pod
+from lib.kube.objects import Pod, with_parts
 from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
@@ -64,6 +63,7 @@ class Scheduler:
         self._extenders = extenders or Extenders()
         self._framework = Framework(profile, clock, record)
         self.post_bind = self._framework.run_post_bind  # its failures don't change the result
+        self.waits_in_pre_bind = self._framework.waits_in_pre_bind
         self.evaluations = self._framework.evaluations
         self._not_kept = PluginGroup(self._framework, None)
         self._not_kept_scorers = {each.plugin.name for each in self._not_kept.scorers}
@@ -111,7 +111,8 @@ class Scheduler:
         annotations = {}
         if self._framework.annotators:
             annotations = self._framework.run_annotate(attempt.state, pod, cache.nodes[node_name])
-            pod = attempt.pod = annotated(pod, annotations)
+            pod = with_parts(pod, metadata={"annotations": {**pod.metadata.annotations, **annotations}})
+            attempt.pod = pod
         decision = attempt.decision = attempt.decide(
             Outcome.SCHEDULED,
             ASSIGNED.format(pod, node_name),
@@ -218,7 +219,7 @@ class Scheduler:
             if life.leaving:
                 why = PREEMPTED_IN_PERMIT
                 if decision.waits_in == PRE_BIND:
-                    why = PREEMPTED_IN_PRE_BIND.format(self._framework.waits_in_pre_bind(decision.pre_bound))
+                    why = PREEMPTED_IN_PRE_BIND.format(self.waits_in_pre_bind(decision))
                 decision = self._give_up(decision, cache, Outcome.ERROR, why)
             elif decision.node_name not in cache.nodes:
                 why = f"node {decision.node_name} has gone"
@@ -320,18 +321,8 @@ class Scheduler:
         ends = bool(decision.waits_in) and not cache.nominator.node_of(decision.pod)
         return replace(decision, clears_nomination=ends, undo=(*decision.undo, *undo))
 
-    def waits_in_pre_bind(self, decision: Decision) -> str:
-        """The name of the PreBind plugin that a pod waits for."""
-        return self._framework.waits_in_pre_bind(decision.pre_bound)
-
     def undo(self, decision: Decision, cache: Cache) -> Decision:
         """Undo all of a decision: the reservation, and the preemption."""
         if cache.lives.phase_of(decision.pod) in ROOM:
             decision = self.unreserve_and_forget(decision, cache)
         return undo_preemption(decision, cache)
-
-
-def annotated(pod: Pod, annotations: Mapping[str, str]) -> Pod:
-    """A copy of a pod with more annotations."""
-    metadata = replace(pod.metadata, annotations={**pod.metadata.annotations, **annotations})
-    return replace(pod, metadata=metadata)

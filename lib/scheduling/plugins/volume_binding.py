@@ -165,7 +165,7 @@ class VolumeBinding:
     def _rejection(self, kept: VolumesState, node: NodeInfo) -> Status | None:
         kept.comparisons.add(COMPARISONS_PER_CLAIM * len(kept.claims.delayed))
         try:
-            found = find_pod_volumes(kept.claims, node.name, node.labels, kept.storage)
+            found = find_pod_volumes(kept.claims, node, kept.storage)
         except BinderError as error:
             raise PluginError(f'running "{self.name}" filter plugin: {error}') from error
         if isinstance(found, PodVolumes):
@@ -223,7 +223,7 @@ class VolumeBinding:
             return waits(writes=_changed(kept.by_node[node_name], kept.assumed))
         node = kept.cache.nodes[node_name]
         try:
-            return None if check_bindings(kept.assumed, node_name, node.labels, kept.storage) else waits()
+            return None if check_bindings(kept.assumed, node, kept.storage) else waits()
         except BinderError as error:
             raise PluginError(f'running PreBind plugin "{self.name}": binding volumes: {error}') from error
 

@@ -301,13 +301,10 @@ def _node(value: NodeInfo, _: Place) -> ShownNode:
 
 
 def _dict(value: dict[Any, Any], place: Place) -> Any:
-    if len(value) <= SMALL and type(value) is dict:
-        for first in value.values():
-            if HOW[type(first)]:
-                return ShownMapping(value, place)
-            break
-        return copied(value, place)
-    return ShownMapping(value, place)
+    first = next(iter(value.values()), None)
+    if len(value) > SMALL or type(value) is not dict or HOW[type(first)]:
+        return ShownMapping(value, place)
+    return copied(value, place)
 
 
 def _list(value: list[Any], place: Place) -> ReadOnlyList[Any]:

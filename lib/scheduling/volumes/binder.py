@@ -3,7 +3,6 @@
 Source: pkg/scheduler/framework/plugins/volumebinding/binder.go
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lib.kube.objects import Pod, with_parts
@@ -16,6 +15,7 @@ from lib.kube.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.assume_cache import Storage, namespaced_name
 from lib.scheduling.volumes.claims import claim_names
 from lib.scheduling.volumes.in_tree import TranslationError, as_csi, is_migrated, plugin_of
@@ -83,31 +83,29 @@ def is_delayed(claim: PersistentVolumeClaim, storage: Storage) -> bool:
     return found is not None and found.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
-def find_pod_volumes(
-    claims: PodClaims, node_name: str, labels: Mapping[str, str], storage: Storage
-) -> PodVolumes | list[str]:
+def find_pod_volumes(claims: PodClaims, node: NodeInfo, storage: Storage) -> PodVolumes | list[str]:
     """The volumes that a pod's unbound claims would get on a node; or why it can't run there.
 
-    TranslationError when a bound volume can't be translated to a CSI volume.
+    BinderError when a bound volume can't be translated to a CSI volume.
     """
-    reasons = _why_not_bound(claims.bound, node_name, labels, storage)
+    reasons = _why_not_bound(claims.bound, node, storage)
     found = PodVolumes()
     if not claims.delayed:
         return reasons or found
     selected = [claim for claim in claims.delayed if SELECTED_NODE in claim.metadata.annotations]
-    if any(claim.metadata.annotations[SELECTED_NODE] != node_name for claim in selected):
+    if any(claim.metadata.annotations[SELECTED_NODE] != node.name for claim in selected):
         return sorted([*reasons, NO_VOLUMES], key=ORDER.index)
     taken: set[str] = set()
     for claim, some, times in claims.candidates:
         for _ in range(times):  # each of its volumes gets one
-            volume = some.best_on(labels, taken)
+            volume = some.best_on(node.labels, taken)
             if volume is None:
                 selected.append(claim)
                 break
             found.static.append((claim, volume))
             taken.add(volume.metadata.name)
     for claim in selected:
-        if why_not := _why_not_provisioned(claim, labels, storage):
+        if why_not := _why_not_provisioned(claim, node, storage):
             return sorted([*reasons, why_not], key=ORDER.index)
     found.provisions = selected
     return reasons or found
@@ -125,34 +123,28 @@ def can_be_used_everywhere(bound: list[PersistentVolumeClaim], storage: Storage)
     )
 
 
-def _why_not_bound(
-    bound: list[PersistentVolumeClaim], node_name: str, labels: Mapping[str, str], storage: Storage
-) -> list[str]:
+def _why_not_bound(bound: list[PersistentVolumeClaim], node: NodeInfo, storage: Storage) -> list[str]:
     """Why volumes of bound claims can't be used on a node."""
     for claim in bound:
         volume = storage.volumes.get(claim.spec.volume_name)
         if volume is None:
             return [NO_SUCH_VOLUMES]
-        if not reaches(_as_on(volume, node_name, storage).required_nodes, labels):
+        if not _is_in_reach(volume, node, storage):
             return [AFFINITY]
     return []
 
 
-def _why_not_provisioned(
-    claim: PersistentVolumeClaim, labels: Mapping[str, str], storage: Storage
-) -> str | None:
-    """Why a claim's volume can't be provisioned for a node with these labels."""
+def _why_not_provisioned(claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage) -> str | None:
+    """Why a claim's volume can't be provisioned for a node."""
     kind = storage.classes.get(claim.storage_class)
     if kind is None:
         raise BinderError(f'failed to find storage class "{claim.storage_class}"')
-    if kind.provisioner in ("", NO_PROVISIONER) or not allows(kind.allowed_topologies, labels):
+    if kind.provisioner in ("", NO_PROVISIONER) or not allows(kind.allowed_topologies, node.labels):
         return NO_VOLUMES
-    return None if _has_capacity(claim, kind, labels, storage) else NO_SPACE
+    return None if _has_capacity(claim, kind, node, storage) else NO_SPACE
 
 
-def _has_capacity(
-    claim: PersistentVolumeClaim, kind: StorageClass, labels: Mapping[str, str], storage: Storage
-) -> bool:
+def _has_capacity(claim: PersistentVolumeClaim, kind: StorageClass, node: NodeInfo, storage: Storage) -> bool:
     """Whether there is enough capacity for a claim; True if the driver doesn't publish its capacity."""
     driver = storage.csi_drivers.get(kind.provisioner)
     if not claim.size or driver is None or not driver.spec.storage_capacity:
@@ -161,7 +153,7 @@ def _has_capacity(
         each.storage_class_name == kind.metadata.name
         and each.largest_volume is not None
         and each.largest_volume.value >= claim.size.value
-        and selects(each.node_topology, labels)
+        and selects(each.node_topology, node.labels)
         for each in storage.capacities()
     )
 
@@ -185,7 +177,7 @@ def assume_pod_volumes(volumes: PodVolumes, node_name: str, storage: Storage) ->
     return assumed
 
 
-def check_bindings(assumed: PodVolumes, node_name: str, labels: Mapping[str, str], storage: Storage) -> bool:
+def check_bindings(assumed: PodVolumes, node: NodeInfo, storage: Storage) -> bool:
     """Whether a pod's claims are bound to the volumes that they should get. BinderError when they never will.
 
     Checks the API server's objects; False while it doesn't show what was written.
@@ -199,7 +191,7 @@ def check_bindings(assumed: PodVolumes, node_name: str, labels: Mapping[str, str
             raise BinderError(f'failed to check binding: persistentvolumeclaim "{key}" not found')
         if storage.volumes.is_assumed(name):
             return False
-        _check_reaches(stored, node_name, labels, storage)
+        _check_reaches(stored, node, storage)
         if stored.spec.claim_ref is None or not stored.spec.claim_ref.uid:
             raise BinderError(f'ClaimRef got reset for pv "{name}"')
         if not stored_claim.is_bound:
@@ -211,32 +203,30 @@ def check_bindings(assumed: PodVolumes, node_name: str, labels: Mapping[str, str
             raise BinderError(f'failed to check provisioning pvc: persistentvolumeclaim "{key}" not found')
         if storage.claims.is_assumed(key):
             return False
-        if stored_claim.metadata.annotations.get(SELECTED_NODE) != node_name:
+        if stored_claim.metadata.annotations.get(SELECTED_NODE) != node.name:
             raise BinderError(f'provisioning failed for PVC "{claim.metadata.name}"')
         if stored_claim.spec.volume_name:
             provisioned = storage.volumes.get_stored(stored_claim.spec.volume_name)
             if provisioned is None:
                 return False
-            _check_reaches(provisioned, node_name, labels, storage)
+            _check_reaches(provisioned, node, storage)
         if not stored_claim.is_bound:
             return False
     return True
 
 
-def _check_reaches(
-    volume: PersistentVolume, node_name: str, labels: Mapping[str, str], storage: Storage
-) -> None:
+def _check_reaches(volume: PersistentVolume, node: NodeInfo, storage: Storage) -> None:
     """BinderError when a volume can't be reached from the node that was picked."""
-    if not reaches(_as_on(volume, node_name, storage).required_nodes, labels):
-        raise BinderError(f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node_name}"')
+    if not _is_in_reach(volume, node, storage):
+        raise BinderError(f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node.name}"')
 
 
-def _as_on(volume: PersistentVolume, node_name: str, storage: Storage) -> PersistentVolume:
-    """A volume as on a node: translated to a CSI volume if the in-tree plugin is migrated there."""
+def _is_in_reach(volume: PersistentVolume, node: NodeInfo, storage: Storage) -> bool:
+    """Whether a volume can be reached: as a CSI volume, if its in-tree plugin is migrated on the node."""
     plugin = plugin_of(volume.spec)
-    if not plugin or not is_migrated(plugin, storage.csi_nodes.get(node_name)):
-        return volume
-    try:
-        return as_csi(volume)
-    except TranslationError as error:
-        raise BinderError(f"could not translate pv: {error}") from error
+    if plugin and is_migrated(plugin, storage.csi_nodes.get(node.name)):
+        try:
+            volume = as_csi(volume)
+        except TranslationError as error:
+            raise BinderError(f"could not translate pv: {error}") from error
+    return reaches(volume.required_nodes, node.labels)

@@ -10,8 +10,7 @@ from lib.kube.errors import ApiError, ForbiddenError
 from lib.kube.lookup import ALL, PENDING, PendingError
 from lib.kube.objects import NodeMetrics, Pod
 from lib.kube.source import ClusterSource
-from lib.scheduling.load import Load
-from lib.scheduling.looked_up import LookedUp
+from lib.scheduling.looked_up import Load, LookedUp
 from lib.scheduling.needs import Needs
 from lib.scheduling.workloads import Workloads
 from lib.service.telemetry.report import Report

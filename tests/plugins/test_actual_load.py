@@ -9,8 +9,7 @@ from lib.kube.objects import NodeMetrics, ObjectMeta
 from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Handle
-from lib.scheduling.load import MAX_SAMPLES, REFRESH, Load
-from lib.scheduling.looked_up import LookedUp
+from lib.scheduling.looked_up import MAX_SAMPLES, REFRESH, Load, LookedUp
 from lib.scheduling.plugins.actual_load import ActualLoad, ActualLoadArgs
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

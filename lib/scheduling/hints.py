@@ -26,7 +26,7 @@ def event_of(change: AnyChange) -> str:
 
 
 def changes_anything(change: AnyChange) -> bool:
-    """Whether a change of a node or an assigned pod changes anything that decisions depend on."""
+    """Whether a change of a node or a pod changes anything that decisions depend on."""
     if change.kind != Kind.MODIFIED or change.before is None:
         return True
     return bool(_read_by_plugins(change.before) != _read_by_plugins(change.object))

@@ -11,7 +11,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.framework.interface import Profile, QueueingHintPlugin
 from lib.scheduling.framework.runtime import Clock, raise_if_interrupted
 from lib.scheduling.groups.pod_groups import REJECTING, group_of
-from lib.scheduling.hints import changed_itself, event_of, placed_pod
+from lib.scheduling.hints import changed_itself, changes_anything, event_of, placed_pod
 from lib.scheduling.pod_life import PodLife
 from lib.scheduling.pod_limits import TOO_COMPLEX
 
@@ -52,9 +52,8 @@ class QueueingHints:
 
     def helps_itself(self, queued: PodLife, before: Pod) -> bool:
         """Whether a pod that was rejected has changed so that it may fit. before: as it was then."""
-        if _asks_for(before) == _asks_for(queued.pod):
-            return False
-        return self.may_help(Change(Kind.MODIFIED, queued.pod, before), queued)
+        change = Change(Kind.MODIFIED, queued.pod, before)
+        return changes_anything(change) and self.may_help(change, queued)
 
     def _says_yes(self, change: AnyChange, queued: PodLife, name: str) -> bool:
         pod = queued.pod
@@ -77,8 +76,3 @@ class QueueingHints:
         if self._hinted:
             self._hinted(name, event_of(change), said, self._clock() - began)
         return yes
-
-
-def _asks_for(pod: Pod) -> object:
-    """The fields that scheduling depends on. A change of other fields is no reason to try the pod again."""
-    return pod.spec, pod.metadata.labels, pod.metadata.annotations, pod.metadata.deletion_timestamp

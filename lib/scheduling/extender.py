@@ -181,9 +181,7 @@ class Extender:
         passed = self._passed(result)
         if strange := passed - {node.name for node in nodes}:
             names = ", ".join(sorted(strange))
-            raise ExtenderError(
-                f"extender {self._url(self.filter_verb)} lets nodes pass it wasn't sent: {names}"
-            )
+            raise self._error(self.filter_verb, f"lets nodes pass it wasn't sent: {names}")
         never, not_now = result.unresolvable or {}, result.failed_nodes or {}
         refused = {node.name: unresolvable(LEFT_OUT.format(self.url_prefix)) for node in nodes}
         refused |= {name: unschedulable(why) for name, why in not_now.items()}
@@ -233,9 +231,7 @@ class Extender:
             if pod.metadata.uid == uid and cache.may_evict(pod):
                 return pod
         where = f"pod {uid!r} on node {node_name}"
-        raise ExtenderError(
-            f"extender {self._url(self.preempt_verb)} would preempt {where}, where we may evict no such pod"
-        )
+        raise self._error(self.preempt_verb, f"would preempt {where}, where we may evict no such pod")
 
     def bind(self, pod: Pod, node_name: str) -> None:
         """Let the extender bind a pod."""

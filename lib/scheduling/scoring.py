@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from random import Random
 
+from lib.scheduling.framework.interface import MAX_NODE_SCORE
 from lib.scheduling.node_slice import NodeSlice
 
 
@@ -61,3 +62,14 @@ def _position(values: Sequence[int], wanted: int, before: int) -> int:
     for _ in range(before + 1):
         at = values.index(wanted, at + 1)
     return at
+
+
+def normalize_to_largest(scores: dict[str, int], *, reverse: bool = False) -> None:
+    """The largest becomes 100, the others in proportion. Reversed: the largest becomes 0, 0 becomes 100.
+
+    Source: pkg/scheduler/framework/plugins/helper/normalize_score.go
+    """
+    largest = max(scores.values(), default=0)
+    for node, score in scores.items():
+        share = MAX_NODE_SCORE * score // largest if largest else 0
+        scores[node] = MAX_NODE_SCORE - share if reverse else share

@@ -30,7 +30,7 @@ from lib.scheduling.framework.interface import (
 )
 from lib.scheduling.hints import changed_itself, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo, described
-from lib.scheduling.plugins.scores import normalize_to_largest
+from lib.scheduling.scoring import normalize_to_largest
 
 if TYPE_CHECKING:
     from lib.scheduling.devices.pod_devices import PodDevices

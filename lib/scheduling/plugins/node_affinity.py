@@ -33,7 +33,7 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import fits_now
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
-from lib.scheduling.plugins.scores import normalize_to_largest
+from lib.scheduling.scoring import normalize_to_largest
 from lib.scheduling.text import labels_text, listed, requirement_text
 from lib.scheduling.workloads import belongs_to_node
 

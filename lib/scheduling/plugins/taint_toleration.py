@@ -27,7 +27,7 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import before_itself, fits_now
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.plugins.scores import normalize_to_largest
+from lib.scheduling.scoring import normalize_to_largest
 from lib.scheduling.text import taint_text
 
 TAINTED = unresolvable("node(s) had untolerated taint(s)")

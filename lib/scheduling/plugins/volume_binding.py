@@ -6,19 +6,23 @@ Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from typing import Any, ClassVar
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import NodeSelectorTerm, Pod, Requirement
 from lib.kube.selectors import matches_node
 from lib.kube.storage import (
     MIGRATED_PLUGINS,
+    NO_PROVISIONER,
+    SELECTED_NODE,
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
+    TopologySelectorTerm,
 )
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, UtilizationShapePoint
@@ -34,9 +38,9 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.plugins.claims_without_volume import why_no_volume_on, why_no_volume_yet
 from lib.scheduling.plugins.node_affinity import term_text, why_no_match
 from lib.scheduling.pod_limits import Comparisons
+from lib.scheduling.text import exact_amount, listed
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.binder import (
     AFFINITY,
@@ -55,10 +59,14 @@ from lib.scheduling.volumes.binder import (
 )
 from lib.scheduling.volumes.claims import existing_claims, has_claims, why_not_usable
 from lib.scheduling.volumes.in_reach import nodes_in_reach
+from lib.scheduling.volumes.matching import allows, reaches
 
 OUT_OF_REACH = unresolvable(AFFINITY)
 COMPARISONS_PER_CLAIM = 5
 """To find a volume for a claim takes as long as so many comparisons."""
+
+MOST_NAMED = 2
+"""The most volumes that are named, of those which other nodes can reach."""
 
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
@@ -185,10 +193,10 @@ class VolumeBinding:
                         yield f"{needs}: {why_no_match(term, node)}"
             elif not claim.spec.volume_name and UNBOUND_IMMEDIATE in status.reasons:
                 if not is_delayed(claim, cache.storage):
-                    yield why_no_volume_yet(claim, cache.storage)
+                    yield _why_no_volume_yet(claim, cache.storage)
             elif not claim.spec.volume_name and (NO_VOLUMES in status.reasons or NO_SPACE in status.reasons):
                 reason = NO_VOLUMES if NO_VOLUMES in status.reasons else NO_SPACE
-                yield from why_no_volume_on(claim, node, cache.storage, reason)
+                yield from _why_no_volume_on(claim, node, cache.storage, reason)
             elif claim.spec.volume_name and not volume and NO_SUCH_VOLUMES in status.reasons:
                 yield f"claim {claim} is bound to volume {claim.spec.volume_name}, which isn't there"
 
@@ -250,3 +258,73 @@ def _migrated(csi_node: CSINode) -> str:
 def _largest(capacity: CSIStorageCapacity) -> int:
     """The largest volume's size; -1 if it isn't known."""
     return -1 if capacity.largest_volume is None else capacity.largest_volume
+
+
+# --- for people who ask -----------------------------------------------------------------------------------
+
+
+def _why_no_volume_yet(claim: PersistentVolumeClaim, storage: Storage) -> str:
+    """Why an unbound claim keeps its pod from all nodes: its volume should be there already."""
+    kind = storage.classes.get(claim.storage_class)
+    if kind is None:
+        return _without_class(claim)
+    if kind.provisioner in ("", NO_PROVISIONER):
+        return f"claim {_claim_text(claim)} has no volume, and its class makes none"
+    return f"claim {_claim_text(claim)} has no volume yet; {kind.provisioner} is to make it"
+
+
+def _why_no_volume_on(
+    claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage, reason: str
+) -> Iterator[str]:
+    """Why an unbound claim can't have a volume on this node. reason: VolumeBinding's."""
+    kind = storage.classes.get(claim.storage_class)
+    selected = claim.metadata.annotations.get(SELECTED_NODE)
+    if kind is None:
+        yield _without_class(claim)
+    elif selected:
+        if selected != node.name:
+            yield f"claim {_claim_text(claim)} is to get its volume on {selected}"
+    elif kind.provisioner in ("", NO_PROVISIONER):
+        yield f"claim {_claim_text(claim)} has no volume here, and its class makes none"
+        yield from islice(_elsewhere(claim, node, storage), MOST_NAMED)
+    elif not allows(kind.allowed_topologies, node.labels):
+        terms = [*map(_as_node_term, kind.allowed_topologies)]
+        where = " or ".join(map(term_text, terms))
+        has = listed(dict.fromkeys(why_no_match(term, node) for term in terms))
+        yield f"class {kind.metadata.name} of claim {claim} makes volumes only for {where}: {has}"
+    elif reason == NO_SPACE:
+        yield f"{kind.provisioner} has not enough free storage here for claim {_claim_text(claim)}"
+
+
+def _as_node_term(term: TopologySelectorTerm) -> NodeSelectorTerm:
+    return NodeSelectorTerm(
+        match_expressions=tuple(
+            Requirement(each.key, "In", each.values) for each in term.match_label_expressions
+        )
+    )
+
+
+def _elsewhere(claim: PersistentVolumeClaim, node: NodeInfo, storage: Storage) -> Iterator[str]:
+    """The free volumes of the claim's class that are large enough, but can't be reached from the node."""
+    for volume in storage.volumes:
+        required = volume.required_nodes
+        if (
+            required
+            and volume.spec.claim_ref is None
+            and volume.storage_class == claim.storage_class
+            and volume.size >= claim.size
+            and not reaches(required, node.labels)
+        ):
+            term = required.node_selector_terms[0] if required.node_selector_terms else NodeSelectorTerm()
+            yield f"volume {volume.metadata.name} needs {term_text(term)}: {why_no_match(term, node)}"
+
+
+def _without_class(claim: PersistentVolumeClaim) -> str:
+    if not claim.storage_class:
+        return f"claim {_claim_text(claim)} has no volume, and without a class none is made"
+    return f"claim {claim} has no volume: there is no StorageClass {claim.storage_class} to make one"
+
+
+def _claim_text(claim: PersistentVolumeClaim) -> str:
+    of_class = f"class {claim.storage_class}" if claim.storage_class else "no class"
+    return f"{claim} ({of_class}, {exact_amount('storage', claim.size.value)})"

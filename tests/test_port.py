@@ -19,9 +19,9 @@ from test_options import poller
 from lib import __version__
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod, decode_hook
-from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.cache import Cache
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.queue import SchedulingQueue
 from lib.service.telemetry.bounded_server import Request
 from lib.service.telemetry.collectors import PodResources

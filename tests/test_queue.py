@@ -8,10 +8,9 @@ from objects import node, pod
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod, PodCondition
-from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.interface import Status, unschedulable
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.pod_life import Phase
+from lib.scheduling.pod_life import BackoffSettings, Phase
 from lib.scheduling.queue import MAX_POPPED, SchedulingQueue
 
 FIT = {"NodeResourcesFit"}

@@ -24,6 +24,7 @@ pkg/scheduler/framework/types.go
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from typing import Any
@@ -121,6 +122,30 @@ class PodLife:
     def has_room(self) -> bool:
         """Whether room on a node is reserved for it."""
         return self.phase in ROOM
+
+
+@dataclass(frozen=True)
+class BackoffSettings:
+    """How long a pod backs off, in seconds.
+
+    A pod backs off for `initial_backoff`, twice as long after each attempt, but `max_backoff` at most. An
+    unschedulable pod is tried again after `unschedulable`, even without any change.
+
+    Counterpart in kube-scheduler: pkg/scheduler/backend/queue/backoff_queue.go
+    """
+
+    initial_backoff: float = 1.0
+    max_backoff: float = 10.0
+    unschedulable: float = 300.0
+
+    def ends_at(self, life: PodLife) -> float:
+        """When a pod's backoff ends. Errors count by themselves, as long as there is no other result."""
+        count = life.errors or life.rejections
+        if not count:
+            return 0.0
+        # The limit keeps the float from overflowing.
+        doubled = self.initial_backoff * 2.0 ** min(count - 1, 100)
+        return life.timestamp + min(doubled, self.max_backoff)
 
 
 class PodLives:

@@ -11,13 +11,12 @@ from math import inf
 
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.objects import Pod
-from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, Group, group_of
 from lib.scheduling.hints import changes_anything, event_of, freed_room
-from lib.scheduling.pod_life import QUEUED, Phase, PodLife, PodLives
+from lib.scheduling.pod_life import QUEUED, BackoffSettings, Phase, PodLife, PodLives
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queueing_hints import Hinted, QueueingHints
 

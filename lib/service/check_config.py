@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import fields, is_dataclass
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
+from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.file import KubeSchedulerConfiguration
 
 NONE = "(none)"

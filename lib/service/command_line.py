@@ -12,7 +12,7 @@ import typer
 
 from lib import __version__
 from lib.kube.lease import LeaderElection
-from lib.scheduling.backoff import BackoffSettings
+from lib.scheduling.pod_life import BackoffSettings
 from lib.service import option_types
 from lib.service.help import OTHER
 from lib.service.served_profiles import PolicyName

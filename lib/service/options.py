@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 import typer
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import Profile
+from lib.scheduling.pod_life import BackoffSettings
 from lib.service.check_config import show
 from lib.service.command_line import DEFAULT_PROXY, CommandLine, ExplainName
 from lib.service.config.fields import ConfigError, without_repetitions

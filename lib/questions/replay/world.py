@@ -13,12 +13,11 @@ from lib.questions.replay.figures import Figures
 from lib.questions.replay.trace import Arrival, Trace
 from lib.questions.snapshot import Snapshot
 from lib.questions.snapshot_cache import cache_of
-from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
-from lib.scheduling.pod_life import Phase, pod_key
+from lib.scheduling.pod_life import BackoffSettings, Phase, pod_key
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
 

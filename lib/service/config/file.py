@@ -12,8 +12,8 @@ from msgspec import field
 from msgspec.structs import fields
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.arguments import VERSION, Duration, Strict, not_between
+from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.extenders import ExtenderConfig, problems_of
 from lib.service.config.fields import (
     ConfigError,

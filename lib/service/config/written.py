@@ -16,10 +16,10 @@ import msgspec
 import yaml
 
 from lib.kube.lease import LeaderElection
-from lib.scheduling.backoff import BackoffSettings
 from lib.scheduling.framework.arguments import VERSION, Args, Duration
 from lib.scheduling.framework.interface import EXTENSION_POINTS, Profile
 from lib.scheduling.plugins.registry import PLUGINS
+from lib.scheduling.pod_life import BackoffSettings
 from lib.service.config.extenders import ExtenderConfig
 from lib.service.config.fields import read
 from lib.service.config.file import KIND, KubeSchedulerConfiguration, LeaderElectionConfiguration

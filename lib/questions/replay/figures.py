@@ -138,14 +138,12 @@ class Figures:
         self._nodes.set(len(self._on_node), now)
 
     def _set(self, name: str, now: float) -> None:
-        self._means[name].set(self._percent(self._requested.get(name, 0), name), now)
+        most = self.capacity[name]
+        self._means[name].set(100 * self._requested.get(name, 0) / most if most else 0.0, now)
 
     @property
     def _arrived_percent(self) -> float:
         return 100 * self._asked / self._main_at_first
-
-    def _percent(self, amount: int, name: str) -> float:
-        return 100 * amount / most if (most := self.capacity[name]) else 0.0
 
     def tick(self, arrived: Sequence[Arrival], pending: int, now: float) -> None:
         """A tick has ended, in which these pods have arrived."""

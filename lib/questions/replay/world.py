@@ -80,7 +80,8 @@ class World:
                 if self._running.get(key, (None, None))[1] is pod:
                     self._end(key, evicted=False)
                 elif self._waiting.get(key, (None, None))[1] is pod:
-                    self._withdraw(key)
+                    del self._waiting[key]
+                    self._apply(Change(Kind.DELETED, pod))
             while event and event[0] <= self.now:
                 self._happen(event[1])
                 event = next(events, None)
@@ -110,11 +111,6 @@ class World:
         if at < inf:
             # Rounded, as a recording's times are: what ended when another pod came ends before it comes.
             heappush(self._ends, (round(at, 6), next(self._numbers), key, pod))
-
-    def _withdraw(self, key: str) -> None:
-        """A pod that waits is deleted."""
-        _, pod = self._waiting.pop(key)
-        self._apply(Change(Kind.DELETED, pod))
 
     def _happen(self, change: Change[Node] | Change[Pod]) -> None:
         """A node has changed, or a pod that ran before the trace began. Pods of a node that is gone move."""

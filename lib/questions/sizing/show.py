@@ -89,15 +89,12 @@ def _how_sure(found: Found) -> str:
         return f"Nothing cheaper does: {largest} tried."
     if found.is_proven:
         return "Nothing cheaper does: it would have too little of what the pods request."
+    least = f"{found.least:.4f}".rstrip("0").rstrip(".")
     above = 100 * (found.price / found.least - 1) if found.least else Decimal(0)
     return (
         f"There may be something cheaper: {found.cheaper:,} cheaper choices were tried, and there are more. "
-        f"None can cost less than {_round(found.least)}; this is {above:.1f} % above."
+        f"None can cost less than {least}; this is {above:.1f} % above."
     )
-
-
-def _round(price: Decimal) -> str:
-    return f"{price:.4f}".rstrip("0").rstrip(".")
 
 
 def _show_types(answer: Sized, page: Page) -> None:

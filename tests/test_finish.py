@@ -40,6 +40,8 @@ class Says:
     def __init__(self, said: list[str]) -> None:
         self._said = said
 
+    undoing: frozenset[str] = frozenset()
+
     @property
     def records(self) -> "Says":
         return self

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -18,7 +19,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.extender import Extender, Extenders
 from lib.scheduling.framework.arguments import Handle
-from lib.scheduling.framework.interface import Code, Profile, Status
+from lib.scheduling.framework.interface import Code, Profile, Rejection, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins import default_preemption
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
@@ -33,13 +34,11 @@ from lib.scheduling.scheduling_cycle import Scheduler
 def all_candidates(scheduler: Scheduler, pod: Pod, cache: Cache) -> list[Victims]:
     """Every candidate, in the cache's order."""
 
-    def why_not(name: str) -> Status | None:
-        rejection = scheduler.filter_node(pod, cache, name)
-        return rejection.status if rejection else None
+    why_not = partial(scheduler.filter_node, pod, cache)
 
-    def answer(name: str) -> Victims | Status | None:
-        status = why_not(name)
-        if status is None or status.code != Code.UNSCHEDULABLE or not less_important(pod, name, cache):
+    def answer(name: str) -> Victims | Rejection | None:
+        no = why_not(name)
+        if no is None or no.status.code != Code.UNSCHEDULABLE or not less_important(pod, name, cache):
             return None
         return victims_on(pod, name, cache, why_not, cache.disruptions_left())
 

@@ -132,16 +132,19 @@ def announce_wait(pod: Pod, node_name: str, now: datetime) -> Write[None]:
     yield from record(pod, "BindingConditionsPending", message, now)
 
 
-def undo_claim(step: UndoClaim) -> Write[None]:
-    """Undo what was written of a claim, or take its devices away. What is undone already stays so."""
-    claim = step.claim
+def undo_claim(step: UndoClaim) -> Write[ResourceClaim | None]:
+    """Undo what was written of a claim, or take its devices away. What is undone already stays so.
+
+    Returns the API server's object; None if the claim is gone, or has changed.
+    """
+    claim, now = step.claim, None
     try:
         if isinstance(step, ReleaseClaim):
             gone = {"$patch": "delete", "uid": step.pod.metadata.uid}
-            yield _patch_status(claim, {"uid": claim.metadata.uid}, {"reservedFor": [gone]})
+            now = yield _patch_status(claim, {"uid": claim.metadata.uid}, {"reservedFor": [gone]})
         elif isinstance(step, DeallocateClaim):
             nothing = {"allocation": None, "reservedFor": None, "devices": None}
-            yield _patch_status(claim, _version(claim), nothing)
+            now = yield _patch_status(claim, _version(claim), nothing)
         elif isinstance(step, DeleteClaim):
             finalizers = {"$deleteFromPrimitiveList/finalizers": [FINALIZER]}
             patch = {"metadata": {"uid": claim.metadata.uid, **finalizers}}
@@ -153,7 +156,8 @@ def undo_claim(step: UndoClaim) -> Write[None]:
                 body={"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": options},
             )
     except (NotFoundError, ConflictError):  # it is gone, or has changed: then it is decided on again
-        return
+        return None
+    return now
 
 
 def uses(pod: Pod, claim: ResourceClaim) -> bool:

@@ -6,6 +6,7 @@ Only this file and snapshot_cache.py, of this package, change lib/scheduling's o
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from math import inf
 from random import Random
@@ -29,7 +30,7 @@ from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.pod_life import pod_key
 from lib.scheduling.preemption.budgets import guards
-from lib.scheduling.preemption.victims import Victims, WhyNot, less_important, victims_on
+from lib.scheduling.preemption.victims import Victims, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.volumes.claims import has_claims
 
@@ -123,9 +124,6 @@ class Decider:
                 return f"plugin {plugin.name} failed: {describe(error)}"
         return ""
 
-    def _why_not(self, pod: Pod) -> WhyNot:
-        return lambda node: found.status if (found := self.rejection(pod, node)) else None
-
     def _ask(self, pod: Pod, scheduler: Scheduler, *, anew: bool = False) -> Decision:
         """Decide about a pod. anew: as if it were not nominated."""
         with self._undoing([pod]) as decisions:
@@ -205,7 +203,7 @@ class Decider:
         victims: dict[str, Any] = {}
         if self._may_preempt(pod) and less_important(pod, node_name, self.cache):
             left = self.cache.disruptions_left()
-            answer = victims_on(pod, node_name, self.cache, self._why_not(pod), left)
+            answer = victims_on(pod, node_name, self.cache, partial(self.rejection, pod), left)
             if isinstance(answer, Victims):
                 self.cache.nominator.add(pod, node_name)
                 victims = {"nominated": node_name, "victims": answer.pods}

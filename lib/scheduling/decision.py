@@ -68,6 +68,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """The plugin that rejected the pod as a whole, or the node that was picked."""
     post_filter_message: str = ""
     """The part of the message that PostFilter plugins added."""
+    rejected_after_preemption: frozenset[str] = frozenset()
+    """The plugins that would reject the pod even if it preempted others."""
     nominated: str = ""
     """The node that will have room when the victims have left it."""
     victims: tuple[Pod, ...] = ()
@@ -116,6 +118,7 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
         if self.outcome == Outcome.ERROR:
             return set()
         plugins = {each.plugin for each in {*self.rejected.values()}} | {self.rejecting_plugin}
+        plugins |= self.rejected_after_preemption
         return plugins - {""} or {NO_NODES}
 
 

@@ -3,6 +3,7 @@
 Counterpart in kube-scheduler: pkg/scheduler/schedule_one.go
 """
 
+from functools import partial
 from random import Random
 
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import ASSIGNED, PERMIT, PLACED, PRE_BIND, Decision, Outcome, counted
 from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import Feasibility
-from lib.scheduling.framework.interface import Code, Profile, Rejection, Status
+from lib.scheduling.framework.interface import Code, Profile, Rejection
 from lib.scheduling.framework.runtime import (
     SCHEDULING_CYCLE,
     SUCCESS,
@@ -174,17 +175,13 @@ class Scheduler:
         """
         pod, cache, rejection = attempt.pod, attempt.cache, attempt.rejection
 
-        def filter_node(name: str) -> Status | None:
-            rejection = self.filter_node(pod, cache, name)
-            return rejection.status if rejection else None
-
         result, said, may_look = None, "", bool(cache.nodes)
         undo: tuple[UndoClaim, ...] = ()
         if rejection and rejection.status.code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             may_look = rejection.plugin == NEEDS_PRE_FILTER
         if may_look:
             result, said, undo = self._framework.run_post_filter(
-                attempt.state, pod, cache, attempt.rejected, filter_node
+                attempt.state, pod, cache, attempt.rejected, partial(self.filter_node, pod, cache)
             )
         if not cache.nodes:
             why = rejection.reason if rejection else "no nodes available to schedule pods"
@@ -197,6 +194,7 @@ class Scheduler:
             f"{why} {said}".strip(),
             rejecting_plugin=rejection.plugin if rejection else "",
             post_filter_message=said,
+            rejected_after_preemption=result.rejected_by if result else frozenset(),
             undo=undo,
         )
         if result and result.node_name:

@@ -149,12 +149,14 @@ class ReservedRoom:
     def still_unbound(self, pods: Sequence[Pod]) -> list[Pod]:
         """Look up those that may be bound; returns those that are to be tried, or wait for Permit.
 
-        ApiError when a lookup fails.
+        None, if what an earlier try has written must be undone first. ApiError when a lookup fails.
         """
         lives = [life for pod in pods if (life := self.cache.lives.get(pod.metadata.uid))]
         for life in lives:
             if life.phase == Phase.DOUBTFUL:
                 self.look_up(life)
+        if any(life.key in self.writes.records.undoing for life in lives):
+            return []
         return [life.pod for life in lives if life.phase in (Phase.ACTIVE, Phase.HELD)]
 
     def look_up(self, life: PodLife) -> None:

@@ -226,7 +226,7 @@ class Poller:
             if why := next((pending[uid] for uid in uids if uid in pending), ""):
                 for uid in uids:
                     self.queue.note(uid, why)
-            elif not any(map(self.writes.records.is_preempting, uids)):
+            elif not any(map(self.writes.records.must_wait, uids)):
                 yield batch
 
     def schedule(self, pods: list[Pod]) -> list[Decision]:

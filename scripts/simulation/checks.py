@@ -246,11 +246,16 @@ class Checks:
                 self._found(*broken[:2], *broken.about)
 
     def _check_nominated(self, pod: Stored, other: Stored, poller: str) -> None:
-        """A while after a binding: whether a pod still waits for the room that it took."""
+        """A while after a binding: whether a pod still waits for the room that it took.
+
+        A poller that has ended a nomination tells so after the bindings of that tick.
+        """
         now, node_name = self._store.get(PODS, other.key), node_of(pod)
         if not now or now.metadata["uid"] != other.metadata["uid"] or node_of(now):
             return
-        if nominated_to(now) == node_name and self._is_settled(poller, SEEN_WITHIN + DONE_WITHIN, left=False):
+        since = self._history.pod(other.metadata["uid"], self._agenda.now - DONE_WITHIN)
+        still = {nominated_to(each) for each in since} == {node_name}
+        if still and self._is_settled(poller, SEEN_WITHIN + DONE_WITHIN, left=False):
             what = f"pod {pod.key[1]} was bound to {node_name}, whose room is kept for {other.key[1]}"
             self._found("nominated room", what, pod.key[1], other.key[1])
 

@@ -78,11 +78,7 @@ def check_cluster(store: Store, schedulers: Collection[str], found: Found) -> li
 def _check_liveness(
     store: Store, snapshot: Snapshot, waiting: list[Pod], names: Collection[str], found: Found
 ) -> None:
-    """No pod waits that a fresh decision would place, or that could preempt others.
-
-    As in kube-scheduler, a device that is freed wakes a pod only if the lack of it was the first reason why a
-    node was rejected. So pods with devices that could preempt others may wait until they are tried again.
-    """
+    """No pod waits that a fresh decision would place, or that could preempt others."""
     schedulers = {name: Scheduler(default_profile(name), Random(1)) for name in names}
     ready = [each for each in waiting if not (each.spec.scheduling_gates or each.metadata.deletion_timestamp)]
     nodes = {each.metadata.name for each in snapshot.of(Node)}
@@ -95,7 +91,7 @@ def _check_liveness(
             if decision.outcome == Outcome.SCHEDULED:
                 what = f"pod {pod} waits, though it fits on {decision.node_name}"
                 found("liveness", what, pod.metadata.name)
-            elif decision.victims and not pod.spec.resource_claims:
+            elif decision.victims:
                 what = f"pod {pod} waits, though it could preempt others on {decision.nominated}"
                 found("liveness", what, pod.metadata.name)
     for pod in ready:

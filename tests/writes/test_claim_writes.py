@@ -128,16 +128,16 @@ def test_a_claim_for_extended_resources_is_made_and_the_pod_is_told_of_it() -> N
 
 
 @pytest.mark.parametrize(
-    ("step", "requests"),
+    ("step", "requests", "now"),
     [
-        (ReleaseClaim(DONE, web()), [STATUS]),
-        (DeallocateClaim(DONE), [STATUS]),
-        (DeleteClaim(DONE), [PATCH, DELETE]),
+        (ReleaseClaim(DONE, web()), [STATUS], claim()),
+        (DeallocateClaim(DONE), [STATUS], claim()),
+        (DeleteClaim(DONE), [PATCH, DELETE], None),
     ],
 )
-def test_what_is_undone_stays_undone(step: Any, requests: list[str]) -> None:
-    assert play(undo_claim(step), *(claim() for _ in requests)) == (requests, None)
-    assert play(undo_claim(step), LOST, *(claim() for _ in requests)) == ([requests[0], *requests], None)
+def test_what_is_undone_stays_undone(step: Any, requests: list[str], now: Any) -> None:
+    assert play(undo_claim(step), *(claim() for _ in requests)) == (requests, now)
+    assert play(undo_claim(step), LOST, *(claim() for _ in requests)) == ([requests[0], *requests], now)
     for gone in (NOT_FOUND, CONFLICT):
         assert play(undo_claim(step), gone) == (requests[:1], None)
     _, error = play(undo_claim(step), StatusError("422"))

@@ -132,12 +132,12 @@ def test_the_event_of_a_bound_pod_is_kept_over_an_outage_and_written_once() -> N
 def test_the_condition_comes_first_then_evictions_and_the_event() -> None:
     loop = Loop({each: [None] for each in (STATUS, OLD_STATUS, OLD_DELETE, EVENT)})
     loop.writes.records.failed_scheduling(preempting())
-    assert loop.writes.records.is_preempting("web")
+    assert loop.writes.records.must_wait("web")
     assert loop.flush() == []
     assert loop.server.sent[0] == STATUS
     assert sorted(loop.server.sent[1:]) == [OLD_DELETE, OLD_STATUS, EVENT, EVENT]
     assert loop.server.bodies[0]["status"]["nominatedNodeName"] == "n1"
-    assert not loop.writes.records.is_preempting("web")
+    assert not loop.writes.records.must_wait("web")
 
 
 def test_a_write_that_fails_unexpectedly_is_reported_and_the_others_are_made(

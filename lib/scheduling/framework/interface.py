@@ -278,12 +278,14 @@ class PostFilterResult:
     """A node on which the pod will fit, when these pods have left it.
 
     node_name: "" if there is none: the pod then loses the nomination that it may have. reasons: why there is
-    none, for the message.
+    none, for the message. rejected_by: the plugins that would reject the pod then, too: what changes for
+    them may help it.
     """
 
     node_name: str
     victims: tuple[Pod, ...] = ()
     reasons: tuple[str, ...] = ()
+    rejected_by: frozenset[str] = frozenset()
 
 
 @runtime_checkable
@@ -296,7 +298,7 @@ class PostFilterPlugin(Plugin, Protocol):
         pod: Pod,
         cache: Cache,
         rejected: Mapping[str, Rejection],
-        why_not: Callable[[str], Status | None],
+        why_not: Callable[[str], Rejection | None],
     ) -> PostFilterResult | Status | None:
         """A rejection leaves the pod's nomination, and its reasons are added to the message.
 

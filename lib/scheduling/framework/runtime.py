@@ -291,7 +291,7 @@ class Framework:
         pod: Pod,
         cache: Cache,
         rejected: Mapping[str, Rejection],
-        filter_node: Callable[[str], Status | None],
+        filter_node: Callable[[str], Rejection | None],
     ) -> tuple[PostFilterResult | None, str, tuple[UndoClaim, ...]]:
         """Run PostFilter. Returns the result of the first plugin that can make a node fit.
 

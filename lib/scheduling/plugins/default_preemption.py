@@ -28,7 +28,7 @@ from lib.scheduling.preemption.nodes_by_harm import NodesByHarm, Rank
 from lib.scheduling.preemption.victims import Victims, WhyNot, less_important, pick_one, victims_on
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
-NO_VICTIMS = "No preemption victims found for incoming pod"
+NO_VICTIMS = Rejection("", unschedulable("No preemption victims found for incoming pod"))
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 ON_THEIR_WAY = "preemption: not eligible due to a terminating pod on the nominated node."
 
@@ -130,8 +130,8 @@ class _Search:
         self._why_not, self._kept = why_not, kept
         self._best: Victims | None = None
         self._best_rank: Rank | None = None
-        self.failed = Counter[str]()
-        """Why preemption doesn't help, by reason: on how many of the nodes that were tried."""
+        self.failed = Counter[Rejection]()
+        """Why preemption doesn't help: on how many of the nodes that were tried."""
         self._disruptions_left = cache.disruptions_left()
 
     @cached_property
@@ -181,10 +181,10 @@ class _Search:
             if isinstance(answer, Victims):
                 found[answer.node_name] = answer
             else:
-                self.failed.update(answer.reasons)
+                self.failed[answer] += 1
         return found
 
-    def _answer_of(self, i: int) -> Victims | Status:
+    def _answer_of(self, i: int) -> Victims | Rejection:
         """The victims on the node with this index, or why the pod would not fit there without them."""
         name = self._cache.node_list[i].name
         nominated = self._cache.nominator.nominated_before_on(name, self._pod)
@@ -193,10 +193,10 @@ class _Search:
             self._best, self._best_rank = answer, (answer.harm, i)
         return answer
 
-    def _try(self, node_name: str) -> Victims | Status:
+    def _try(self, node_name: str) -> Victims | Rejection:
         """The victims on a node with which the pod would fit there, or why it would not fit."""
         if not less_important(self._pod, node_name, self._cache):
-            return unschedulable(NO_VICTIMS)
+            return NO_VICTIMS
         return victims_on(self._pod, node_name, self._cache, self._why_not, self._disruptions_left)
 
 
@@ -205,12 +205,16 @@ def _potential(rejected: Mapping[str, Rejection]) -> int:
     return sum(count for rejection, count in Counter(rejected.values()).items() if _might_help(rejection))
 
 
-def _none(cache: Cache, failed: Counter[str], potential: int) -> PostFilterResult:
-    """The result if no node is a candidate. failed: how many of the potential nodes have each reason."""
-    reasons = failed + Counter({NOT_HELPFUL: len(cache.nodes) - potential})  # those that are above 0
-    counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+def _none(cache: Cache, failed: Counter[Rejection], potential: int) -> PostFilterResult:
+    """The result if no node is a candidate. failed: how often the potential nodes are rejected, and why."""
+    reasons = Counter({NOT_HELPFUL: len(cache.nodes) - potential})
+    for rejection, count in failed.items():
+        for reason in rejection.status.reasons:
+            reasons[reason] += count
+    counted = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items() if count))
     why = f"preemption: 0/{len(cache.nodes)} nodes are available: {counted}."
-    return PostFilterResult("", reasons=(why,))
+    by = frozenset(each.plugin for each in failed) - {NO_VICTIMS.plugin}
+    return PostFilterResult("", reasons=(why,), rejected_by=by)
 
 
 def _might_help(rejection: Rejection | None) -> bool:

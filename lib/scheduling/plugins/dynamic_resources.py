@@ -147,7 +147,7 @@ class DynamicResources:
         pod: Pod,
         cache: Cache,
         rejected: Mapping[str, Rejection],
-        filter_node: Callable[[str], Status | None],
+        filter_node: Callable[[str], Rejection | None],
     ) -> Status:
         """Take the devices of a claim away that only this pod uses, and that can't be used on some node."""
         kept: PodDevices | None = state.get(self.name)

@@ -12,7 +12,7 @@ from operator import is_
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Status
+from lib.scheduling.framework.interface import Rejection
 from lib.scheduling.kept import Follower, Kept, NodeChange
 from lib.scheduling.preemption.victims import Victims
 from lib.scheduling.volumes.claims import has_volumes
@@ -20,7 +20,7 @@ from lib.scheduling.volumes.claims import has_volumes
 MAX_KINDS = 16
 """Results are kept for this many kinds of pods; the least recently used are dropped."""
 
-Answer = Victims | Status
+Answer = Victims | Rejection
 """The victims with which a pod fits on a node, or why there are none."""
 
 

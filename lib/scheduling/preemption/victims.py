@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Status
+from lib.scheduling.framework.interface import Rejection
 from lib.scheduling.preemption.budgets import by_budget
 
-WhyNot = Callable[[str], Status | None]
+WhyNot = Callable[[str], Rejection | None]
 """Runs the filters for a node, with the cache as it is at that moment; None if the pod fits."""
 
 _NOW = datetime.max.replace(tzinfo=UTC)
@@ -68,7 +68,7 @@ def least_harm(pods: Collection[Pod]) -> Harm | None:
 
 def victims_on(
     pod: Pod, node_name: str, cache: Cache, why_not: WhyNot, disruptions_left: Sequence[int]
-) -> Victims | Status:
+) -> Victims | Rejection:
     """The victims with which a pod fits on a node; or why it doesn't fit even without all possible victims.
 
     First all pods of lower priority are removed. Then as many as possible are put back: first those that a
@@ -76,8 +76,8 @@ def victims_on(
     """
     potential = sorted(less_important(pod, node_name, cache), key=_least_important_last)
     with cache.without(potential) as away:
-        if status := why_not(node_name):
-            return status
+        if rejection := why_not(node_name):
+            return rejection
         protected, others = by_budget(potential, cache.looked_up.budgets or (), disruptions_left)
         victims: list[Pod] = []
         violations = 0

@@ -61,7 +61,7 @@ class Records:
     """Writes why pods were not scheduled. Of each pod, one record is written at a time.
 
     now: the time for conditions and events: in UTC, in whole seconds. begun: the records that are being
-    written, by the pod's key.
+    written, by the pod's key. undoing: the keys of the pods of which a decision is being undone.
     """
 
     pipeline: Pipeline
@@ -70,6 +70,7 @@ class Records:
     now: Callable[[], datetime]
     dry_run: bool
     begun: dict[str, Record] = field(default_factory=dict)
+    undoing: set[str] = field(default_factory=set)
     _collected: dict[str, Record] = field(default_factory=dict)
     """By the pod's key. A later record replaces one that hasn't begun."""
 
@@ -112,8 +113,10 @@ class Records:
         if begun := self.begun.get(key):
             begun.outdated = True
 
-    def is_preempting(self, uid: str) -> bool:
-        """Whether victims of a pod are still to be evicted."""
+    def must_wait(self, uid: str) -> bool:
+        """Whether victims of a pod are still to be evicted, or its claims to be given back."""
+        if uid in self.undoing:
+            return True
         records = self._collected.get(uid), self.begun.get(uid)
         return any(each.evictions for each in records if each)
 

@@ -21,6 +21,7 @@ from lib.kube.system import System
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
+from lib.scheduling.pod_life import pod_key
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.options import Options
 from lib.service.telemetry.rendering import as_annotation
@@ -197,8 +198,9 @@ class Writes:
             self.report.failed(pod, "nomination", error)
 
     def undo(self, decision: Decision) -> None:
-        """Write what undoes a decision."""
+        """Write what undoes a decision. The pod isn't tried before that is done."""
         if decision.undo and not self.options.dry_run:
+            self.records.undoing.add(pod_key(decision.pod))
             self.pipeline.start(self._undo(decision), Sort.RECORD)
 
     def _undo(self, decision: Decision) -> Write[None]:
@@ -206,9 +208,11 @@ class Writes:
 
         for each in decision.undo:
             try:
-                yield from undo_claim(each)
+                if now := (yield from undo_claim(each)):
+                    self.cache.devices.written(now, now.metadata.uid)
             except ApiError as error:  # the pod's next attempt finds its claim as it is
                 self.report.failed(decision.pod, "claim", error)
+        self.records.undoing.discard(pod_key(decision.pod))
 
     def _timed(self, decision: Decision, began: float) -> Decision:
         """The decision with the time that its binding took."""

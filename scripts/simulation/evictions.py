@@ -169,9 +169,14 @@ class Preemption:
         }
 
     def _does(self, node: Stored, here: dict[str, Stored], below: int) -> bool:
-        """Whether evictions of pods below a priority make room on a node, and no budget forbids them."""
-        less = [each for each in self.before.on(node.key[1]) if priority_of(each) < below]
-        may_go = {each.metadata["uid"] for each in less if not self.before.is_protected(each, less)}
+        """Whether evictions of pods below a priority make room on a node, and no budget forbids them.
+
+        What a budget allows goes to the more important of all that may be victims, as in kube-scheduler.
+        """
+        on_node = self.before.on(node.key[1])
+        potential = [each for each in on_node if is_less(each, self.pod)]
+        less = [each for each in on_node if priority_of(each) < below]
+        may_go = {each.metadata["uid"] for each in less if not self.before.is_protected(each, potential)}
         return has_room(node, [each for uid, each in here.items() if uid not in may_go], self.pod)
 
 

@@ -107,7 +107,9 @@ def broken_by_zone(store: Store, pod: Stored) -> Iterator[Broken]:
     if spread := labels_of(pod).get("spread"):
         counts = Counter({labels_of(each)[ZONE]: 0 for each in store.every(NODES) if ZONE in labels_of(each)})
         counts.update(_zones(store, pod, "spread", spread, leaving=False))
-        if counts[zone] - min(counts.values()) > 1:
+        alike = [each for each in store.every(PODS, pod.key[0]) if labels_of(each).get("spread") == spread]
+        is_known = all(node_of(each) or not each.content["status"].get("nominatedNodeName") for each in alike)
+        if is_known and counts[zone] - min(counts.values()) > 1:  # pods that are held count, too
             what = f"pod {name} was bound to zone {zone}, which has {dict(counts)} of its kind then"
             yield Broken("spread", what, (name,))
     if near := labels_of(pod).get("near"):

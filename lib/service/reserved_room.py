@@ -149,7 +149,7 @@ class ReservedRoom:
     def still_unbound(self, pods: Sequence[Pod]) -> list[Pod]:
         """Look up those that may be bound; returns those that are to be tried, or wait for Permit.
 
-        None, if what an earlier try has written must be undone first. ApiError when a lookup fails.
+        Returns no pod if what an earlier try has written must be undone first. ApiError when a lookup fails.
         """
         lives = [life for pod in pods if (life := self.cache.lives.get(pod.metadata.uid))]
         for life in lives:

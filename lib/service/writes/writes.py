@@ -208,8 +208,8 @@ class Writes:
 
         for each in decision.undo:
             try:
-                if now := (yield from undo_claim(each)):
-                    self.cache.devices.written(now, now.metadata.uid)
+                if now := (yield from undo_claim(each)):  # what others have reserved of it stays
+                    self.cache.devices.written(now, reserved_as="")
             except ApiError as error:  # the pod's next attempt finds its claim as it is
                 self.report.failed(decision.pod, "claim", error)
         self.records.undoing.discard(pod_key(decision.pod))

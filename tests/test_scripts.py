@@ -73,7 +73,7 @@ def test_install_with_an_old_python_says_so(checkout: Path, tmp_path: Path) -> N
 
 def test_install_without_venv_says_so(checkout: Path, tmp_path: Path) -> None:
     (tmp_path / "ensurepip.py").write_text("raise ImportError('left out by this distribution')")
-    here = python3(tmp_path / "bin", f'PYTHONPATH={tmp_path} exec {sys.executable} "$@"')
+    here = python3(tmp_path / "bin", f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"')
     done = install(checkout, here)
     assert done.returncode == 1
     assert (
@@ -99,7 +99,7 @@ def test_install_takes_the_file_whose_hash_is_known_or_says_why_not(checkout: Pa
     (packages,) = (checkout / ".venv" / "lib").glob("*/site-packages")
     (packages / "pip").symlink_to(Path(pip.__file__).parent)
     known = hashlib.sha256((folder / wheel).read_bytes()).hexdigest()
-    here = python3(tmp_path / "bin", f'exec {sys.executable} "$@"')
+    here = python3(tmp_path / "bin", f'exec "{sys.executable}" "$@"')
 
     def said(lock: str, *arguments: str, **environment: str) -> str:
         (checkout / "requirements.lock").write_text(lock)

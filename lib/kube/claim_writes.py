@@ -50,11 +50,11 @@ def reserve_claim(step: ReserveClaim, now: datetime) -> Write[ResourceClaim]:
         claim = yield from _create(claim)
     for left in reversed(range(TRIES)):
         if claim.metadata.deletion_timestamp:
-            raise ClaimError(f"claim {_named(claim)} got deleted in the meantime")
+            raise ClaimError(f"claim {claim} got deleted in the meantime")
         if step.allocation and claim.status.allocation:
-            raise ClaimError(f"claim {_named(claim)} got allocated elsewhere in the meantime")
+            raise ClaimError(f"claim {claim} got allocated elsewhere in the meantime")
         if not step.allocation and not claim.status.allocation:
-            raise ClaimError(f"claim {_named(claim)} got deallocated elsewhere in the meantime")
+            raise ClaimError(f"claim {claim} got deallocated elsewhere in the meantime")
         try:
             claim = yield from _reserve(step, claim, now)
             break
@@ -95,7 +95,7 @@ def _create(claim: ResourceClaim) -> Write[ResourceClaim]:
             "POST", path, ResourceClaim, {**body, "spec": claim.spec}, repeatable=False
         )
     except StatusError as error:
-        raise _with_words(error, f"create claim for extended resources {_named(claim)}") from error
+        raise _with_words(error, f"create claim for extended resources {claim}") from error
     return made
 
 
@@ -112,7 +112,7 @@ def _reserve(step: ReserveClaim, claim: ResourceClaim, now: datetime) -> Write[R
             except ConflictError:
                 raise
             except StatusError as error:
-                raise _with_words(error, f"add finalizer to claim {_named(claim)}") from error
+                raise _with_words(error, f"add finalizer to claim {claim}") from error
         what = "add allocation and reservation to claim"
         status["allocation"] = replace(step.allocation, allocation_timestamp=now)
     patch = {"metadata": _version(claim), "status": status}
@@ -121,7 +121,7 @@ def _reserve(step: ReserveClaim, claim: ResourceClaim, now: datetime) -> Write[R
     except ConflictError:
         raise
     except StatusError as error:
-        raise _with_words(error, f"{what} {_named(claim)}") from error
+        raise _with_words(error, f"{what} {claim}") from error
     return written
 
 
@@ -198,7 +198,3 @@ def _patch_status(claim: ResourceClaim, which: Mapping[str, str], status: Mappin
 
 def _path(claim: ResourceClaim) -> str:
     return path_of("resourceclaims", claim.metadata.namespace, claim.metadata.name, api=DEVICES_API)
-
-
-def _named(claim: ResourceClaim) -> str:
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"

@@ -327,10 +327,6 @@ class ResourceClaim(NamedObject):
     spec: ResourceClaimSpec = msgspec.field(default_factory=ResourceClaimSpec)
     status: ResourceClaimStatus = msgspec.field(default_factory=ResourceClaimStatus)
 
-    def __str__(self) -> str:
-        """`namespace/name`; the name, if it has no namespace."""
-        return "/".join(filter(None, (self.metadata.namespace, self.metadata.name)))
-
 
 class ResourceClaimTemplateSpec(Object):
     """What the claims of a template are like."""

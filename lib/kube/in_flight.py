@@ -2,17 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from select import POLLIN
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from lib.kube.attempt import PendingResponse
 from lib.kube.errors import ApiError
 from lib.kube.system import System
 from lib.kube.write import Request
 
-About = TypeVar("About")
 
-
-class InFlight(Generic[About]):
+class InFlight:
     """Requests that were sent and wait for their answers, each with what it is about.
 
     begin: sends a request. system: its time and sockets are used.
@@ -21,14 +19,14 @@ class InFlight(Generic[About]):
     def __init__(self, begin: Callable[[Request], PendingResponse[Any]], system: System) -> None:
         self._begin, self._system = begin, system
         # By the number of their socket, in the order in which they were sent.
-        self._sent: dict[int, tuple[PendingResponse[Any], About]] = {}
-        self._not_sent: list[tuple[About, ApiError]] = []
+        self._sent: dict[int, tuple[PendingResponse[Any], Any]] = {}
+        self._not_sent: list[tuple[Any, ApiError]] = []
         self._readable = system.poll()
 
     def __len__(self) -> int:
         return len(self._sent) + len(self._not_sent)
 
-    def send(self, request: Request, about: About) -> None:
+    def send(self, request: Request, about: Any) -> None:
         """Send a request. If that fails, the error is its answer."""
         try:
             pending = self._begin(request)
@@ -38,7 +36,7 @@ class InFlight(Generic[About]):
             self._sent[pending.fileno()] = pending, about
             self._readable.register(pending.fileno(), POLLIN)
 
-    def answers(self, until: float) -> Iterator[tuple[About, Any]]:
+    def answers(self, until: float) -> Iterator[tuple[Any, Any]]:
         """The answers that have come, or the ApiErrors. If there is none, wait until one comes or is overdue.
 
         until: when to stop waiting, in `System.monotonic`'s seconds.

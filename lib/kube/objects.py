@@ -94,6 +94,11 @@ class NamedObject(Object, tag_field="kind", tag=True):
 
     metadata: ObjectMeta
 
+    def __str__(self) -> str:
+        """`namespace/name`, as in all messages; without a namespace, the name alone."""
+        named = self.metadata
+        return f"{named.namespace}/{named.name}" if named.namespace else named.name
+
 
 # --- selectors ------------------------------------------------------------------------------------------
 
@@ -373,6 +378,7 @@ class PodCondition(Object):
     reason: str = ""
     message: str = ""
     last_transition_time: Time | None = None
+    observed_generation: int = 0
 
 
 class ContainerStatus(Object):
@@ -413,10 +419,6 @@ class Pod(NamedObject, eq=False):
 
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
-
-    def __str__(self) -> str:
-        """`namespace/name`, as in all messages."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def has_finished(self) -> bool:
@@ -504,10 +506,6 @@ class PodDisruptionBudget(NamedObject):
 
     spec: PodDisruptionBudgetSpec = msgspec.field(default_factory=PodDisruptionBudgetSpec)
     status: PodDisruptionBudgetStatus = msgspec.field(default_factory=PodDisruptionBudgetStatus)
-
-    def __str__(self) -> str:
-        """`namespace/name`."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
 
 
 class ControllerSpec(Object):

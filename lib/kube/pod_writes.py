@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from lib.kube.errors import ApiError, ConflictError, NotFoundError
 from lib.kube.events import event_about
-from lib.kube.objects import Binding, Event, ObjectMeta, ObjectReference, Pod, Status
+from lib.kube.objects import Binding, Event, ObjectMeta, ObjectReference, Pod, PodCondition, Status
 from lib.kube.paths import path_of
 from lib.kube.write import Pause, Request, Write
 
@@ -119,14 +119,8 @@ def mark_unscheduled(
     held = next((each for each in pod.status.conditions if each.type == "PodScheduled"), None)
     if not held or (held.status, held.reason, held.message) != ("False", reason, message):
         since = held.last_transition_time if held and held.status == "False" else None
-        condition = {
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": reason,
-            "message": message,
-            "lastTransitionTime": since or now,
-            "observedGeneration": pod.metadata.generation,
-        }
+        generation = pod.metadata.generation
+        condition = PodCondition("PodScheduled", "False", reason, message, since or now, generation)
         status["conditions"] = [condition]
     if nominated is not None:
         status["nominatedNodeName"] = nominated
@@ -138,14 +132,10 @@ def evict(victim: Pod, preemptor: Pod, node_name: str, now: datetime) -> Write[N
     """Evict a pod for a more important one: write a condition that says why, and delete it gracefully."""
     if victim.metadata.deletion_timestamp:  # it is being deleted already
         return
-    condition = {
-        "type": "DisruptionTarget",
-        "status": "True",
-        "reason": "PreemptionByScheduler",
-        "message": f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod",
-        "lastTransitionTime": now,
-        "observedGeneration": victim.metadata.generation,
-    }
+    why = f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod"
+    condition = PodCondition(
+        "DisruptionTarget", "True", "PreemptionByScheduler", why, now, victim.metadata.generation
+    )
     options = {"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": victim.metadata.uid}}
     try:
         yield patch_status(victim, {"conditions": [condition]})
@@ -207,15 +197,8 @@ def pod_event(
     A pod has one FailedScheduling event, and one event of another reason for each message.
     """
     component = (preemptor or pod).spec.scheduler_name
-    event = event_about(
-        _reference(pod),
-        kind,
-        reason,
-        message,
-        now,
-        component,
-        "" if reason == "FailedScheduling" else message,
-    )
+    distinction = "" if reason == "FailedScheduling" else message
+    event = event_about(_reference(pod), kind, reason, message, now, component, distinction)
     event.action = ACTIONS[reason]
     event.related = _reference(preemptor) if preemptor else None
     event.reporting_instance = f"{component}-{HOST}"
@@ -242,11 +225,5 @@ def _path(pod: Pod) -> str:
 
 
 def _reference(pod: Pod) -> ObjectReference:
-    return ObjectReference(
-        kind="Pod",
-        name=pod.metadata.name,
-        namespace=pod.metadata.namespace,
-        uid=pod.metadata.uid,
-        api_version="v1",
-        resource_version=pod.metadata.resource_version,
-    )
+    named = pod.metadata
+    return ObjectReference("Pod", named.name, named.namespace, named.uid, "v1", named.resource_version)

@@ -85,10 +85,6 @@ class PersistentVolumeClaim(NamedObject, eq=False):
     spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
     status: PersistentVolumeClaimStatus = msgspec.field(default_factory=PersistentVolumeClaimStatus)
 
-    def __str__(self) -> str:
-        """`namespace/name`."""
-        return f"{self.metadata.namespace}/{self.metadata.name}"
-
     @property
     def storage_class(self) -> str:
         """The name of its StorageClass; "" for none."""

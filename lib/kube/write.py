@@ -38,7 +38,5 @@ class Pause:
     after: ApiError
 
 
-Step = Request | Pause
-
-Write = Generator[Step, Any, Result]
+Write = Generator[Request | Pause, Any, Result]
 """Yields its steps, and returns its result, or raises an ApiError."""

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -42,6 +41,7 @@ from lib.service.telemetry.log import set_up_logging
 from lib.service.telemetry.observer import ListenError, Observer
 from lib.service.telemetry.report import Report
 from lib.service.writes.pipeline import Pipeline
+from lib.service.writes.records import Records
 from lib.service.writes.writes import Writes
 
 ALL_PLACED, NO_START, SOME_NOT_PLACED = 0, 1, 3
@@ -112,9 +112,10 @@ def assembled(
             load=any(ActualLoad.name in each.weights for each in profiles),
             election=options.leader_election,
         )
-        in_flight: InFlight[Any] = InFlight(api.begin, system)
+        in_flight = InFlight(api.begin, system)
         pipeline = Pipeline(in_flight, api.retrying(), shutdown, options.bind_workers, system.monotonic)
-        writes = Writes(pipeline, schedulers, cache, report, options, system)
+        records = Records(pipeline, cache, report, system, dry_run)
+        writes = Writes(pipeline, schedulers, cache, report, options, system, records)
         poller = Poller(
             options,
             (Informer if options.watch else PollingSource)(api, names, namespaces),
@@ -196,7 +197,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
                 try:
                     loop(poller)
                 finally:
-                    poller.writes.close()
+                    list(poller.writes.drain())  # the events of bound pods that aren't written yet
                 status = SOME_NOT_PLACED if poller.unreadable or len(poller.queue) else ALL_PLACED
                 if poller.checks.missing_namespaces:
                     status = NO_START

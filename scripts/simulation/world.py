@@ -250,7 +250,7 @@ class _Running:
             try:
                 loop(self.poller)
             finally:
-                self.poller.writes.close()
+                list(self.poller.writes.drain())
 
     def stop(self) -> None:
         """SIGTERM, when the process isn't frozen."""

@@ -83,7 +83,7 @@ class Scripted:
         self.on_send: Callable[[str], None] = lambda _: None
         with Api("http://127.0.0.1:1", self.shutdown.stopping) as api:
             retrying = api.retrying()
-        self._in_flight: InFlight[Any] = InFlight(self._begin, self.system)
+        self._in_flight = InFlight(self._begin, self.system)
         self.pipeline = Pipeline(self._in_flight, retrying, self.shutdown, window, self.system.monotonic)
 
     def _sleep(self, seconds: float) -> None:

@@ -20,6 +20,7 @@ from lib.service.command_line import CommandLine
 from lib.service.options import _options
 from lib.service.telemetry.report import Report
 from lib.service.writes.pipeline import Sort
+from lib.service.writes.records import Records
 from lib.service.writes.results import Result
 from lib.service.writes.writes import Writes
 
@@ -44,14 +45,9 @@ class Loop:
         self.lives.move(self.lives.of(web()), Phase.ACTIVE)
         schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler", *plugins), Random(1))}
         self.report = Report(dry_run=False, explain=None)
-        self.writes = Writes(
-            self.server.pipeline,
-            schedulers,
-            self.cache,
-            self.report,
-            _options(CommandLine())[0],
-            self.server.system,
-        )
+        options, system, pipeline = _options(CommandLine())[0], self.server.system, self.server.pipeline
+        records = Records(pipeline, self.cache, self.report, system, dry_run=False)
+        self.writes = Writes(pipeline, schedulers, self.cache, self.report, options, system, records)
 
     def bind(self, *decisions: Decision) -> list[Result]:
         """Submit decisions, and drain."""
@@ -224,7 +220,7 @@ def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_r
     loop.flush()
     loop.flush()
     marks = [body["status"]["conditions"] for body in loop.server.bodies if isinstance(body, dict)]
-    said = [conditions[0]["message"] for conditions in marks]
+    said = [conditions[0].message for conditions in marks]
     assert said[0].startswith("first")
     assert said[-1].startswith("second")
     assert loop.server.sent.count(EVENT) == 1

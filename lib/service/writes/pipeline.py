@@ -52,7 +52,7 @@ class Pipeline:
     """
 
     def __init__(
-        self, in_flight: InFlight[Any], retrying: Retrying, shutdown: Shutdown, window: int, clock: Clock
+        self, in_flight: InFlight, retrying: Retrying, shutdown: Shutdown, window: int, clock: Clock
     ) -> None:
         self._in_flight, self._retrying, self._shutdown, self._clock = in_flight, retrying, shutdown, clock
         self.window = window

@@ -4,7 +4,7 @@ Source: pkg/scheduler/schedule_one.go, handleSchedulingFailure; framework/preemp
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from lib.kube.errors import ConflictError, NotFoundError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.objects import Pod
 from lib.kube.pod_writes import PREEMPTED, FailedSchedulingEvent, evict, mark_unscheduled, nominate, record
+from lib.kube.system import System
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -60,19 +61,23 @@ class Record:
 class Records:
     """Writes why pods were not scheduled. Of each pod, one record is written at a time.
 
-    now: the time for conditions and events: in UTC, in whole seconds. begun: the records that are being
-    written, by the pod's key. undoing: the keys of the pods of which a decision is being undone.
+    begun: the records that are being written, by the pod's key. undoing: the keys of the pods of which a
+    decision is being undone.
     """
 
     pipeline: Pipeline
     cache: Cache
     report: Report
-    now: Callable[[], datetime]
+    system: System
     dry_run: bool
     begun: dict[str, Record] = field(default_factory=dict)
     undoing: set[str] = field(default_factory=set)
     _collected: dict[str, Record] = field(default_factory=dict)
     """By the pod's key. A later record replaces one that hasn't begun."""
+
+    def now(self) -> datetime:
+        """The time for conditions and events: in UTC, in whole seconds."""
+        return self.system.now().replace(microsecond=0)
 
     def failed_scheduling(self, decision: Decision) -> None:
         """A pod was not scheduled: collect a condition and an event with the reason, and its evictions.
@@ -161,9 +166,7 @@ class Records:
         decision, lacks = record.decision, any(each.missing and not each.failed for each in record.writes)
         del self.begun[pod_key(decision.pod)]
         self.cache.lives.spare(each.pod for each in record.evictions)
-        if any(
-            each.failed for each in record.evictions
-        ):  # the pod doesn't get the room of a victim that stays
+        if any(each.failed for each in record.evictions):  # the room of a victim that stays isn't kept
             lacks = True
             self.cache.nominator.delete(decision.pod)
             self.nominated(decision, "")

@@ -60,7 +60,7 @@ class Writes:
     report: Report
     options: Options
     system: System
-    records: Records = field(init=False)
+    records: Records
     _run_at: float = 0.0
     """When the pipeline runs next, in seconds of `System.monotonic`."""
     _done: list[Completed] = field(default_factory=list)
@@ -68,18 +68,10 @@ class Writes:
     _events: list[tuple[Pod, str, datetime]] = field(default_factory=list)
     """The events of bound pods: pod, message, time."""
 
-    def __post_init__(self) -> None:
-        dry_run = self.options.dry_run
-        self.records = Records(self.pipeline, self.cache, self.report, self._now, dry_run)
-
-    def _now(self) -> datetime:
-        """The time for conditions and events: in UTC, in whole seconds."""
-        return self.system.now().replace(microsecond=0)
-
     def submit(self, decision: Decision) -> None:
         """Take a decision. Its binding is sent with others, by `completed` or `drain`."""
         if decision.outcome == Outcome.WAITING:
-            self.records.nominated(decision, decision.node_name or "")
+            self.records.nominated(decision, decision.node_name)
             self._done.append(Completed(decision, Result.WAITING))
         elif decision.outcome != Outcome.SCHEDULED:
             self._done.append(Completed(decision, Result.UNSCHEDULABLE))
@@ -114,12 +106,6 @@ class Writes:
             until = min(until, self.system.monotonic() + SHORT_FLUSH_SECONDS)
         yield from self.pipeline.run(Sort.RECORD, until)
 
-    def close(self) -> None:
-        """Write the remaining events of bound pods, however long that takes, and finish what was begun."""
-        if not self.pipeline.error:
-            list(self._write_events(inf))
-            list(self.pipeline.run(Sort.RECORD, self.system.monotonic() + MAX_FLUSH_SECONDS))
-
     def _write_events(self, until: float) -> Iterator[Completed]:
         """Write the events of bound pods. They stay true: what isn't written in time is written later."""
         events, self._events = self._events, []
@@ -148,7 +134,6 @@ class Writes:
             return Completed(decision, Result.WAITING)
         if decision.outcome not in PLACED:
             return Completed(decision, Result.FAILED)
-        assert decision.node_name
         if decision.outcome == Outcome.SCHEDULED:
             annotations = decision.annotations
             if not self.options.no_annotate:
@@ -167,11 +152,11 @@ class Writes:
 
     def scheduled(self, decision: Decision) -> None:
         """A pod was bound: its event is written with others."""
-        self._events.append((decision.pod, decision.message, self._now()))
+        self._events.append((decision.pod, decision.message, self.records.now()))
 
     def _write_assumed(self, decision: Decision) -> Write[None]:
         """Write what PreBind waits for: volumes and devices. What may take long is announced on the pod."""
-        pod, node_name = decision.pod, decision.node_name or ""
+        pod, node_name = decision.pod, decision.node_name
         volumes = [each for each in decision.writes if not isinstance(each, ReserveClaim)]
         if volumes:
             yield from self._announce(pod, nominate(pod, node_name))
@@ -183,10 +168,10 @@ class Writes:
 
             written = []
             for each in claims:
-                written.append((yield from reserve_claim(each, self._now())))
+                written.append((yield from reserve_claim(each, self.records.now())))
                 self.cache.devices.written(written[-1], each.claim.metadata.uid)
             if any(map(has_binding_conditions, written)):
-                yield from self._announce(pod, announce_wait(pod, node_name, self._now()))
+                yield from self._announce(pod, announce_wait(pod, node_name, self.records.now()))
 
     def _announce(self, pod: Pod, write: Write[None]) -> Write[None]:
         """Write that a pod waits. If that is refused, the pod is bound all the same, as in kube-scheduler."""

@@ -562,3 +562,28 @@ def test_a_change_of_nothing_that_a_decision_depends_on_asks_no_plugin() -> None
     assert (asked, ready(pods, 20)) == ([], [])
     pods.apply(modified(ran, placed("db", {"cpu": "500m"})), now=20)
     assert (asked, ready(pods, 20)) == (["web"], ["web"])
+
+
+def test_a_nominated_pod_that_comes_back_is_tried_at_once_and_has_one_record() -> None:
+    """A list of an API server that lags behind shows a pod that was found to be gone."""
+    web = waiting("web")
+    web.status.nominated_node_name = "n1"
+    pods = queue(web)
+    pods.requeue(UID, (), "an error", now=10)
+    pods.drop(UID)
+    for now in (10, 11):
+        pods.apply(modified(web, web), now)
+        assert ready(pods, now) == ["web"]
+    pods.apply(deleted(web), now=12)
+    assert (ready(pods, 12), pods.lives.all(), pods.lives.nominated) == ([], [], {})
+
+
+def test_a_nominated_pod_that_comes_back_without_its_nomination_is_tried_too() -> None:
+    web = waiting("web")
+    web.status.nominated_node_name = "n1"
+    pods = queue(web)
+    pods.drop(UID)
+    pods.apply(modified(web, waiting("web")), now=10)
+    assert ready(pods, 10) == ["web"]
+    pods.apply(deleted(web), now=12)
+    assert (ready(pods, 12), pods.lives.all(), pods.lives.nominated) == ([], [], {})

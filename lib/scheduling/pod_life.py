@@ -206,6 +206,7 @@ class PodLives:
         if life.nominated:
             self.index_nomination(life)
         if phase == Phase.OUT:
+            life.attempts = life.rejections = life.errors = 0  # if it comes back, it is tried at once
             self.tidy(life)
 
     def index_nomination(self, life: PodLife) -> None:

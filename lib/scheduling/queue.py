@@ -95,6 +95,7 @@ class SchedulingQueue:
         left = ""
         if life.nominated or pod.status.nominated_node_name or change.before:
             left = self._follow_nomination(change, life)
+            life = self.lives.of(pod)  # a new record, if only its nomination kept the old one
         if is_gone or ended:
             self.drop(pod.metadata.uid)
             if was_queued:

@@ -21,11 +21,13 @@ class Nominator:
 
     def add(self, pod: Pod, node_name: str) -> None:
         """Nominate a pod to a node; "" deletes its nomination."""
-        self.delete(pod)
-        if node_name:
-            life = self._lives.of(pod)
-            life.pod, life.nominated = pod, node_name
-            self._lives.index_nomination(life)
+        if not node_name:
+            self.delete(pod)
+            return
+        life = self._lives.of(pod)
+        self._lives.forget_nomination(life)
+        life.pod, life.nominated = pod, node_name
+        self._lives.index_nomination(life)
 
     def delete(self, pod: Pod) -> None:
         """Delete a pod's nomination."""

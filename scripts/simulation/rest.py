@@ -17,7 +17,7 @@ from lib.scheduling.decision import Outcome
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
-from lib.scheduling.queue import batches
+from lib.scheduling.queue import batches, why_ended
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.steps import Poller
 from scripts.minicluster.resources import RESOURCE_CLAIMS, RESOURCES, Resource
@@ -80,7 +80,7 @@ def _check_liveness(
 ) -> None:
     """No pod waits that a fresh decision would place, or that could preempt others."""
     schedulers = {name: Scheduler(default_profile(name), Random(1)) for name in names}
-    ready = [each for each in waiting if not (each.spec.scheduling_gates or each.metadata.deletion_timestamp)]
+    ready = [each for each in waiting if not (each.spec.scheduling_gates or why_ended(each))]
     nodes = {each.metadata.name for each in snapshot.of(Node)}
     for batch in batches(ready):
         cache = _fresh_cache(store, snapshot)

@@ -200,6 +200,14 @@ def test_the_error_of_a_lookup_does_not_outlive_the_need_for_it() -> None:
     assert Kind.BROKEN in world.outcome.faults
 
 
+def test_a_pod_that_could_preempt_others_is_tried_again_when_budgets_can_be_read() -> None:
+    """Nothing in the cluster changes then."""
+    forbidden = Fault(Kind.FORBIDDEN, 9.0, 20.0, "poddisruptionbudgets", 1.0, 1)
+    outcome = World(plan_of(*PREEMPTS, forbidden)).run()
+    assert outcome.violations == []
+    assert Kind.FORBIDDEN in outcome.faults
+
+
 def test_an_extender_that_lies_breaks_no_rule() -> None:
     """Nor one that hangs: after that, the pods are placed."""
     lies = Fault(Kind.LIES, 0.0, 30.0, EXTENDER, 0.7, 1), Fault(Kind.SILENT, 30.0, 50.0, EXTENDER, 0.7, 2)

@@ -49,6 +49,10 @@ class Load:
         return [*takewhile(lambda each: each.timestamp is not None and each.timestamp >= earliest, samples)]
 
 
+BUDGETS_UNSEEN = "PodDisruptionBudget"
+"""What rejects a pod that can't preempt others only because disruption budgets can't be listed."""
+
+
 @dataclass(frozen=True)
 class LookedUp:
     """What was looked up last.

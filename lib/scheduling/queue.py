@@ -16,13 +16,14 @@ from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueS
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, Group, group_of
 from lib.scheduling.hints import changes_anything, event_of, freed_room
+from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.pod_life import QUEUED, BackoffSettings, Phase, PodLife, PodLives
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queueing_hints import Hinted, QueueingHints
 
-POD_GROUP_SECONDS = 30.0
-"""A pod that waits for others of its PodGroup is tried again after so many seconds: poller doesn't see
-changes of the PodGroup's `minMember`."""
+UNSEEN_SECONDS = 30.0
+"""Pods are tried again after so many seconds if poller doesn't see the change that they wait for: of their
+PodGroup's `minMember`, or of the right to read disruption budgets."""
 
 MAX_POPPED = 100
 """When no pod is active, at most so many pods are tried before their backoff has ended."""
@@ -257,9 +258,9 @@ class SchedulingQueue:
 
     def _retried_after(self, life: PodLife) -> float:
         """The seconds after which an unschedulable pod is tried again, even without any change."""
-        group = group_of(life.pod)
-        if group and group.label == POD_GROUP and REJECTING in life.rejected_by:
-            return min(self._times.unschedulable, POD_GROUP_SECONDS)
+        group, by = group_of(life.pod), life.rejected_by
+        if BUDGETS_UNSEEN in by or (group and group.label == POD_GROUP and REJECTING in by):
+            return min(self._times.unschedulable, UNSEEN_SECONDS)
         return self._times.unschedulable
 
     def _others_of(self, groups: Set[Group | None], active: list[PodLife]) -> list[PodLife]:

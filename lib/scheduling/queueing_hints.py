@@ -12,6 +12,7 @@ from lib.scheduling.framework.interface import Profile, QueueingHintPlugin
 from lib.scheduling.framework.runtime import Clock, raise_if_interrupted
 from lib.scheduling.groups.pod_groups import REJECTING, group_of
 from lib.scheduling.hints import changed_itself, changes_anything, event_of, placed_pod
+from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.pod_life import PodLife
 from lib.scheduling.pod_limits import TOO_COMPLEX
 
@@ -59,6 +60,8 @@ class QueueingHints:
         pod = queued.pod
         if name == TOO_COMPLEX:
             return changed_itself(pod, change)
+        if name == BUDGETS_UNSEEN:
+            return False  # it is tried again after some seconds
         if name == REJECTING:  # does the change add a pod to its group?
             other = placed_pod(change)
             return changed_itself(pod, change) or (other is not None and group_of(other) == group_of(pod))

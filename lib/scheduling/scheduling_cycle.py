@@ -198,8 +198,9 @@ class Scheduler:
             undo=undo,
         )
         if result and result.node_name:
-            return nominate(decision, cache, result)
-        return decision if may_look and result is None else end_nomination(decision, cache)
+            return nominate(decision, cache, result.node_name, result.victims)
+        keeps = may_look and (result is None or result.node_name is None)
+        return decision if keeps else end_nomination(decision, cache)
 
     def filter_node(self, pod: Pod, cache: Cache, node_name: str) -> Rejection | None:
         """The filters' first rejection of one node, with the cache as it is now; None if the node fits."""

@@ -23,6 +23,7 @@ from lib.scheduling.framework.interface import (
     Status,
     unschedulable,
 )
+from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.preemption.kept_victims import KeptForKind, KeptVictims
 from lib.scheduling.preemption.nodes_by_harm import NodesByHarm, Rank
 from lib.scheduling.preemption.victims import Victims, WhyNot, less_important, pick_one, victims_on
@@ -87,16 +88,16 @@ class DefaultPreemption:
         """
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
-        if cache.looked_up.budgets is None:
-            return unschedulable(UNSEEN)
-        if cache.looked_up.budgets_error:
-            raise PluginError(f'running PostFilter plugin "{self.name}": {cache.looked_up.budgets_error}')
         if _victims_are_leaving(pod, cache, rejected):
             return unschedulable(ON_THEIR_WAY)
-
         if cache.lowest_priority is None or cache.lowest_priority >= pod.spec.priority:
             potential = _potential(rejected)
             return _none(cache, Counter({NO_VICTIMS: potential}), potential)
+        if cache.looked_up.budgets is None:
+            return PostFilterResult(None, reasons=(UNSEEN,), rejected_by=frozenset([BUDGETS_UNSEEN]))
+        if cache.looked_up.budgets_error:
+            raise PluginError(f'running PostFilter plugin "{self.name}": {cache.looked_up.budgets_error}')
+
         search = _Search(pod, cache, rejected, why_not, self._kept.of_kind(state.get(ALIKE), pod, cache))
         if extenders := self.handle.extenders:
             candidates = search.candidates(self._enough(search))

@@ -8,31 +8,30 @@ from msgspec.structs import replace
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.framework.interface import PostFilterResult
 from lib.scheduling.pod_life import Phase
 
 UNBOUND = (Phase.HELD, Phase.DOUBTFUL)
 """Pods that have reserved room, and aren't bound as far as is known: as victims they aren't deleted."""
 
 
-def nominate(decision: Decision, cache: Cache, result: PostFilterResult) -> Decision:
+def nominate(decision: Decision, cache: Cache, node_name: str, victims: tuple[Pod, ...]) -> Decision:
     """Nominate the pod to the node that its victims leave (preemption.go, prepareCandidate).
 
     A victim that is held isn't bound, so its binding is given up; only bound pods are evicted. Pods of
     lower priority lose their nomination to the node, unless all victims are leaving already, so that
     nothing is done for the pod (executor.go, prepareCandidateAsync).
     """
-    victims, nominator, phase_of = result.victims, cache.nominator, cache.lives.phase_of
+    nominator, phase_of = cache.nominator, cache.lives.phase_of
     cleared: tuple[Pod, ...] = ()
     if any(not each.metadata.deletion_timestamp for each in victims):
-        cleared = tuple(nominator.less_important(decision.pod, result.node_name))
+        cleared = tuple(nominator.less_important(decision.pod, node_name))
     for other in cleared:
         nominator.delete(other)
-    nominator.add(decision.pod, result.node_name)
+    nominator.add(decision.pod, node_name)
     cache.lives.preempt(victims)
     return replace(
         decision,
-        nominated=result.node_name,
+        nominated=node_name,
         victims=tuple(each for each in victims if phase_of(each) not in UNBOUND),
         preempted_held=tuple(each for each in victims if phase_of(each) in UNBOUND),
         cleared_nominations=cleared,

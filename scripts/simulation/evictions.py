@@ -115,12 +115,16 @@ def waits_needlessly(store: Store, schedulers: Collection[str]) -> Iterator[Brok
 
 @dataclass(frozen=True)
 class Preemption:
-    """A plain pod for which pods of a node were evicted, and the cluster before and after that."""
+    """A plain pod for which pods of a node were evicted, and the cluster before and after that.
+
+    failed: pods that may have had a node when this was decided.
+    """
 
     pod: Stored
     victims: Sequence[Stored]
     before: State
     after: State
+    failed: Sequence[Stored] = ()
 
     def broken(self) -> Iterator[Broken]:
         """What is wrong with these evictions."""
@@ -154,7 +158,7 @@ class Preemption:
                 yield Broken("no more evictions than needed", what, (victim.key[1], self.pod.key[1]))
 
     def _room_taken(self, name: str) -> dict[str, Stored]:
-        """By uid, the pods on a node, those for which its room is kept, and those that came since."""
+        """By uid, the pods on a node, those for which its room is kept or may be, and those that came."""
         kept = [
             each
             for state in (self.before, self.after)
@@ -163,7 +167,7 @@ class Preemption:
             and each.content["status"].get("nominatedNodeName") == name
             and each.metadata["uid"] != self.pod.metadata["uid"]
         ]
-        here = [*self.before.on(name), *self.after.on(name), *kept]
+        here = [*self.before.on(name), *self.after.on(name), *kept, *self.failed]
         return {
             each.metadata["uid"]: each for each in here if each.metadata["uid"] != self.pod.metadata["uid"]
         }

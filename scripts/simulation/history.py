@@ -28,18 +28,26 @@ class History:
 
     def node(self, name: str, since: float) -> list[Stored]:
         """The versions of a node that were there at some time since then."""
-        return [*_since(self._nodes[name], since)]
+        return [each for each in _since(self._nodes[name], since) if each]
+
+    def was_away(self, name: str, since: float) -> bool:
+        """Whether a node wasn't there at some time since then."""
+        return None in _since(self._nodes[name], since)
 
     def pod(self, uid: str, since: float) -> list[Stored]:
         """The versions of a pod that were there at some time since then."""
-        return [*_since(self._pods[uid], since)]
+        return [each for each in _since(self._pods[uid], since) if each]
+
+    def written(self, uid: str, since: float) -> list[Stored]:
+        """Those of them that were made since then."""
+        return [each for when, each in self._pods[uid] if each and when >= since]
 
 
-def _since(versions: list[tuple[float, Stored | None]], since: float) -> Iterator[Stored]:
+def _since(versions: list[tuple[float, Stored | None]], since: float) -> Iterator[Stored | None]:
+    """What was there at some time since then, the newest first; None for nothing."""
     until = inf
     for when, stored in reversed(versions):
         if until <= since:
             return
-        if stored:
-            yield stored
+        yield stored
         until = when

@@ -154,6 +154,52 @@ def rules_broken_with(mutation: str, plan: Plan) -> set[str]:
         return {each.rule for each in World(plan).run().violations}
 
 
+RIGHT = {
+    # middle preempts web, high takes a part of that room, and then middle preempts low, too.
+    "a more important pod takes the room": plan_of(
+        add(6, "low", cpu=2500, priority="low"),
+        add(10, "middle", cpu=1500, priority="middle"),
+        add(10.1, "high", cpu=500, priority="high"),
+        WATCHES,
+    ),
+    # When middle is decided on, high has room on the node. Then its PreBind raises an error.
+    "a more important pod gives its room up": plan_of(
+        add(6, "low", cpu=1000, priority="low"),
+        add(10, "first", cpu=10, priority="high"),
+        add(10, "high", cpu=2000, priority="high", labels={"raises": "pre_bind", "times": "3"}),
+        add(10, "middle", cpu=1000, priority="middle"),
+        PollerPlan("poller-1", policy=True),
+    ),
+    "the node that victims leave is deleted": plan_of(
+        Action(0, "add_node", "a", {"zone": "a"}),
+        Action(0, "add_node", "b", {"zone": "b"}),
+        Action(1, "cordon", "n1"),
+        add(6, "low", cpu=3000, priority="low", ends=15, nodeSelector={ZONE: "a"}),
+        add(6, "lower", cpu=3000, ends=15, nodeSelector={ZONE: "b"}),
+        add(10, "high", cpu=3000, priority="high"),
+        Action(9, "cordon", "a"),
+        Action(10.3, "delete_node", "b"),
+        Action(10.5, "cordon", "a", {"on": False}),
+        WATCHES,
+    ),
+    # high preempts a pod of another scheduler, whose next one takes the room, until there is none any more.
+    "another scheduler takes the room": plan_of(
+        *(add(6 + i / 10, f"other-{i}", cpu=3000, scheduler="other-scheduler") for i in range(14)),
+        add(195, "high", cpu=3000, priority="high"),
+        PollerPlan("poller-1"),
+        PollerPlan("poller-2", watch=True, scheduler="other-scheduler"),
+    ),
+}
+
+
+@pytest.mark.parametrize("plan", RIGHT.values(), ids=RIGHT)
+def test_what_poller_does_right_is_not_found(plan: Plan) -> None:
+    """Though victims leave that could have stayed, or requests are made for long after the last accident."""
+    outcome = World(plan).run()
+    assert outcome.violations == []
+    assert outcome.evictions
+
+
 @pytest.mark.parametrize(("kind", "first"), [(Kind.CRASH_BEFORE, 1), (Kind.CRASH_AFTER, 3)])
 def test_poller_may_be_killed_at_any_write(kind: Kind, first: int) -> None:
     """Its cluster has a preemption, a pod that is held, a group, and a pod whose volume is made for it.

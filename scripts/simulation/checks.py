@@ -1,7 +1,6 @@
 """What must hold, checked from the API server's history alone: never from poller's own state."""
 
 import json
-import re
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
@@ -28,6 +27,7 @@ from .history import History
 from .network import Exchange
 from .placement import broken_by_zone, broken_rules
 from .preemptions import DONE_WITHIN, SEEN_WITHIN, Preemptions
+from .quiet import Quiet
 from .server import Server
 from .values import is_over, labels_of, node_of, priority_of
 
@@ -40,20 +40,11 @@ CALM = 4.0
 EVENT_WITHIN = 60.0
 """Seconds after which a binding's event must be there, when nothing goes wrong."""
 
-REST = 30.0
-"""Seconds at the end in which a poller does nothing but poll: each list once a second at most."""
-
 NOTICES = 13.0
 """Seconds after which who led stops writing, when somebody took its lease: the renew deadline, and a bit."""
 
 STOPS = 0.1
 """The same after it was told that somebody else leads."""
-
-RETRIED_AFTER = 300.0
-"""Seconds after which a pod is tried once more without any change, and its condition is written."""
-
-VARIES = re.compile("[?&](resourceVersion|timeoutSeconds)=[^&]*|(?<=continue=)[^&]*")
-"""What differs between the requests of two polls."""
 
 WAITING = ("volumes", "resourceClaims")
 """Fields of the spec of pods that wait, with a node reserved, for what they need there."""
@@ -98,14 +89,16 @@ class _Bound:
 
 
 class Checks:
-    """Watches the store and the requests. ends: when the run does. violations: what was found."""
+    """Watches the store and the requests. ends: when the run does, at the earliest.
+
+    violations: what was found. quiet: the end of the run.
+    """
 
     def __init__(self, agenda: Agenda, server: Server, ends: float) -> None:
         self.violations: list[Violation] = []
         self.bindings = self.evictions = 0
         self._agenda, self._server, self._store = agenda, server, server.store
-        self._rests_from = ends - REST
-        self._requests_at_rest: Counter[tuple[str, str]] = Counter()  # by poller, without what differs
+        self.quiet = Quiet(agenda, server.store, ends, self._found)
         self._history = History(agenda)
         self._bound: dict[str, _Bound] = {}  # by uid
         self._seen_on_node: dict[str, float] = {}  # by uid: since when any pod is on its node
@@ -172,6 +165,7 @@ class Checks:
     def _happened(self, event: Event) -> None:
         self._history.happened(event)
         self._preemptions.happened(event)
+        self.quiet.happened(event)
         actor = self._server.actor
         if _matters(event):
             has_left = event.kind == "DELETED" and event.new.metadata.get("deletionTimestamp")
@@ -354,10 +348,7 @@ class Checks:
         if exchange.fault:
             self.trouble()
         path = asked.target.partition("?")[0]
-        if exchange.when > self._rests_from:
-            self._requests_at_rest[
-                exchange.process.name, f"{asked.method} {VARIES.sub('', asked.target)}"
-            ] += 1
+        self.quiet.exchanged(exchange)
         if asked.is_read:
             if "/leases/" in path and exchange.code == 200 and not exchange.fault:
                 self._told_so.setdefault(id(exchange.process), exchange.when)
@@ -430,7 +421,7 @@ class Checks:
         """Each binding has its event; no group is bound in part."""
         now = self._agenda.now
         self._check_groups()
-        self._check_requests()
+        self.quiet.check()
         there = {each.metadata["uid"] for each in self._store.every(PODS)}
         for uid, each in self._bound.items():
             if uid in self._scheduled or uid in self._excused or each.when > now - EVENT_WITHIN:
@@ -439,15 +430,6 @@ class Checks:
                 bound = f"{each.pod} was bound to {each.node} by {each.by} at {each.when:.3f} s"
                 what = f"pod {bound} without an event"
                 self._found("event", what, each.pod)
-
-    def _check_requests(self) -> None:
-        """When nothing happens any more, a poller polls, and renews its lease."""
-        for (poller, request), count in self._requests_at_rest.items():
-            once = 1 if self._agenda.now > RETRIED_AFTER else 0
-            if "/leases/" not in request and not request.startswith("GET ") and count > once:
-                self._found("rest", f"{poller} still writes: {request}, {count} times")
-            elif count > REST * 1.1 and "continue=" not in request:
-                self._found("rest", f"{poller} asks {count} times in {REST:.0f} s: {request}")
 
     def _check_groups(self) -> None:
         """A group of which a poller bound a pod is bound whole, unless something went wrong just then."""

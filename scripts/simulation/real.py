@@ -261,6 +261,8 @@ class RealWorld:
                 each.start()
             try:
                 self._go_on(self._ends, pollers)
+                while self.agenda.now < self.checks.quiet.ends < inf:
+                    self._go_on(self.checks.quiet.ends, pollers)
             finally:
                 for each in pollers:
                     each.kill()

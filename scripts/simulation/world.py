@@ -107,7 +107,8 @@ class World:
                 for when in each.stops:
                     agenda.at(when, partial(self._stop, each))
             try:
-                agenda.run(plan.seconds + QUIET)
+                while agenda.now < self._checks.quiet.ends:
+                    agenda.run(self._checks.quiet.ends)
                 self._checks.at_end()
                 pollers = {each.plan.name: each.poller for each in self._running.values() if each.poller}
                 check_rest(self.server.store, pollers, self._found)
@@ -119,7 +120,7 @@ class World:
         outcome = self.outcome
         outcome.violations += self._checks.violations
         outcome.violations.sort(key=lambda each: each.when)
-        outcome.faults, outcome.seconds = self._faults.count, plan.seconds + QUIET
+        outcome.faults, outcome.seconds = self._faults.count, agenda.now
         pods = {"add_pod", "make_pod_again"}
         outcome.pods = sum(
             each.details["size"] if each.verb == "add_group" else each.verb in pods for each in plan.actions

@@ -9,6 +9,8 @@ from typing import Any
 from objects import read
 
 from lib.kube.api import Api
+from lib.kube.claim_writes import FINALIZER
+from lib.kube.devices import ResourceClaim
 from lib.kube.errors import (
     ApiError,
     ConflictError,
@@ -110,6 +112,24 @@ class Scripted:
         for each in writes:
             self.pipeline.start(each, Sort.RECORD)
         return list(self.pipeline.run(Sort.RECORD, until))
+
+
+def claim(
+    has: str = "", *users: str, finalizer: bool = False, uid: str = "gpu", name: str = "gpu", **metadata: Any
+) -> ResourceClaim:
+    """A claim that has a device, if one is named, and is reserved for these pods."""
+    names = {"name": name, "namespace": "default", "uid": uid, "finalizers": [FINALIZER] * finalizer}
+    status: dict[str, Any] = {
+        "reservedFor": [{"resource": "pods", "name": each, "uid": each} for each in users]
+    }
+    if has:
+        result = {"driver": "d", "pool": "p", "device": has, "request": "r"}
+        status["allocation"] = {
+            "devices": {"results": [result]},
+            "allocationTimestamp": "2026-01-01T00:00:00Z",
+        }
+    made: ResourceClaim = read(ResourceClaim, {"metadata": {**names, **metadata}, "status": status})
+    return made
 
 
 class _Answer:

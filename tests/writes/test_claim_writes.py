@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 from objects import read
-from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, play, web
+from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, claim, play, web
 
-from lib.kube.claim_writes import FINALIZER, ClaimError, reserve_claim, undo_claim
-from lib.kube.devices import AllocationResult, ResourceClaim
+from lib.kube.claim_writes import ClaimError, reserve_claim, undo_claim
+from lib.kube.devices import AllocationResult
 from lib.kube.errors import ApiError, ConflictError, StatusError
 from lib.kube.resource_claims import (
     UNNAMED,
@@ -26,24 +26,6 @@ GET, POST, DELETE = f"GET {CLAIMS}/gpu", f"POST {CLAIMS}", f"DELETE {CLAIMS}/gpu
 def allocation(device: str = "gpu-0") -> AllocationResult:
     result = {"driver": "d", "pool": "p", "device": device, "request": "r"}
     made: AllocationResult = read(AllocationResult, {"devices": {"results": [result]}})
-    return made
-
-
-def claim(
-    has: str = "", *users: str, finalizer: bool = False, uid: str = "gpu", name: str = "gpu", **metadata: Any
-) -> ResourceClaim:
-    """A claim that has a device, if one is named, and is reserved for these pods."""
-    names = {"name": name, "namespace": "default", "uid": uid, "finalizers": [FINALIZER] * finalizer}
-    status: dict[str, Any] = {
-        "reservedFor": [{"resource": "pods", "name": each, "uid": each} for each in users]
-    }
-    if has:
-        result = {"driver": "d", "pool": "p", "device": has, "request": "r"}
-        status["allocation"] = {
-            "devices": {"results": [result]},
-            "allocationTimestamp": "2026-01-01T00:00:00Z",
-        }
-    made: ResourceClaim = read(ResourceClaim, {"metadata": {**names, **metadata}, "status": status})
     return made
 
 

@@ -3,6 +3,7 @@
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from objects import read
 from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, play, web
@@ -146,6 +147,20 @@ def test_what_a_pod_has_already_is_not_written() -> None:
     marked: Pod = read(Pod, body)
     assert play(mark_unscheduled(marked, "Unschedulable", "no room", NOW))[0] == []
     assert play(mark_unscheduled(marked, "Unschedulable", "another", NOW), None)[0] == [STATUS]
+
+
+def test_a_condition_says_since_when_the_pod_waits_and_for_which_of_its_versions() -> None:
+    mark = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}
+    for before, since in (
+        ({**mark, "lastTransitionTime": "2025-12-31T23:00:00Z"}, NOW - timedelta(hours=1)),
+        ({**mark, "lastTransitionTime": "2025-12-31T23:00:00Z", "status": "Unknown"}, NOW),
+    ):
+        names = {"namespace": "default", "name": "web", "generation": 3}
+        marked: Pod = read(Pod, {"metadata": names, "spec": {}, "status": {"conditions": [before]}})
+        (request,) = requests_of(mark_unscheduled(marked, "Unschedulable", "no cpu", NOW))
+        (now,) = msgspec.to_builtins(request.body)["status"]["conditions"]
+        assert now["observedGeneration"] == 3
+        assert now["lastTransitionTime"] == f"{since:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def test_a_condition_may_ask_for_the_version_that_was_seen() -> None:

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 from objects import read
-from writes.scripted import AWAY, LOST, NOT_FOUND, Scripted, web
+from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, Scripted, claim, web
 
 from lib.kube.errors import ForbiddenError
 from lib.kube.objects import Pod
+from lib.kube.resource_claims import ReleaseClaim
 from lib.kube.storage import PersistentVolume
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -224,6 +225,38 @@ def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_r
     assert said[0].startswith("first")
     assert said[-1].startswith("second")
     assert loop.server.sent.count(EVENT) == 1
+
+
+def test_of_a_pod_one_record_is_written_at_a_time() -> None:
+    """The later one begins when the earlier one has ended, though it was collected before."""
+    loop = Loop({STATUS: [None]})
+    for message in ("first", "second"):
+        loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, message=message))
+        loop.writes.records.begin()
+    assert loop.server.pipeline.open[Sort.RECORD] == 1
+    for _ in range(2):
+        loop.flush()
+    marks = [body["status"]["conditions"][0] for body in loop.server.bodies if isinstance(body, dict)]
+    assert [each.message for each in marks] == ["second"]  # the first was outdated before it was sent
+
+
+CLAIM = "PATCH /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/gpu/status"
+
+
+@pytest.mark.parametrize(
+    "answer", [claim("gpu-0", "other"), CONFLICT, FORBIDDEN, AWAY, "no claim at all"], ids=type
+)
+def test_a_pod_is_tried_again_when_its_claim_was_given_back_or_could_not_be(answer: object) -> None:
+    """What another pod has reserved of the claim stays."""
+    loop = Loop({CLAIM: [answer]})
+    loop.cache.devices.reserve(claim("gpu-0", "other"))
+    released = ReleaseClaim(claim("gpu-0", "web", "other"), web())
+    loop.writes.undo(Decision(web(), Outcome.ERROR, undo=(released,)))
+    assert loop.writes.records.must_wait("web")
+    assert loop.flush() == []
+    assert {*loop.server.sent} == {CLAIM}
+    assert not loop.writes.records.must_wait("web")
+    assert [*loop.cache.devices.pending] == ["gpu"]
 
 
 VOLUME = "PATCH /api/v1/persistentvolumes/v1"

@@ -195,8 +195,8 @@ class Writes:
             try:
                 if now := (yield from undo_claim(each)):  # what others have reserved of it stays
                     self.cache.devices.written(now, reserved_as="")
-            except ApiError as error:  # the pod's next attempt finds its claim as it is
-                self.report.failed(decision.pod, "claim", error)
+            except Exception as error:  # the pod's next attempt finds its claim as it is
+                self.report.failed(decision.pod, "claim", as_api_error(error))
         self.records.undoing.discard(pod_key(decision.pod))
 
     def _timed(self, decision: Decision, began: float) -> Decision:

@@ -103,7 +103,7 @@ def place(
                 poller.run_tick(tick)
                 if len(_placed(caplog)) == HEALTHY:
                     break
-            poller.writes.close()
+            list(poller.writes.drain())
     assert _placed(caplog) == {f"default/web-{i}" for i in range(HEALTHY)}
     said = Counter(record.getMessage() for record in caplog.records)
     assert [line[:200] for line, times in said.items() if times > 1] == []

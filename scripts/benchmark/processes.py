@@ -31,6 +31,7 @@ class Process:
     def pause(self) -> float:
         """Stop it and its child processes; returns when that was."""
         os.killpg(self.handle.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, self.handle.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)  # it may take a moment
         return time.monotonic()
 
     def resume(self) -> float:

@@ -254,6 +254,15 @@ def test_a_pod_that_could_preempt_others_is_tried_again_when_budgets_can_be_read
     assert Kind.FORBIDDEN in outcome.faults
 
 
+def test_a_pod_whose_volume_could_not_be_listed_once_is_bound_later() -> None:
+    """Nothing in the cluster changes then."""
+    broken = Fault(Kind.BROKEN, 8.5, 12.0, "csistoragecapacities", 1.0, 1)
+    volume = Action(1, "add_volume", "v", {"node": "n1"})
+    outcome = World(plan_of(volume, add(8, "stores", claim="local"), broken)).run()
+    assert (outcome.bindings, outcome.violations) == (2, [])
+    assert Kind.BROKEN in outcome.faults
+
+
 def test_an_extender_that_lies_breaks_no_rule() -> None:
     """Nor one that hangs: after that, the pods are placed."""
     lies = Fault(Kind.LIES, 0.0, 30.0, EXTENDER, 0.7, 1), Fault(Kind.SILENT, 30.0, 50.0, EXTENDER, 0.7, 2)

@@ -154,7 +154,7 @@ class PollingSource(ClusterSource):
         delta.changes += self._unassigned.replace(waiting)
         # Lists that are read at once may differ in time: the next poll finds what came between.
         versions = {nodes.resource_version, assigned.resource_version}
-        known = len(versions) == 1 and not any(each.is_pending for each, _ in claims)
+        known = len(versions) == 1 and all(each.is_known for each, _ in claims)
         self._complete_at = nodes.resource_version if known and nodes.resource_version else None
         return delta
 

@@ -103,6 +103,7 @@ def place(
                 poller.run_tick(tick)
                 if len(_placed(caplog)) == HEALTHY:
                     break
+            shutdown.stopping.set()
             list(poller.writes.drain())
     assert _placed(caplog) == {f"default/web-{i}" for i in range(HEALTHY)}
     said = Counter(record.getMessage() for record in caplog.records)

@@ -201,6 +201,7 @@ def test_reserve_is_undone_in_reverse_order() -> None:
     [
         ("permit", unschedulable("not today"), "0/1 nodes are available: 1 not today."),
         ("pre_bind", unschedulable("no disk"), "no disk"),
+        ("pre_bind", unschedulable(), "plugin late gives no reason"),
         ("bind", unresolvable("no"), "no"),
     ],
 )

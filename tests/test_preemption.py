@@ -23,7 +23,7 @@ from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
-from lib.scheduling.looked_up import LookedUp
+from lib.scheduling.looked_up import BUDGETS_UNSEEN, LookedUp
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
@@ -744,3 +744,23 @@ def test_an_attempt_without_a_node_ends_the_nomination_unless_no_other_was_looke
     decision = Scheduler(default_profile("my-scheduler", *plugins), Random(1)).schedule_one(pod, cluster)
     assert decision.outcome in (Outcome.UNSCHEDULABLE, Outcome.ERROR), why
     assert (cluster.nominator.node_of(pod) is not None, decision.clears_nomination) == (kept, not kept)
+
+
+@pytest.mark.parametrize(
+    ("pod", "said", "keeps", "rejected_by"),
+    [
+        (new(), "preemption: not possible as disruption budgets can't be seen.", True, {BUDGETS_UNSEEN}),
+        (new(nodeSelector={"no": "where"}), f"0/1 nodes are available: 1 {NOT_HELPFUL}.", False, set()),
+        (new(priority=0), f"0/1 nodes are available: 1 {NO_VICTIMS}.", False, set()),
+    ],
+    ids=["it could preempt", "no eviction helps", "nobody is less important"],
+)
+def test_without_budgets_only_a_pod_that_could_preempt_others_waits_for_them(
+    pod: Pod, said: str, keeps: bool, rejected_by: set[str]
+) -> None:
+    cluster = picture([on("n1", a("low", 0, "4"))], nominated=[(pod, "n1")])
+    cluster.looked_up = LookedUp(budgets=None)
+    decision = decide(pod, cluster)
+    assert decision.message.endswith(said)
+    assert (cluster.nominator.node_of(pod) == "n1") == keeps
+    assert decision.rejected_by & {BUDGETS_UNSEEN} == rejected_by

@@ -90,10 +90,11 @@ class PodLife:
     leaving: whether it is being preempted, and isn't seen to be deleted yet.
     timestamp: when it was seen first, and later, when it was tried last: of pods with the same priority, the
     earliest goes first. queued: when it was queued for the first time. attempts: the number of attempts
-    without success: `rejections`, and errors. errors: how many attempts in a row, up to the last one, have
-    ended with an error. rejected_by: the plugins that rejected it, whose hints say what could help; empty
-    after an error. reason: why it has no node. victims: the uids of the pods that have not yet left a node
-    for it. flushed: whether it is tried because it was unschedulable for too long, not because of a change.
+    without success since it came: `rejections`, and errors. errors: how many attempts in a row, up to the
+    last one, have ended with an error. rejected_by: the plugins that rejected it, whose hints say what could
+    help; empty after an error. reason: why it has no node. victims: the uids of the pods that have not yet
+    left a node for it. flushed: whether it is tried because it was unschedulable for too long, not because of
+    a change.
     event: its FailedScheduling event, as it was written last; only lib/service/writes knows what that is.
     """
 

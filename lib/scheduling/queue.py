@@ -23,7 +23,7 @@ from lib.scheduling.queueing_hints import Hinted, QueueingHints
 
 UNSEEN_SECONDS = 30.0
 """Pods are tried again after so many seconds if poller doesn't see the change that they wait for: of their
-PodGroup's `minMember`, or of the right to read disruption budgets."""
+PodGroup's `minMember`, or of the right to list disruption budgets."""
 
 MAX_POPPED = 100
 """When no pod is active, at most so many pods are tried before their backoff has ended."""
@@ -258,10 +258,10 @@ class SchedulingQueue:
 
     def _retried_after(self, life: PodLife) -> float:
         """The seconds after which an unschedulable pod is tried again, even without any change."""
-        group, by = group_of(life.pod), life.rejected_by
+        seconds, group, by = self._times.unschedulable, group_of(life.pod), life.rejected_by
         if BUDGETS_UNSEEN in by or (group and group.label == POD_GROUP and REJECTING in by):
-            return min(self._times.unschedulable, UNSEEN_SECONDS)
-        return self._times.unschedulable
+            return min(seconds, UNSEEN_SECONDS) if seconds < inf else inf
+        return seconds
 
     def _others_of(self, groups: Set[Group | None], active: list[PodLife]) -> list[PodLife]:
         """The other pods of these groups: if one pod of a group is to be tried, all of them are."""

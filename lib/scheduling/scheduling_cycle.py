@@ -251,7 +251,7 @@ class Scheduler:
                 waits_in=point,
                 writes=rejection.status.writes,
             )
-        message = rejection.reason
+        message = rejection.reason or f"plugin {rejection.plugin} gives no reason"
         if point == PERMIT:
             message = counted(1, {decision.node_name: rejection})
         return self._give_up(decision, cache, Outcome.UNSCHEDULABLE, message, rejection.plugin)

@@ -197,7 +197,8 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
                 try:
                     loop(poller)
                 finally:
-                    list(poller.writes.drain())  # the events of bound pods that aren't written yet
+                    shutdown.stopping.set()  # nothing new is written any more, but the events of bound pods
+                    list(poller.writes.drain())
                 status = SOME_NOT_PLACED if poller.unreadable or len(poller.queue) else ALL_PLACED
                 if poller.checks.missing_namespaces:
                     status = NO_START

@@ -251,6 +251,7 @@ class _Running:
             try:
                 loop(self.poller)
             finally:
+                self._shutdown.stopping.set()
                 list(self.poller.writes.drain())
 
     def stop(self) -> None:

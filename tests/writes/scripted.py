@@ -88,6 +88,10 @@ class Scripted:
         self._in_flight = InFlight(self._begin, self.system)
         self.pipeline = Pipeline(self._in_flight, retrying, self.shutdown, window, self.system.monotonic)
 
+    def use(self, poll: Any) -> None:
+        """Wait for answers by this poll, not by that of the sockets."""
+        self._in_flight._readable = poll
+
     def _sleep(self, seconds: float) -> None:
         self.now += seconds
 

@@ -1,6 +1,8 @@
 """What is written of decisions, in which order, and what is told of it; with a scripted server."""
 
+import dataclasses
 from random import Random
+from select import POLLIN
 from typing import Any
 
 import pytest
@@ -207,6 +209,40 @@ def test_while_poller_ends_only_the_events_of_bound_pods_are_written() -> None:
     loop.server.pipeline.window = 1
     assert loop.flush() == [Result.BOUND, Result.NOT_SENT]
     assert loop.server.sent == [BINDING, EVENT]
+
+
+class Slow:
+    """In place of the sockets' poll: each answer comes 0.3 s after its request."""
+
+    def __init__(self, server: Scripted) -> None:
+        self._server = server
+        self._due: dict[int, float] = {}
+
+    def register(self, number: int, _: int) -> None:
+        self._due[number] = self._server.now + 0.3
+
+    def unregister(self, number: int) -> None:
+        del self._due[number]
+
+    def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+        until = min(self._server.now + milliseconds / 1000, *self._due.values())
+        self._server.now = max(self._server.now, until)
+        return [(number, POLLIN) for number, due in self._due.items() if due <= self._server.now]
+
+
+@pytest.mark.parametrize("watch", [False, True], ids=["polling", "watching"])
+def test_while_poller_ends_an_eviction_that_has_begun_is_finished(watch: bool) -> None:
+    loop = Loop({STATUS: [None], OLD_STATUS: [None], OLD_DELETE: [None]})
+    loop.writes.options = dataclasses.replace(loop.writes.options, watch=watch)
+    loop.server.use(Slow(loop.server))
+    stopping = loop.server.shutdown.stopping
+    loop.server.on_send = lambda sent: stopping.set() if sent == OLD_STATUS else None
+    loop.writes.records.failed_scheduling(preempting())
+    while not stopping.is_set():
+        loop.flush()
+    loop.flush()
+    assert OLD_DELETE in loop.server.sent
+    assert loop.server.pipeline.open.total() == 0
 
 
 def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_rest_outdated() -> None:

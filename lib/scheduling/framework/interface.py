@@ -277,9 +277,9 @@ class RemedyPlugin(Plugin, Protocol):
 class PostFilterResult:
     """A node on which the pod will fit, when these pods have left it.
 
-    node_name: "" if there is none: the pod then loses the nomination that it may have; None: it keeps it.
-    reasons: why there is none, for the message. rejected_by: the plugins that would reject the pod then, too:
-    what changes for them may help it.
+    node_name: "" if there is none; the pod loses the nomination that it may have. None if that can't be found
+    out; the pod keeps it. reasons: why there is none, for the message. rejected_by: the plugins that would
+    reject the pod then, too: what changes for them may help it.
     """
 
     node_name: str | None

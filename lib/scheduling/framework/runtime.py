@@ -295,9 +295,9 @@ class Framework:
     ) -> tuple[PostFilterResult | None, str, tuple[UndoClaim, ...]]:
         """Run PostFilter. Returns the result of the first plugin that can make a node fit.
 
-        If none can: the result of the last plugin that looked for a node and found none, or None; and what
-        all of them say. In any case, what is to be written of claims. filter_node: runs all filters for one
-        node, with the cache as it is then.
+        If none can: the result of the last plugin that looks for a node, or None; and what all of them say.
+        In any case, what is to be written of claims. filter_node: runs all filters for one node, with the
+        cache as it is then.
         """
         said: list[str] = []
         none_found: PostFilterResult | None = None

@@ -84,7 +84,8 @@ class DefaultPreemption:
     ) -> PostFilterResult | Status:
         """Try nodes in the cache; returns the victims of the best, or why there is none.
 
-        A pod that isn't eligible, or whose candidates extenders refuse, keeps its nomination.
+        A pod keeps its nomination if it isn't eligible, if extenders refuse its candidates, and as long as
+        budgets can't be listed.
         """
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
@@ -93,6 +94,8 @@ class DefaultPreemption:
         if cache.lowest_priority is None or cache.lowest_priority >= pod.spec.priority:
             potential = _potential(rejected)
             return _none(cache, Counter({NO_VICTIMS: potential}), potential)
+        if not any(map(_might_help, rejected.values())):
+            return _none(cache, Counter(), 0)
         if cache.looked_up.budgets is None:
             return PostFilterResult(None, reasons=(UNSEEN,), rejected_by=frozenset([BUDGETS_UNSEEN]))
         if cache.looked_up.budgets_error:

@@ -102,7 +102,9 @@ class Writes:
         self.records.begin()
         until = inf if once else began + MAX_FLUSH_SECONDS
         yield from self._write_events(inf if self.pipeline.stopping else until)
-        if self.options.watch and not once:
+        if self.pipeline.stopping:  # finish what was begun
+            until = self.system.monotonic() + MAX_FLUSH_SECONDS
+        elif self.options.watch and not once:
             until = min(until, self.system.monotonic() + SHORT_FLUSH_SECONDS)
         yield from self.pipeline.run(Sort.RECORD, until)
 

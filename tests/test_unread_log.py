@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,15 @@ def waits_to_write(process: int) -> bool:
     return any("pipe_write" in each.read_text() for each in Path(f"/proc/{process}/task").glob("*/wchan"))
 
 
+def fill(pipe: int) -> None:
+    """Leave no room in a pipe."""
+    alone = os.open(f"/proc/self/fd/{pipe}", os.O_WRONLY | os.O_NONBLOCK)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(alone, b".")
+    os.close(alone)
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 @pytest.mark.parametrize(
     "options", [[], ["--leader-elect", "--watch"]], ids=["", "that takes part in an election"]
@@ -35,6 +45,7 @@ def test_two_signals_end_a_poller_whose_log_nobody_reads(tmp_path: Path, options
         with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
             try:
                 eventually(lambda: waits_to_write(process.pid))
+                fill(writing)  # a shorter line might fit
                 process.send_signal(signal.SIGTERM)
                 time.sleep(0.5)
                 process.send_signal(signal.SIGTERM)

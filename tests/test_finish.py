@@ -113,8 +113,8 @@ RESULTS = [
     (Result.FAILED, {"error": REFUSED}, "not_bound failed_scheduling", "BACKOFF", "ACTIVE", ""),
     (Result.FAILED, {}, "not_bound failed_scheduling", "BACKOFF", "ACTIVE", ""),
     (Result.DOUBTFUL, {"error": LOST}, "not_bound failed_scheduling", "DOUBTFUL", "UNSCHEDULABLE", "web"),
-    (Result.TAKEN, {"now": placed("n1")}, "taken", "OUT", "ACTIVE", "web"),
-    (Result.TAKEN, {"now": placed("n2")}, "taken", "OUT", "ACTIVE", ""),
+    (Result.TAKEN, {"now": placed("n1")}, "taken", "BOUND", "ACTIVE", "web"),
+    (Result.TAKEN, {"now": placed("n2")}, "taken", "BOUND", "ACTIVE", ""),
     (Result.TAKEN, {"now": WEB}, "taken", "ACTIVE", "ACTIVE", ""),
     (Result.TAKEN, {}, "taken", "OUT", "ACTIVE", ""),
     (Result.NOT_SENT, {}, "", "ACTIVE", "ACTIVE", ""),
@@ -188,8 +188,8 @@ class Answers:
 
 FOUND = [
     # what is found, whether the pod is decided on, web's phase, other's phase, whose pods n1 has
-    pytest.param(placed("n1"), [], "OUT", "UNSCHEDULABLE", ["web"], id="bound"),
-    pytest.param(placed("n2"), [], "OUT", "UNSCHEDULABLE", [], id="bound elsewhere"),
+    pytest.param(placed("n1"), [], "BOUND", "UNSCHEDULABLE", ["web"], id="bound"),
+    pytest.param(placed("n2"), [], "BOUND", "UNSCHEDULABLE", [], id="bound elsewhere"),
     pytest.param(None, [], "OUT", "ACTIVE", [], id="gone"),
     pytest.param(WEB, ["scheduled"], "ASSUMED", "ACTIVE", ["web"], id="not bound"),
     pytest.param(ApiError("away"), ["error"], "DOUBTFUL", "UNSCHEDULABLE", ["web"], id="not known"),
@@ -216,7 +216,7 @@ VICTIMS = [
     # the result of web's binding, what a lookup finds, the outcomes of vip's decisions; then vip's phase,
     # web's phase, and who is being preempted
     pytest.param(None, KeyError(), [], "ACTIVE", "ASSUMED", set(), id="its binding is in flight"),
-    pytest.param(Result.DOUBTFUL, placed("n1"), ["unschedulable"], "ACTIVE", "OUT", {"web"}, id="bound"),
+    pytest.param(Result.DOUBTFUL, placed("n1"), ["unschedulable"], "ACTIVE", "BOUND", {"web"}, id="bound"),
     pytest.param(Result.DOUBTFUL, None, ["scheduled"], "ASSUMED", "OUT", set(), id="gone"),
     pytest.param(Result.DOUBTFUL, WEB, ["scheduled"], "ASSUMED", "ACTIVE", set(), id="not bound"),
     pytest.param(Result.DOUBTFUL, ApiError("away"), ["error"], "ACTIVE", "DOUBTFUL", set(), id="not known"),
@@ -256,7 +256,7 @@ SHOWN = [
     ("HELD", [LABELLED], False, KeyError(), "HELD", "UNSCHEDULABLE", ["web"]),
     ("HELD", [BOUND], True, KeyError(), "OUT", "ACTIVE", ["web"]),
     ("DOUBTFUL", [GONE], False, None, "OUT", "ACTIVE", []),
-    ("DOUBTFUL", [GONE], False, placed("n1"), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("DOUBTFUL", [GONE], False, placed("n1"), "BOUND", "UNSCHEDULABLE", ["web"]),
     ("DOUBTFUL", [GONE], False, ApiError("away"), "DOUBTFUL", "UNSCHEDULABLE", ["web"]),
     ("DOUBTFUL", [GONE, BOUND], True, KeyError(), "OUT", "UNSCHEDULABLE", ["web"]),
     ("DOUBTFUL", [ENDING], False, ENDS, "OUT", "ACTIVE", []),
@@ -281,6 +281,13 @@ def test_what_a_poll_shows_of_a_pod_with_room(
     if phase == "DOUBTFUL":
         loop.fails()
     loop.finish({"HELD": Result.WAITING, "DOUBTFUL": Result.DOUBTFUL, "BOUND": Result.BOUND}[phase])
+    poll(loop, changes, complete=complete, found=found)
+    assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
+    assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node
+
+
+def poll(loop: Loop, changes: Any, *, complete: bool, found: Any) -> None:
+    """Handle what a poll shows. found: what a lookup finds."""
     poller: Any = loop.poller
     poller.options = SimpleNamespace(dry_run=False, once=False)
     poller.source = SimpleNamespace(
@@ -294,8 +301,29 @@ def test_what_a_poll_shows_of_a_pod_with_room(
     for change in loop.poller.changes():
         loop.cache.apply(change)
         loop.queue.apply(change, time.monotonic())
-    assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
-    assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node
+
+
+@pytest.mark.parametrize("node_name", ["n1", "n2"])
+def test_a_pod_that_only_a_lookup_has_shown_on_a_node_gives_its_room_back(node_name: str) -> None:
+    """It goes before any list shows it there; lists that lag behind show it without a node."""
+    loop = Loop()
+    loop.cache.apply(Change(Kind.ADDED, node("n2")))
+    loop.fails()
+    loop.finish(Result.DOUBTFUL)
+    poll(loop, [GONE], complete=False, found=placed(node_name))
+    life = loop.cache.lives.of(WEB)
+
+    def on_nodes() -> list[str]:
+        return [name for name, each in loop.cache.nodes.items() if each.pods]
+
+    assert (life.phase.name, on_nodes()) == ("BOUND", [node_name])
+    poll(loop, [], complete=True, found=KeyError())  # it was looked up just now
+    life.look_up_at = 0.0
+    poll(loop, [], complete=False, found=KeyError())  # what wasn't listed tells nothing
+    assert on_nodes() == [node_name]
+    life.look_up_at = 0.0
+    poll(loop, [], complete=True, found=None)
+    assert (loop.phase_of(WEB), on_nodes()) == ("OUT", [])
 
 
 @pytest.mark.parametrize("node_name", ["n1", "n2"])

@@ -86,7 +86,8 @@ class PodLife:
     """The record of a pod. Times are in seconds.
 
     phase, since: where it is, and since when. decision: for a pod with room, why it is there. look_up_at:
-    when it is looked up, if it isn't seen on its node before. nominated: the node where room is kept for it.
+    when it is looked up, if it isn't seen on its node before. found: whether it was looked up, and is on a
+    node. nominated: the node where room is kept for it.
     leaving: whether it is being preempted, and isn't seen to be deleted yet.
     timestamp: when it was seen first, and later, when it was tried last: of pods with the same priority, the
     earliest goes first. queued: when it was queued for the first time. attempts: the number of attempts
@@ -94,20 +95,21 @@ class PodLife:
     last one, have ended with an error. rejected_by: the plugins that rejected it, whose hints say what could
     help; empty after an error. reason: why it has no node. victims: the uids of the pods that have not yet
     left a node for it. flushed: whether it is tried because it was unschedulable for too long, not because of
-    a change.
-    event: its FailedScheduling event, as it was written last; only lib/service/writes knows what that is.
+    a change. event: its FailedScheduling event, as it was written last; only lib/service/writes knows what
+    that is.
     """
 
     __slots__ = (
-        "attempts", "decision", "errors", "event", "flushed", "key", "leaving", "look_up_at", "nominated",
-        "phase", "pod", "queued", "reason", "rejected_by", "rejections", "since", "timestamp", "victims",
+        "attempts", "decision", "errors", "event", "flushed", "found", "key", "leaving", "look_up_at",
+        "nominated", "phase", "pod", "queued", "reason", "rejected_by", "rejections", "since", "timestamp",
+        "victims",
     )  # fmt: skip
 
     def __init__(self, pod: Pod, key: str, timestamp: float = 0.0) -> None:
         self.pod, self.key, self.timestamp = pod, key, timestamp
         self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
         self.decision: Any = None  # a Decision, which must not be imported here: it imports this file
-        self.look_up_at, self.nominated, self.leaving = inf, "", False
+        self.look_up_at, self.found, self.nominated, self.leaving = inf, False, "", False
         self.attempts = self.rejections = self.errors = 0
         self.rejected_by: Collection[str] = frozenset()
         self.reason, self.flushed = "", False
@@ -201,7 +203,7 @@ class PodLives:
             raise UnknownStepError(f"{life.pod}: {known}")
         del self._in_phase[life.phase][life.key]
         self._in_phase[phase][life.key] = life
-        life.phase, life.since, life.look_up_at = phase, self.clock(), look_up_at
+        life.phase, life.since, life.look_up_at, life.found = phase, self.clock(), look_up_at, False
         if phase not in ROOM:
             life.decision = None
         if life.nominated:
@@ -260,6 +262,14 @@ class PodLives:
         """A pod may have been bound at this time."""
         if life := self._by_key.get(key):
             self.move(life, Phase.DOUBTFUL, now + CONFIRM_SECONDS)
+
+    def find(self, pod: Pod, decision: Any, now: float) -> None:
+        """A pod was looked up, and is on a node. It is bound until a poll shows it: it may go before that."""
+        life = self.of(pod)
+        if life.phase == Phase.OUT:
+            self.move(life, Phase.ASSUMED)
+            self.move(life, Phase.BOUND, now + CONFIRM_SECONDS)
+            life.decision, life.found = decision, True
 
     def overdue(self, now: float) -> Iterator[PodLife]:
         """The pods to look up now. If need be, each is returned again after the same time."""

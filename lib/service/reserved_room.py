@@ -57,7 +57,7 @@ class ReservedRoom:
         """
         self.free(decision)
         if now and now.spec.node_name:
-            self._apply(self._on_its_node(now))
+            self._apply_found(self._on_its_node(now), decision)
         elif now:
             self._apply(Change(Kind.MODIFIED, now, decision.pod))
         else:
@@ -66,6 +66,16 @@ class ReservedRoom:
     def _apply(self, change: AnyChange) -> None:
         self.cache.apply(change)
         self.queue.apply(change, self.now())
+
+    def _apply_found(self, change: AnyChange, decision: Decision) -> None:
+        """Apply what a lookup has shown of a pod."""
+        self._apply(change)
+        self._keep(change, decision)
+
+    def _keep(self, change: AnyChange, decision: Decision) -> None:
+        """A pod that was found on a node is bound until a poll shows it: else nobody sees when it goes."""
+        if change.kind == Kind.ADDED and isinstance(change.object, Pod):
+            self.cache.lives.find(change.object, decision, self.now())
 
     # --- what a poll shows ------------------------------------------------------------------------------
 
@@ -102,11 +112,16 @@ class ReservedRoom:
             for life in bound:
                 if life.phase == Phase.BOUND and life.look_up_at == inf:
                     yield freed_room(life.pod, self.cache.node_of(life.pod))  # it was deleted meanwhile
-                elif life.phase == Phase.BOUND:
+                elif life.phase == Phase.BOUND and not life.found:
                     life.look_up_at = 0.0  # it should be on its node
         for life in self.cache.lives.overdue(self.now()):
+            if life.found and not complete:
+                continue
+            decision = life.decision
             try:
-                yield from self.resolve_doubtful_binding(life)
+                for change in self.resolve_doubtful_binding(life):
+                    yield change
+                    self._keep(change, decision)
             except ApiError as error:  # it is looked up again after the same time
                 self.report.warning(f"{life.pod} can't be looked up: {error}")
 
@@ -161,8 +176,9 @@ class ReservedRoom:
 
     def look_up(self, life: PodLife) -> None:
         """Look up a pod that may be bound; if it isn't, it is to be tried now. ApiError when that fails."""
+        decision = life.decision
         for change in self.resolve_doubtful_binding(life):
-            self._apply(change)
+            self._apply_found(change, decision)
         self.queue.retry_now(life)
 
     def victims_in_doubt(self, decisions: Iterable[Decision]) -> list[PodLife]:

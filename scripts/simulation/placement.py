@@ -101,7 +101,7 @@ def _room(
 def broken_by_zone(store: Store, pod: Stored) -> Iterator[Broken]:
     """What is wrong with the zone of a pod, some time after its binding, when nothing else has happened."""
     node = store.get(NODES, ("", node_of(pod)))
-    if not node or not (zone := labels_of(node).get(ZONE)):
+    if not node or _may_be_held(pod) or not (zone := labels_of(node).get(ZONE)):
         return
     name = pod.key[1]
     if spread := labels_of(pod).get("spread"):
@@ -118,6 +118,12 @@ def broken_by_zone(store: Store, pod: Stored) -> Iterator[Broken]:
             yield Broken(
                 "affinity", f"pod {name} was bound to zone {zone}, and those it must be near aren't", (name,)
             )
+
+
+def _may_be_held(pod: Stored) -> bool:
+    """Whether a pod may wait on its node before it is bound: its zone isn't looked at again then."""
+    spec = pod.content["spec"]
+    return bool("hold" in labels_of(pod) or spec.get("volumes") or spec.get("resourceClaims"))
 
 
 def _zones(store: Store, pod: Stored, label: str, value: str, leaving: bool) -> list[str]:

@@ -9,9 +9,9 @@ import pytest
 from objects import read
 from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, Scripted, claim, web
 
-from lib.kube.errors import ForbiddenError
+from lib.kube.errors import AnswerError, ApiError, ForbiddenError
 from lib.kube.objects import Pod
-from lib.kube.resource_claims import ReleaseClaim
+from lib.kube.resource_claims import ReleaseClaim, ReserveClaim
 from lib.kube.storage import PersistentVolume
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -330,3 +330,28 @@ def test_what_pre_bind_waits_for_is_written_first(answers: dict[str, Any], resul
     assert loop.bind(scheduled()) == [result]
     assert loop.server.sent[0] == STATUS
     assert (BINDING in loop.server.sent) == (result == Result.BOUND)
+
+
+class GivesDevices:
+    """A PreBind plugin: the pod waits until its claim is written."""
+
+    name = "GivesDevices"
+
+    def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Status | None:
+        return wait("not written yet", writes=[ReserveClaim(claim("gpu-0"), pod, node_name, None)])
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        pytest.param(AnswerError("garbled"), Result.DOUBTFUL, id="it may be written"),
+        pytest.param(FORBIDDEN, Result.FAILED, id="refused"),
+        pytest.param(AWAY, Result.NOT_SENT, id="no API server"),
+    ],
+)
+def test_devices_that_may_be_given_away_stay_taken_until_the_pod_is_looked_up(
+    answer: ApiError, result: Result
+) -> None:
+    loop = Loop({CLAIM: [answer]}, GivesDevices())
+    assert loop.bind(scheduled()) == [result]
+    assert {*loop.server.sent} == {CLAIM}

@@ -128,7 +128,8 @@ class Writes:
             try:
                 yield from self._write_assumed(decision)
             except Exception as error:
-                if isinstance(error, ApiError):
+                gives_devices = any(isinstance(each, ReserveClaim) for each in decision.writes)
+                if isinstance(error, ApiError) and not gives_devices:  # what may be taken stays so
                     error.may_be_written = False  # the binding was not sent
                 return _failed(decision, error, f'PreBind plugin "{scheduler.waits_in_pre_bind(decision)}"')
             decision = scheduler.bind(decision, self.cache)

@@ -28,6 +28,7 @@ from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.reserved_room import ReservedRoom
 from lib.service.steps import Poller
 from lib.service.telemetry.observer import Observer
+from lib.service.telemetry.report import Report
 from lib.service.writes.results import Completed, Result
 from poller import finish
 
@@ -324,6 +325,18 @@ def test_a_pod_that_only_a_lookup_has_shown_on_a_node_gives_its_room_back(node_n
     life.look_up_at = 0.0
     poll(loop, [], complete=True, found=None)
     assert (loop.phase_of(WEB), on_nodes()) == ("OUT", [])
+
+
+def test_a_doubtful_pod_that_has_gone_is_not_counted_as_not_scheduled_any_more() -> None:
+    """It was gated once. Its deletion is a change of our own making, after a lookup."""
+    loop = Loop()
+    loop.fails()
+    loop.finish(Result.DOUBTFUL)
+    report: Any = Report(dry_run=False, explain=None)
+    loop.poller.report = report
+    report.skipped(WEB, "has scheduling gates")
+    poll(loop, [GONE], complete=False, found=None)
+    assert report._skipped == set()
 
 
 @pytest.mark.parametrize("node_name", ["n1", "n2"])

@@ -178,6 +178,7 @@ class ReservedRoom:
         """Look up a pod that may be bound; if it isn't, it is to be tried now. ApiError when that fails."""
         decision = life.decision
         for change in self.resolve_doubtful_binding(life):
+            self.report.changed(change)
             self._apply_found(change, decision)
         self.queue.retry_now(life)
 

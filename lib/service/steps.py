@@ -175,7 +175,6 @@ class Poller:
         for change in changes:
             life = self.lives.get(change.object.metadata.uid)
             if not (life and life.has_room and self.room.is_stale(change, life)):
-                self.report.changed(change)
                 yield self.cache.with_own_writes(change)
 
     def _timed(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
@@ -183,6 +182,7 @@ class Poller:
         handled = self.report.observer.handled
         for change in changes:
             began = self.now()
+            self.report.changed(change)
             yield change
             handled(change, self.now() - began)
 

@@ -537,3 +537,24 @@ def test_a_bookmark_moves_the_version_on(monkeypatch: pytest.MonkeyPatch) -> Non
 
         eventually(lambda: versions()[:2] == ["5", "7"])
         assert asked(between, PODS_LISTED) == 1
+
+
+def test_a_watch_that_is_open_has_not_failed_though_nobody_heard_that_it_opened(cluster: Cluster) -> None:
+    """Polls may fail for so long that the answer is out of date."""
+    cluster.add_node("n1")
+    cluster.add_pod("web", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
+    broken = Fault("GET", "/csinodes", answer(400))
+    with faulty(cluster.proxy, broken) as between, Api(between.url, threading.Event()) as api:
+        feed = Informer(api, ["my-scheduler"])
+        while not feed.storage.unseen:
+            feed.poll()
+        opening = feed.storage._opening
+        opening._max_age = 0.0
+
+        def opens() -> bool:
+            opening.begin(each for each in feed.storage.reflectors if each.pause == 0)
+            return not any(each.pause == 0 for each in feed.storage.reflectors) and feed.storage.is_known
+
+        eventually(opens)
+        feed.poll()
+        assert feed.storage.unseen == ""

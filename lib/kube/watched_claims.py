@@ -137,10 +137,8 @@ class WatchedClaims(Claims):
         self._opening.wait(until)
         for each in self.reflectors:
             error, each.trouble = each.trouble or self._opening.of(each), None
-            if isinstance(error, PendingError):
-                continue
-            if error:  # only the pods that need it have to wait
+            if each.pause is None or not error:  # open, though its answer may be lost with another's error
+                self._failed.pop(each.path, None)
+            elif not isinstance(error, PendingError):  # only the pods that need it have to wait
                 each.retry_in(FAILED_PAUSE)
                 self._failed[each.path] = error
-            else:
-                self._failed.pop(each.path, None)

@@ -95,7 +95,9 @@ class StartupChecks:
         """
         try:
             missing = missing_rights(self._api, self._rights)
-            return None if missing and self._api.is_starting() else missing
+            if missing and self._api.is_starting():
+                return None
+            return missing_rights(self._api, missing)  # once more: it may have been starting until now
         except StartingError:
             return None
         except StatusError as error:

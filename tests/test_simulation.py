@@ -221,6 +221,44 @@ def test_poller_may_be_killed_at_any_write(kind: Kind, first: int) -> None:
         assert (outcome.faults, outcome.violations) == ({kind: 1}, []), number
 
 
+def test_labels_given_later_keep_nobody_apart() -> None:
+    """The anti-affinity of one is of other labels; the other has none."""
+    late = add(8, "late", cpu=8000)
+    labels = [Action(9, "relabel_pod", name, {"labels": {"apart": "b"}}) for name in ("web", "old", "late")]
+    plan = plan_of(
+        add(6, "old", labels={"apart": "a"}), late, *labels, Action(25, "resize", "n1", {"cpu": 16})
+    )
+    outcome = World(plan).run()
+    assert (outcome.bindings, outcome.violations) == (3, [])
+
+
+def test_a_pod_may_wait_for_its_volume_for_longer_than_a_minute() -> None:
+    """Another scheduler, which can't see that, takes its room meanwhile."""
+    unread = Fault(Kind.TRUNCATED, 9.2, 80.0, "persistentvolume", 1.0, 1)
+    pods = add(8, "stores", cpu=2000, claim="made"), add(12, "other", cpu=2000, scheduler="other-scheduler")
+    pollers = PollerPlan("poller-1"), PollerPlan("poller-2", scheduler="other-scheduler")
+    outcome = World(plan_of(unread, *pods, *pollers, seconds=90.0)).run()
+    assert (outcome.bindings, outcome.violations) == (3, [])
+
+
+def test_an_event_is_written_again_after_a_freeze() -> None:
+    """During its first try: it is late then, but was tried once only."""
+    never = Fault(Kind.IGNORED, 5.0, 8.0, "POST .*/events", 1.0, 1)
+    world = World(plan_of(never, PollerPlan("poller-1", freezes=((9.0, 40.0),)), seconds=90.0))
+    assert world.run().violations == []
+    assert world.outcome.faults == {Kind.IGNORED: 1}
+
+
+def test_the_error_of_a_lookup_goes_when_its_pod_has_gone() -> None:
+    """No other pod comes that would be looked up then."""
+    broken = Fault(Kind.BROKEN, 5.5, 40.0, "services", 1.0, 1)
+    world = World(
+        plan_of(broken, add(6, "spreads", labels={"app": "web"}), Action(12, "delete_pod", "spreads"))
+    )
+    assert world.run().violations == []
+    assert Kind.BROKEN in world.outcome.faults
+
+
 @pytest.mark.parametrize("watch", [False, True], ids=["polling", "watching"])
 def test_a_binding_in_doubt_has_its_event_when_it_turns_out_to_be_made(watch: bool) -> None:
     outcome = World(plan_of(ABOUT_WEB, PollerPlan("poller-1", watch))).run()

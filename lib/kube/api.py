@@ -226,8 +226,12 @@ class Api:
         )
 
     def _gives_up(self, state: RetryCallState) -> bool:
-        """Whether to stop retrying: after enough tries, or if the server asks for too long a pause."""
-        stop = stop_after_attempt(self._attempts) | stop_after_delay(30) | stop_when_event_set(self._stopping)
+        """Whether to stop retrying: after enough tries, or if the server asks for too long a pause.
+
+        The machine may have been suspended during the first try: it is no reason to give up.
+        """
+        late = stop_after_delay(30) & stop_after_attempt(2)
+        stop = stop_after_attempt(self._attempts) | late | stop_when_event_set(self._stopping)
         error = state.outcome and state.outcome.exception()
         asked = error.retry_after if isinstance(error, ApiError) else None
         return bool(stop(state)) or (asked or 0) > self._longest_pause

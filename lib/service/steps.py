@@ -4,7 +4,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from tenacity import (
@@ -217,7 +217,9 @@ class Poller:
                 needs = needs_of(pods, self.cache, [each.profile for each in self.schedulers.values()])
                 before, until = self.cache.looked_up, self.now() + self._patience
                 self.cache.looked_up = look_up(needs, self.source, before, self.report, until)
-        pending = self.cache.looked_up.pending if pods else {}
+            else:  # the pods that waited for an answer may have gone
+                self.cache.looked_up = replace(self.cache.looked_up, errors={}, pending={})
+        pending = self.cache.looked_up.pending
         self.left_out = bool(pending)
         for batch in batches(pods):
             if self.writes.pipeline.closed:

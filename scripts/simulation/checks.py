@@ -158,9 +158,14 @@ class Checks:
         return self._is_calm() and all(when <= before for who, when in others if who != poller)
 
     def _since(self, pod: Stored) -> float:
-        """The same for a decision about this pod, which may wait for its claims after that."""
-        waits = "hold" in labels_of(pod) or any(pod.content["spec"].get(each) for each in WAITING)
-        return self._agenda.now - STALE if waits else self._known_since()
+        """The same for a decision about this pod, which may wait for its claims after that.
+
+        It waits for longer than a minute while its claims can't be read.
+        """
+        if not ("hold" in labels_of(pod) or any(pod.content["spec"].get(each) for each in WAITING)):
+            return self._known_since()
+        began = inf if self._is_calm() else self._trouble_began - CALM
+        return min(self._agenda.now - STALE, began)
 
     def _happened(self, event: Event) -> None:
         self._history.happened(event)

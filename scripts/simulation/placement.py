@@ -66,14 +66,20 @@ def broken_rules(
         if both := ports_of(pod) & ports_of(each):
             why = f"pods {name} and {each.key[1]} are on {node_name} with the same host port {min(both)}"
             yield Broken("host ports", why, (name, each.key[1], node_name))
-        apart = {
-            labels_of(version).get("apart")
-            for one in (pod, each)
-            for version in _versions(history, one, since)
-        }
-        if len(apart) == 1 and None not in apart and pod.key[0] == each.key[0]:
+        if pod.key[0] == each.key[0] and any(
+            {labels_of(version).get("apart") for version in _versions(history, other, since)} == {apart}
+            for one, other in ((pod, each), (each, pod))
+            if (apart := _keeps_from(one))
+        ):
             why = f"pods {name} and {each.key[1]} are on {node_name}, and must be apart"
             yield Broken("anti-affinity", why, (name, each.key[1], node_name))
+
+
+def _keeps_from(pod: Stored) -> str:
+    """The label `apart` of the pods beside which it may not be; "" if there is none."""
+    affinity = pod.content["spec"].get("affinity", {}).get("podAntiAffinity")
+    terms = affinity["requiredDuringSchedulingIgnoredDuringExecution"] if affinity else []
+    return next((each["labelSelector"]["matchLabels"]["apart"] for each in terms), "")
 
 
 def _versions(history: History, pod: Stored, since: float) -> list[Stored]:

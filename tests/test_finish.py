@@ -322,7 +322,6 @@ def test_a_pod_that_only_a_lookup_has_shown_on_a_node_gives_its_room_back(node_n
     life.look_up_at = 0.0
     poll(loop, [], complete=False, found=KeyError())  # what wasn't listed tells nothing
     assert on_nodes() == [node_name]
-    life.look_up_at = 0.0
     poll(loop, [], complete=True, found=None)
     assert (loop.phase_of(WEB), on_nodes()) == ("OUT", [])
 

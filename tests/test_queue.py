@@ -1,18 +1,20 @@
 """The queue's rules, on a clock of the tests' own."""
 
 import sys
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from objects import node, pod
 
 from lib.kube.changes import AnyChange, Change, Kind
-from lib.kube.objects import Pod, PodCondition
+from lib.kube.objects import Pod, PodCondition, with_parts
 from lib.scheduling.framework.interface import Status, unschedulable
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import BackoffSettings, Phase
 from lib.scheduling.queue import MAX_POPPED, SchedulingQueue
 
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIT = {"NodeResourcesFit"}
 
 
@@ -586,4 +588,18 @@ def test_a_nominated_pod_that_comes_back_without_its_nomination_is_tried_too() -
     pods.apply(modified(web, waiting("web")), now=10)
     assert ready(pods, 10) == ["web"]
     pods.apply(deleted(web), now=12)
+    assert (ready(pods, 12), pods.lives.all(), pods.lives.nominated) == ([], [], {})
+
+
+@pytest.mark.parametrize(
+    ("part", "change"), [("status", {"phase": "Failed"}), ("metadata", {"deletion_timestamp": NOW})]
+)
+def test_a_nominated_pod_that_has_ended_keeps_no_room(part: str, change: Any) -> None:
+    """Its object may stay for long."""
+    web = waiting("web")
+    web.status.nominated_node_name = "n1"
+    pods = queue(web)
+    assert pods.lives.nominated
+    parts: dict[str, Any] = {part: change}
+    pods.apply(modified(web, with_parts(web, **parts)), now=10)
     assert (ready(pods, 12), pods.lives.all(), pods.lives.nominated) == ([], [], {})

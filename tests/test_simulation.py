@@ -301,6 +301,50 @@ def test_a_pod_whose_volume_could_not_be_listed_once_is_bound_later() -> None:
     assert Kind.BROKEN in outcome.faults
 
 
+def test_a_pod_that_comes_between_two_lists_of_a_poll_is_not_left_out() -> None:
+    """It comes while the devices are listed, and nothing changes after that."""
+    late = Fault(Kind.LATE, 19.0, 21.5, "GET .*resourceslices", 1.0, 1)
+    gpu, full = Action(0, "add_node", "g1", {"devices": 1}), add(6, "full", cpu=6000, device="claim")
+    change = Action(19.5, "taint", "n1", {"on": False})
+    outcome = World(plan_of(gpu, full, change, add(20.5, "dev", cpu=10, device="claim"), late)).run()
+    assert (outcome.bindings, outcome.violations) == (2, [])
+    assert Kind.LATE in outcome.faults
+
+
+@pytest.mark.parametrize(
+    ("kind", "at"),
+    [
+        ("device", Action(0, "add_node", "n2", {"devices": 1})),
+        ("claim", Action(1, "add_volume", "v", {"node": "n1"})),
+    ],
+)
+def test_what_was_only_to_be_written_wakes_others_when_it_is_free_again(kind: str, at: Action) -> None:
+    """The write of a claim or a volume is refused, and its pod is deleted: the API shows nothing else."""
+    needs = {kind: "claim" if kind == "device" else "local"}
+    gated = {"cpu": 10, "schedulingGates": [{"name": "wait"}], **needs}
+    pods = add(1, "first", priority="high", **gated), add(1, "late", **gated)
+    gates = [Action(30, "open_gate", name) for name in ("first", "late")]
+    refused = Fault(Kind.FORBIDDEN, 29.0, 40.0, "PATCH .*(persistentvolumes|resourceclaims/first)", 1.0, 1)
+    gone = Action(33.2, "delete_pod", "first")
+    outcome = World(plan_of(at, *pods, *gates, refused, gone, seconds=80.0)).run()
+    assert (outcome.bindings, outcome.violations) == (2, [])
+    assert Kind.FORBIDDEN in outcome.faults
+
+
+def test_a_device_is_given_once_though_no_answer_nor_watch_says_so() -> None:
+    """The claim is written, its pod is not bound, and then another pod comes."""
+    gated = {"cpu": 10, "device": "claim", "schedulingGates": [{"name": "wait"}]}
+    gpu, cordon = Action(0, "add_node", "g1", {"devices": 1}), Action(0, "cordon", "n1")
+    pods = add(1, "late", **gated, **TOLERATES), add(1, "first", **gated)
+    then = Action(30, "open_gate", "first"), Action(30.5, "taint", "g1"), Action(33, "open_gate", "late")
+    lost = Fault(Kind.TRUNCATED, 29.0, 32.0, "PATCH .*resourceclaims/first/status", 1.0, 1)
+    lags = Fault(Kind.BEHIND, 0.0, 60.0, "resourceclaims.*watch=1", 1.0, 1)
+    plan = plan_of(gpu, cordon, *pods, *then, lost, lags, WATCHES, seconds=80.0)
+    outcome = World(plan).run()
+    assert (outcome.bindings, outcome.violations) == (2, [])
+    assert outcome.faults.keys() == {Kind.TRUNCATED, Kind.BEHIND}
+
+
 def test_an_extender_that_lies_breaks_no_rule() -> None:
     """Nor one that hangs: after that, the pods are placed."""
     lies = Fault(Kind.LIES, 0.0, 30.0, EXTENDER, 0.7, 1), Fault(Kind.SILENT, 30.0, 50.0, EXTENDER, 0.7, 2)

@@ -71,6 +71,17 @@ def reserve_claim(step: ReserveClaim, now: datetime) -> Write[ResourceClaim]:
     return claim
 
 
+def look_up(claim: ResourceClaim) -> Write[ResourceClaim | None]:
+    """The claim as it is now; None if it is gone, or has no name. ApiError when that is unknown."""
+    if claim.metadata.name == UNNAMED:
+        return None
+    try:
+        now: ResourceClaim = yield Request("GET", _path(claim), ResourceClaim)
+    except NotFoundError:
+        return None
+    return now if now.metadata.uid == claim.metadata.uid else None
+
+
 def _create(claim: ResourceClaim) -> Write[ResourceClaim]:
     """Create the claim for a pod's extended resources; the API server completes its name.
 

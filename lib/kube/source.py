@@ -153,7 +153,7 @@ class PollingSource(ClusterSource):
         waiting = [pod for pod in unassigned.items if key_of(pod.metadata) not in self._assigned]
         delta.changes += self._unassigned.replace(waiting)
         # Lists that are read at once may differ in time: the next poll finds what came between.
-        versions = {nodes.resource_version, assigned.resource_version}
+        versions = {each.resource_version for each in listings}
         known = len(versions) == 1 and all(each.is_known for each, _ in claims)
         self._complete_at = nodes.resource_version if known and nodes.resource_version else None
         return delta

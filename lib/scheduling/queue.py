@@ -180,7 +180,7 @@ class SchedulingQueue:
         Source: hasNominatedNodeNameChanged in pkg/scheduler/eventhandlers.go
         """
         pod, now = life.pod, life.pod.status.nominated_node_name
-        if change.kind == Kind.DELETED:
+        if change.kind == Kind.DELETED or why_ended(pod):
             was = self._nominator.node_of(pod) or ""
             self._nominator.delete(pod)
             return was
@@ -304,6 +304,12 @@ class SchedulingQueue:
         """Try all unschedulable pods again: something has changed that no `apply` shows."""
         for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
             self._enter(life, now, "ForceActivate")
+
+    def retry_rejected_by(self, plugins: Set[str], now: float) -> None:
+        """Try the unschedulable pods again that one of these plugins rejected."""
+        for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
+            if not plugins.isdisjoint(life.rejected_by):
+                self._enter(life, now, "ForceActivate")
 
     def retry_now(self, life: PodLife) -> None:
         """A pod that was doubtful, and isn't bound, is tried now."""

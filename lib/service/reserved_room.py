@@ -8,17 +8,24 @@ from msgspec.structs import replace
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
+from lib.kube.claim_writes import look_up as look_up_claim
 from lib.kube.errors import ApiError
 from lib.kube.objects import Pod
 from lib.kube.pod_writes import look_up as look_up_pod
+from lib.kube.resource_claims import ReserveClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.hints import freed_room
+from lib.scheduling.plugins.dynamic_resources import DynamicResources
+from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import Phase, PodLife
 from lib.scheduling.queue import SchedulingQueue, why_ended
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.telemetry.report import Report
 from lib.service.writes.writes import Writes
+
+RESERVING = {VolumeBinding.name, DynamicResources.name}
+"""The plugins that reserve more than room for a pod."""
 
 
 @dataclass
@@ -47,8 +54,12 @@ class ReservedRoom:
         return decision
 
     def wake_pods(self, decision: Decision) -> None:
-        """Wake the pods that the room of an undone decision could help."""
+        """Wake the pods that the room of an undone decision could help, or its volumes and devices.
+
+        The API shows no change of what was only to be written.
+        """
         self.queue.apply(freed_room(decision.pod, decision.node_name), self.now())
+        self.queue.retry_rejected_by(decision.state.keys() & RESERVING, self.now())
 
     def taken(self, decision: Decision, now: Pod | None) -> None:
         """Another program bound, changed or deleted the pod: its room is freed.
@@ -116,6 +127,7 @@ class ReservedRoom:
                     life.look_up_at = 0.0  # it should be on its node
         for life in self.cache.lives.overdue(self.now()):
             if life.found and not complete:
+                life.look_up_at = 0.0  # a complete poll may show it
                 continue
             decision = life.decision
             try:
@@ -128,7 +140,8 @@ class ReservedRoom:
     def resolve_doubtful_binding(self, life: PodLife) -> list[AnyChange]:
         """Look up a pod that may be bound, or should have been seen on its node. Returns what has changed.
 
-        If it isn't bound, its room is freed. ApiError when that can't be found out.
+        If it isn't bound, its room is freed. Its claims may have devices nevertheless: a watch may not have
+        shown that yet. ApiError when that can't be found out.
         """
         pod, decision, was_bound = life.pod, life.decision, life.phase == Phase.BOUND
         now = self.api.carry_out(look_up_pod(pod))
@@ -137,6 +150,9 @@ class ReservedRoom:
             return [self._on_its_node(now)]
         if not now and was_bound:
             return [freed_room(pod, self.cache.node_of(pod))]
+        for step in decision.writes:
+            if isinstance(step, ReserveClaim) and (claim := self.api.carry_out(look_up_claim(step.claim))):
+                self.cache.devices.written(claim, step.claim.metadata.uid)
         self.free(decision)
         if not now:
             return [Change(Kind.DELETED, pod)]

@@ -4,6 +4,7 @@ import gzip
 import json
 import threading
 from itertools import count, repeat
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -87,6 +88,12 @@ def test_each_failure_has_its_error(
         assert [each for each, _ in server.requests].count(
             "POST"
         ) == 1  # whether a POST is to be repeated is for those who made it
+
+
+@pytest.mark.parametrize("value", [Path("web"), "caf\udce9.txt", {(): ""}])
+def test_what_json_cannot_hold_is_an_error_of_its_write(value: object) -> None:
+    with Api(NOBODY, threading.Event()) as client, pytest.raises(ApiError, match=f"POST {POD} is not sent: "):
+        client.begin(Request("POST", POD, Pod, {"value": value}))
 
 
 @pytest.mark.parametrize("answers", [[False], [True, False]], ids=["at first", "when connected"])

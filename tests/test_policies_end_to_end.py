@@ -203,3 +203,28 @@ def test_a_policy_that_fails_while_it_is_loaded_is_a_bad_option(
     else:
         assert done.returncode == 2
         assert "broken.py:2: CancelledError" in done.stderr
+
+
+ODD = """
+from pathlib import Path
+
+class Odd:
+    def annotate(self, state, pod, node):
+        return {"from": {"path": Path("web"), "name": "caf\\udce9.txt"}.get(pod.metadata.name, "")}
+"""
+
+
+def test_annotations_that_are_not_text_keep_only_their_pods_from_being_bound(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    (tmp_path / "odd.py").write_text(ODD)
+    cluster.add_node("n1")
+    for name in ("path", "name", "good"):
+        cluster.add_pod(name)
+    with cluster.running_poller("--plugin", str(tmp_path / "odd.py")) as poller:
+        poller.says("default/good is bound to n1")
+        poller.says("default/path: plugin Odd failed: PosixPath('web') is given as an annotation, but isn't")
+        poller.says(r"default/name: plugin Odd failed: 'caf\udce9.txt' is given as an annotation, but isn't")
+        poller.stop(signal.SIGTERM)
+        assert poller.process.returncode == 0
+    assert cluster.placement() == {"path": None, "name": None, "good": "n1"}

@@ -91,6 +91,9 @@ STARTED_FOR = 5.0
 OUTAGE_PAUSE = 60.0
 """After so many seconds without a failure, the next failure begins a new outage."""
 
+UNWRITABLE = (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError)
+"""The exceptions when something can't be encoded as JSON."""
+
 JSON = "application/json"
 
 APPLY = "application/apply-patch+yaml"
@@ -317,9 +320,15 @@ class Api:
         return self.retrying()(self._send, _Call("GET", path))
 
     def begin(self, request: Request) -> PendingResponse[Any]:
-        """Send a request without waiting; the answer can be read later. Nothing is retried."""
+        """Send a request without waiting; the answer can be read later. Nothing is retried.
+
+        ApiError, too, if its body holds what JSON can't: a policy may return anything.
+        """
         where, kind = f"{request.method} {request.path}", request.answer
-        content = None if request.body is None else msgspec.json.encode(request.body)
+        try:
+            content = None if request.body is None else msgspec.json.encode(request.body)
+        except UNWRITABLE as error:
+            raise ApiError(f"{where} is not sent: {error}") from error
         sort = STRATEGIC if request.method == "PATCH" else JSON
         exchange = self._exchange(_Call(request.method, request.path, None, content, sort))
         if kind is None:

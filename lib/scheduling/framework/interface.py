@@ -137,16 +137,21 @@ def checked(answer: Status | None) -> Status | None:
         raise BadAnswerError(f"{short(answer)} is neither None nor a Status")
     if not isinstance(answer.code, Code) or not isinstance(answer.reasons, tuple | list):
         raise BadAnswerError(f"{short(answer)} needs a Code and a tuple of reasons")
-    for reason in answer.reasons:
-        if not isinstance(reason, str) or not (reason.isascii() or _is_text(reason)):
-            raise BadAnswerError(f"{short(reason)} is given as a reason, but isn't text")
+    check_texts(answer.reasons, "a reason")
     return answer
 
 
-def _is_text(reason: str) -> bool:
+def check_texts(texts: Iterable[object], what: str) -> None:
+    """BadAnswerError if one isn't text that UTF-8 can encode. what: such as "a reason"."""
+    for text in texts:
+        if not isinstance(text, str) or not (text.isascii() or _is_text(text)):
+            raise BadAnswerError(f"{short(text)} is given as {what}, but isn't text")
+
+
+def _is_text(text: str) -> bool:
     """Whether UTF-8 can encode a string: a Python string may hold half of a surrogate pair."""
     try:
-        reason.encode()
+        text.encode()
     except UnicodeEncodeError:
         return False
     return True

@@ -9,6 +9,7 @@ import inspect
 import logging
 import traceback
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from itertools import chain
 from pathlib import Path
 from signal import SIGINT, default_int_handler, getsignal
 from typing import Any, NamedTuple, TypeVar
@@ -42,6 +43,7 @@ from lib.scheduling.framework.interface import (
     ReservePlugin,
     Status,
     UnreservePlugin,
+    check_texts,
     checked,
     rejection_by,
     unschedulable,
@@ -322,10 +324,11 @@ class Framework:
         return none_found, ", ".join(said), undo
 
     def run_annotate(self, state: CycleState, pod: Pod, node: NodeInfo) -> dict[str, str]:
-        """The annotations that a pod gets with its binding to a node."""
+        """The annotations that a pod gets with its binding to a node. BadAnswerError if one isn't text."""
         annotations: dict[str, str] = {}
         for plugin in self.each(self.annotators):
             annotations.update(plugin.annotate(state, pod, node))
+            check_texts(chain(*annotations.items()), "an annotation")
         return annotations
 
     def run_reserve(self, decision: Decision) -> Rejection | None:

@@ -38,6 +38,13 @@ def test_a_log_line_is_one_line_of_what_can_be_read(formatter: logging.Formatter
     assert line.isprintable()
 
 
+@pytest.mark.parametrize("formatter", [TextFormatter("%(message)s"), JsonFormatter()], ids=["text", "json"])
+def test_so_is_a_traceback(formatter: logging.Formatter) -> None:
+    error = ValueError(EVIL)
+    record = logging.makeLogRecord({"msg": "failed", "exc_info": (ValueError, error, None)})
+    assert all(line.isprintable() for line in formatter.format(record).split("\n"))
+
+
 def test_a_table_has_no_escape_codes_of_others(capfd: pytest.CaptureFixture[str]) -> None:
     decision = Decision(pod("web"), Outcome.UNSCHEDULABLE, all_nodes=1, message=EVIL)
     explain.as_table(decision, decision.message)

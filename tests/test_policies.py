@@ -226,6 +226,23 @@ def test_a_file_that_is_no_policy_is_refused(tmp_path: Path, source: str, said: 
     assert said in str(raised.value)
 
 
+ODD_NAME = "class A:\n    name = 5\n    def filter(self, *_): pass"
+
+
+@pytest.mark.parametrize(("name", "source"), [("caf\udce9", GOOD), ("mine", ODD_NAME)])
+def test_a_name_must_be_text(tmp_path: Path, name: str, source: str) -> None:
+    (tmp_path / f"{name}.py").write_text(source)
+    with pytest.raises(PolicyError, match="is given as a name, but isn't text") as raised:
+        load_policies([tmp_path / f"{name}.py"])
+    assert str(raised.value).encode()
+
+
+def test_what_fails_in_a_file_of_any_name_can_be_written(tmp_path: Path) -> None:
+    decision = decide(tmp_path, "class A:\n    def filter(self, *_): return 1 / 0", "caf\udce9")
+    assert r"plugin A failed at caf\udce9.py:2" in decision.message
+    assert decision.message.encode()
+
+
 def test_files_must_be_there_be_python_and_have_names_of_their_own(tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match="file not found"):
         load_policies([tmp_path / "nothing.py"])

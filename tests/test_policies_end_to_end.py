@@ -5,7 +5,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from cluster import Cluster
+from cluster import Cluster, eventually
 
 ON_ONE_SERVER = True
 
@@ -228,3 +228,42 @@ def test_annotations_that_are_not_text_keep_only_their_pods_from_being_bound(
         poller.stop(signal.SIGTERM)
         assert poller.process.returncode == 0
     assert cluster.placement() == {"path": None, "name": None, "good": "n1"}
+
+
+WORDS = """
+from lib.scheduling.framework.interface import PluginError, PostFilterResult, unschedulable
+
+class Reason(str):
+    pass
+
+class Words:
+    def pre_filter(self, state, pod, cluster):
+        if pod.metadata.name == "raises":
+            raise PluginError("no file caf\\udce9.txt")
+
+    def filter(self, state, pod, node):
+        if pod.metadata.name in ("helped", "rejected"):
+            return unschedulable(Reason("no"))
+
+    def post_filter(self, state, pod, cluster, rejected, filter_node):
+        if pod.metadata.name == "helped":
+            return PostFilterResult("", reasons=("caf\\udce9.txt",))
+"""
+
+
+@pytest.mark.parametrize("options", [[], ["--log-format=json", "--explain=json"]], ids=["text", "json"])
+def test_words_that_cannot_be_encoded_do_not_end_poller(
+    cluster: Cluster, tmp_path: Path, options: list[str]
+) -> None:
+    (tmp_path / "words.py").write_text(WORDS)
+    cluster.add_node("n1")
+    for name in ("raises", "helped", "rejected", "good"):
+        cluster.add_pod(name)
+    with cluster.running_poller("--plugin", str(tmp_path / "words.py"), *options) as poller:
+        poller.says("default/good is bound to n1")
+        for said in ("raises: no file", "helped: plugin Words failed", "rejected fits nowhere"):
+            poller.says(f"default/{said}")
+        wanted = r"no file caf\udce9.txt"
+        eventually(lambda: wanted in [each["message"] for each in cluster.events("FailedScheduling")])
+        poller.stop(signal.SIGTERM)
+        assert poller.process.returncode == 0

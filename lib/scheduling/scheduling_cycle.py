@@ -15,7 +15,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import ASSIGNED, PERMIT, PLACED, PRE_BIND, Decision, Outcome, counted
 from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import Feasibility
-from lib.scheduling.framework.interface import Code, Profile, Rejection
+from lib.scheduling.framework.interface import Code, Profile, Rejection, encodable
 from lib.scheduling.framework.runtime import (
     SCHEDULING_CYCLE,
     SUCCESS,
@@ -296,11 +296,12 @@ class Scheduler:
         return end_nomination(decision, cache)
 
     def _ended(self, decision: Decision, cache: Cache) -> Decision:
-        """The decision with its time. The record of a pod with reserved room holds it.
+        """The decision with its time; its message can be written. The record of a pod with room holds it.
 
         A pod that PreBind lets wait is held only when its volumes are written.
         """
-        decision = replace(decision, ended=self._framework.clock())
+        message = encodable(decision.message)
+        decision = replace(decision, message=message, ended=self._framework.clock())
         life = cache.lives.get(pod_key(decision.pod))
         if life and life.has_room and decision.outcome in PLACED:
             life.decision = decision

@@ -16,7 +16,7 @@ from typing import Any
 
 from lib.kube.system import MACHINE
 from lib.scheduling.framework import interface
-from lib.scheduling.framework.interface import Plugin, QueueSortPlugin
+from lib.scheduling.framework.interface import BadAnswerError, Plugin, QueueSortPlugin, check_texts, encodable
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.policies.class_plugins import read_only
@@ -106,6 +106,10 @@ def load_policy(file: Path) -> Policy:
         raise PolicyError(
             f"{file}: there is no filter(pod, node), no score(pod, node), and no class with such methods"
         )
+    try:
+        check_texts((plugin.name for plugin in plugins), "a name")
+    except BadAnswerError as error:
+        raise PolicyError(f"{encodable(str(file))}: {error}") from error
     weight = getattr(module, "WEIGHT", 1)
     if not isinstance(weight, int) or isinstance(weight, bool) or not 1 <= weight <= 100:
         raise PolicyError(f"{file}: WEIGHT is {weight!r}, not a whole number from 1 to 100")

@@ -25,6 +25,7 @@ from lib.kube.system import MACHINE, System
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.framework.runtime import describe
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.needs import needs_of
@@ -249,7 +250,7 @@ class Poller:
                 for pod in pods:
                     if self.lives.phase_of(pod) != Phase.DOUBTFUL:
                         self.cache.forget(pod)
-                decisions = self._failed(pods, f"deciding failed: {type(error).__name__}: {error}")
+                decisions = self._failed(pods, f"deciding failed: {describe(error)}")
             for decision in decisions:
                 self.report.decided(decision)
             return decisions

@@ -157,6 +157,14 @@ def _is_text(text: str) -> bool:
     return True
 
 
+def encodable(text: str) -> str:
+    """The text, with an escape such as `\\udce9` for each half of a surrogate pair: UTF-8 can't encode it.
+
+    Python has such text for the name of a file that isn't UTF-8.
+    """
+    return text.encode(errors="backslashreplace").decode()
+
+
 @runtime_checkable
 class Plugin(Protocol):
     """The base of all plugins."""

@@ -45,6 +45,7 @@ from lib.scheduling.framework.interface import (
     UnreservePlugin,
     check_texts,
     checked,
+    encodable,
     rejection_by,
     unschedulable,
 )
@@ -310,6 +311,7 @@ class Framework:
             for plugin in self.each(self._post_filters):
                 answer = plugin.post_filter(state, pod, cache, rejected, filter_node)
                 if isinstance(answer, PostFilterResult):
+                    check_texts(answer.reasons, "a reason")
                     if answer.node_name:
                         return answer, "", undo
                     none_found = answer
@@ -433,10 +435,10 @@ class Framework:
         The plugin's part of the traceback is logged at debug level.
         """
         if isinstance(error, ExtenderError | PluginError):
-            return str(error)
+            return _text_of(error) or type(error).__name__
         who = f"plugin {self.running.name}" if self.running else "poller itself"
         if isinstance(error, BadAnswerError):
-            return f"{who} failed: {error}"
+            return f"{who} failed: {_text_of(error)}"
         sources = _sources_of(self.running) if self.running else ()
         position = position_in(sources, traceback.walk_tb(error.__traceback__))
         if not position:  # it failed before its own code ran, or isn't written in Python
@@ -469,12 +471,16 @@ def raise_if_interrupted(error: BaseException) -> None:
 
 def describe(error: BaseException) -> str:
     """An error's type and message, as text that UTF-8 can encode."""
+    text = _text_of(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _text_of(error: BaseException) -> str:
     try:
-        text = str(error).encode(errors="backslashreplace").decode()
+        return encodable(str(error))
     except BaseException as another:  # a plugin's own exception may fail to describe itself
         raise_if_interrupted(another)
-        text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return ""
 
 
 def _rejection(point: Point, plugin: Plugin, status: Status) -> Rejection:

@@ -114,5 +114,5 @@ class JsonFormatter(logging.Formatter):
             **{name: vars(record)[name] for name in FIELDS if name in vars(record)},
         }
         if record.exc_info:
-            line["traceback"] = self.formatException(record.exc_info)
+            line["traceback"] = escaped(self.formatException(record.exc_info), keep="\n")
         return msgspec.json.encode(line).decode()

@@ -58,7 +58,7 @@ def as_annotation(decision: Decision, *, in_full: bool = False) -> str:
 def _nodes(decision: Decision) -> dict[str, Any]:
     """By name, each evaluated node's rejection, or its scores."""
     nodes: dict[str, Any] = {
-        name: {"rejected_by": each.plugin, "reasons": each.status.reasons}
+        name: {"rejected_by": each.plugin, "reasons": [*map(str, each.status.reasons)]}
         for name, each in decision.rejected.items()
     }
     for name, total in decision.totals.items():

@@ -198,6 +198,43 @@ def test_pods_are_evicted_only_for_a_group_that_fits_then(second: str, evicted: 
     assert bool(cluster.nominator.node_of(decisions[0].pod)) == bool(evicted)
 
 
+def test_room_is_kept_for_all_of_a_group_until_its_victims_have_left() -> None:
+    schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler"), Random(1))}
+    victim = pod("victim", {"cpu": "2"}, nodeName="n2")
+    cluster = Cache([node("n1", has={"cpu": "2"}), node("n2", has={"cpu": "2"})], [victim])
+    group = [important("a", "2"), important("b", "2")]
+
+    def others() -> list[str]:
+        rivals = [pod("rival", {"cpu": "1"}, schedulerName="my-scheduler", priority=10)]
+        return [each.node_name for each in schedule_pod_group(rivals, cluster, schedulers)]
+
+    for _ in range(2):  # the second time, the victim is leaving
+        first, second = schedule_pod_group(group, cluster, schedulers)
+        assert {each.outcome for each in (first, second)} == {Outcome.UNSCHEDULABLE}
+        assert (first.nominated, cluster.nominator.node_of(group[1]), others()) == ("n1", "n2", [""])
+    cluster.apply(Change(Kind.DELETED, victim))
+    assert {each.outcome for each in schedule_pod_group(group, cluster, schedulers)} == {Outcome.SCHEDULED}
+
+
+@pytest.mark.parametrize("why", ["one is gone", "one fits no longer"])
+def test_no_room_is_kept_for_a_group_that_no_longer_fits(why: str) -> None:
+    schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler"), Random(1))}
+    victim = pod("victim", {"cpu": "2"}, nodeName="n2")
+    cluster = Cache([node("n1", has={"cpu": "2"}), node("n2", has={"cpu": "2"})], [victim])
+    group = [important("a", "2"), important("b", "2")]
+    schedule_pod_group(group, cluster, schedulers)
+    assert {each.nominated for each in map(cluster.lives.of, group)} == {"n1", "n2"}
+    cluster.apply(Change(Kind.DELETED, victim))
+    if why == "one is gone":
+        cluster.nominator.delete(group.pop(0))
+    else:
+        cluster.apply(Change(Kind.DELETED, cluster.nodes["n1"].node))
+    decisions = schedule_pod_group(group, cluster, schedulers)
+    assert {each.outcome for each in decisions} == {Outcome.UNSCHEDULABLE}
+    assert {each.clears_nomination for each in decisions} == {True}
+    assert not cluster.lives.nominated
+
+
 def test_sizes_that_differ_are_said_so() -> None:
     decisions = decide([member("a", size="2"), member("b", size="3")], room_for(9))
     assert decisions[1].message == "annotation poller/group-size differs within group g: 2, 3"

@@ -14,7 +14,8 @@ from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, SIZE, Group, group_of
-from lib.scheduling.preemption.nomination import undo_preemption
+from lib.scheduling.plugins.default_preemption import victims_are_leaving
+from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.scheduling_cycle import Scheduler
 
 UNKNOWN_SIZE = "PodGroupSize"
@@ -30,8 +31,8 @@ def schedule_pod_group(
     """Schedule one of `batches`: a single pod, or a group. In a group all pods get a node, or none does.
 
     If one pod of a group doesn't fit, the others are unreserved. Pods are evicted for a group only where
-    that makes room for all of it, and never one of the group itself. After an unexpected error, the decisions
-    for the pods before are undone.
+    that makes room for all of it, and never one of the group itself. Until they have left, room is kept for
+    all of the group. After an unexpected error, the decisions for the pods before are undone.
     """
     group = group_of(pods[0])
     needed = _needed(pods, group, cache) if group else None
@@ -51,11 +52,17 @@ def schedule_pod_group(
     failed = [each for each in decisions if each.outcome not in PLACED]
     if not (group and needed and failed):
         return decisions
-    decisions = _undo_placed(decisions, group, failed[0], cache, schedulers)
     own = {pod.metadata.uid for pod in pods}
     victims = {pod.metadata.uid for each in failed for pod in (*each.victims, *each.preempted_held)}
-    helps = not victims & own and all(each.nominated for each in failed)
-    return decisions if helps else [undo_preemption(each, cache) for each in decisions]
+    helps = not victims & own and all(
+        each.nominated or victims_are_leaving(each.pod, cache, each.rejected) for each in failed
+    )
+    if not helps:
+        decisions = [
+            end_nomination(undo_preemption(each, cache), cache) if each.nominated else each
+            for each in decisions
+        ]
+    return _undo_placed(decisions, group, failed[0], cache, schedulers, keep_room=helps)
 
 
 def recheck_pod_group(
@@ -80,20 +87,28 @@ def _undo_placed(
     failed: Decision,
     cache: Cache,
     schedulers: Mapping[str, Scheduler],
+    *,
+    keep_room: bool = False,
 ) -> list[Decision]:
-    """Take back the nodes of a group's pods, as one of them has none."""
+    """Take back the nodes of a group's pods, as one of them has none.
+
+    keep_room: that one waits for its victims to leave, so the others are nominated to their nodes meanwhile.
+    Else they are nominated to none: the group may never fit.
+    Source: submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go
+    """
     why = f"group {group.name} needs {failed.pod}: {failed.message}"
-    return [
-        replace(
-            schedulers[each.pod.spec.scheduler_name].unreserve_and_forget(each, cache),
-            outcome=Outcome.UNSCHEDULABLE,
-            message=why,
-            rejecting_plugin=REJECTING,
-        )
-        if each.outcome in PLACED
-        else each
-        for each in decisions
-    ]
+    found = []
+    for each in decisions:
+        if each.outcome in PLACED:
+            each = replace(
+                schedulers[each.pod.spec.scheduler_name].unreserve_and_forget(each, cache),
+                outcome=Outcome.UNSCHEDULABLE,
+                message=why,
+                rejecting_plugin=REJECTING,
+            )
+            each = nominate(each, cache, each.node_name, ()) if keep_room else end_nomination(each, cache)
+        found.append(each)
+    return found
 
 
 def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:
@@ -111,4 +126,5 @@ def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None
 
 
 def _rejected(pod: Pod, cache: Cache, message: str, rejecting: str) -> Decision:
-    return Attempt(pod, cache).decide(Outcome.UNSCHEDULABLE, message, rejecting_plugin=rejecting)
+    decision = Attempt(pod, cache).decide(Outcome.UNSCHEDULABLE, message, rejecting_plugin=rejecting)
+    return end_nomination(decision, cache)

@@ -89,7 +89,7 @@ class DefaultPreemption:
         """
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
-        if _victims_are_leaving(pod, cache, rejected):
+        if victims_are_leaving(pod, cache, rejected):
             return unschedulable(ON_THEIR_WAY)
         if cache.lowest_priority is None or cache.lowest_priority >= pod.spec.priority:
             potential = _potential(rejected)
@@ -226,7 +226,7 @@ def _might_help(rejection: Rejection | None) -> bool:
     return rejection is not None and rejection.status.code != Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
-def _victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Rejection]) -> bool:
+def victims_are_leaving(pod: Pod, cache: Cache, rejected: Mapping[str, Rejection]) -> bool:
     """Whether victims for the pod are leaving already, on a node where it may fit."""
     name = cache.nominator.node_of(pod) or ""
     if name not in cache.nodes or (name in rejected and not _might_help(rejected[name])):

@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections import deque
+from collections.abc import Callable
 
 import pytest
 from msgspec.structs import replace
@@ -10,9 +11,11 @@ from objects import node, pod, read
 from test_cycle import PROFILE, scheduler
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import HOSTNAME, Pod
+from lib.kube.storage import PersistentVolume, StorageObject, VolumeAttachment
 from lib.scheduling.cache import Cache
 from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.volumes.assume_cache import Storage
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -102,3 +105,40 @@ def test_pods_that_have_gone_are_not_kept() -> None:
         come_and_go(cache, queue, range(4_000, 10_000)) - before < 60_000
     )  # it is 258,000 if all changes are kept
     assert not cache.lives.all()
+
+
+def volume(name: str, **spec: object) -> StorageObject:
+    body = {"metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
+    made: PersistentVolume = read(PersistentVolume, body)
+    return made
+
+
+def of_a_claim(name: str) -> StorageObject:
+    return volume(name, claimRef={"namespace": "default", "name": name})
+
+
+def of_a_node(name: str) -> StorageObject:
+    here = {"key": HOSTNAME, "operator": "In", "values": [name]}
+    return volume(name, nodeAffinity={"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}})
+
+
+def attached(name: str) -> StorageObject:
+    made: VolumeAttachment = read(VolumeAttachment, {"metadata": {"name": name}, "spec": {"nodeName": name}})
+    return made
+
+
+@pytest.mark.parametrize("made", [of_a_claim, of_a_node, attached])
+def test_of_volumes_that_have_gone_nothing_is_kept(made: Callable[[str], StorageObject]) -> None:
+    """Each has a claim or a node of its own, and there is one more all the time."""
+    storage = Storage([made("stays")])
+
+    def come_and_go(numbers: range) -> int:
+        for number in numbers:
+            storage.put(made(f"v{number}"))
+            storage.delete(made(f"v{number}"))
+        storage.journal.start_over()
+        gc.collect()
+        return sys.getallocatedblocks()
+
+    before = come_and_go(range(1_000))
+    assert come_and_go(range(1_000, 6_000)) - before < 2_000

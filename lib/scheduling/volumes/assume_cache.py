@@ -135,6 +135,8 @@ class Storage:
             kept.delete(name)
         else:
             kept.pop(name, None)
+            if isinstance(thing, VolumeAttachment) and not kept:  # nodes go, and others have other names
+                del self._attachments[thing.spec.node_name]
         self._follow(thing)
 
     def _follow(self, thing: StorageObject) -> None:

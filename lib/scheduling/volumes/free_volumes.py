@@ -5,8 +5,8 @@ With a local volume on each of thousands of nodes, a claim is compared only with
 Source: component-helpers/storage/volume/pv_helpers.go, FindMatchingVolume
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from lib.kube.objects import HOSTNAME, NodeSelectorTerm
 from lib.kube.storage import PersistentVolume
@@ -17,45 +17,48 @@ ANYWHERE = ""
 Place = tuple[str, str]
 """A StorageClass, "" for none, and the hostname of a node."""
 
+_Index = dict[Any, dict[str, PersistentVolume]]
+"""Volumes by name, by their place or claim. No dict of volumes is empty: each claim is another key."""
+
 
 class FreeVolumes:
     """Volumes that no claim has, and those that are reserved for one; as they are assumed to be."""
 
     def __init__(self) -> None:
-        self._free: defaultdict[Place, dict[str, PersistentVolume]] = defaultdict(dict)  # by name
-        self._kept: defaultdict[str, dict[str, PersistentVolume]] = defaultdict(dict)  # by claim, by name
-        self._where: dict[str, list[dict[str, PersistentVolume]]] = {}  # by name: all dicts that it is in
+        self._free: _Index = {}  # by Place
+        self._kept: _Index = {}  # by claim
+        self._where: dict[str, list[tuple[_Index, Place | str]]] = {}  # by name: under which keys it is
         self._order: dict[str, int] = {}  # by name: of equal volumes, the first is taken
         self._filed = 0
 
     def file(self, name: str, volume: PersistentVolume | None) -> None:
         """Note what a volume is like now; None: it is gone."""
-        for place in self._where.pop(name, ()):
-            place.pop(name, None)
+        for index, key in self._where.pop(name, ()):
+            del index[key][name]
+            if not index[key]:
+                del index[key]
         if volume is None:
             self._order.pop(name, None)
             return
         if name not in self._order:
             self._order[name] = self._filed = self._filed + 1
         kept_for = volume.spec.claim_ref
+        where: list[tuple[_Index, Place | str]] = []
         if kept_for:
-            places = [self._kept[f"{kept_for.namespace}/{kept_for.name}"]]
+            where = [(self._kept, f"{kept_for.namespace}/{kept_for.name}")]
         elif volume.status.phase == "Available":
-            places = [self._free[volume.storage_class, host] for host in _hostnames(volume)]
-        else:
-            places = []
-        for place in places:
-            place[name] = volume
-        self._where[name] = places
+            where = [(self._free, (volume.storage_class, host)) for host in _hostnames(volume)]
+        for index, key in where:
+            index.setdefault(key, {})[name] = volume
+        self._where[name] = where
 
     def kept_for(self, claim: str) -> Iterator[PersistentVolume]:
         """The volumes that name a claim, by its namespace/name; the smallest first."""
-        return iter(sorted(self._kept[claim].values(), key=self.order) if claim in self._kept else ())
+        return iter(sorted(self._kept.get(claim, {}).values(), key=self.order))
 
     def free(self, storage_class: str, hostname: str) -> Iterable[PersistentVolume]:
         """The volumes that only this node, or a few that they name, can reach; or those with ANYWHERE."""
-        place = storage_class, hostname
-        return self._free[place].values() if place in self._free else ()
+        return self._free.get((storage_class, hostname), {}).values()
 
     def order(self, volume: PersistentVolume) -> tuple[int, int]:
         """A sort key: the smallest first; with equal sizes, the one that came first."""

@@ -21,6 +21,7 @@ from lib.kube.source import Delta
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, wait
+from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
@@ -352,3 +353,16 @@ def test_a_doubtful_binding_that_was_made_has_its_event(node_name: str, is_seen:
         assert len(poller.room.resolve_doubtful_binding(life)) == 1
     assert loop.said == (["bound", "scheduled"] if node_name == "n1" else [])  # else another program bound it
     assert life.decision.message == "Successfully assigned default/web to n1"
+
+
+def test_when_one_of_a_group_that_waits_is_deleted_the_others_lose_their_nodes_too() -> None:
+    loop = Loop(wait("not yet"))
+    group = [pod(name, {"cpu": "100m"}, schedulerName="my-scheduler") for name in "ab"]
+    for each in group:
+        each.metadata.labels, each.metadata.annotations = {"poller/group": "g"}, {"poller/group-size": "2"}
+        loop.queue.apply(Change(Kind.ADDED, each), now=0)
+    schedule_pod_group(group, loop.cache, loop.poller.schedulers)
+    assert [loop.phase_of(each) for each in (WEB, *group)] == ["HELD"] * 3
+    poll(loop, [Change(Kind.DELETED, group[0], group[0])], complete=True, found=KeyError())
+    assert [loop.phase_of(each) for each in (WEB, *group)] == ["HELD", "OUT", "ACTIVE"]
+    assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == ["web"]

@@ -15,6 +15,7 @@ from lib.kube.pod_writes import look_up as look_up_pod
 from lib.kube.resource_claims import ReserveClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
+from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.hints import freed_room
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.volume_binding import VolumeBinding
@@ -101,6 +102,8 @@ class ReservedRoom:
         has_ended = is_gone or (pod and why_ended(pod))
         if life.phase == Phase.HELD and (has_ended or not pod):
             self.free(life.decision)
+            if has_ended:
+                self._free_group(life.pod)
         elif pod and life.phase == Phase.DOUBTFUL and has_ended:
             life.look_up_at = 0.0
             return True
@@ -112,6 +115,16 @@ class ReservedRoom:
             life.look_up_at = inf if is_gone else life.look_up_at
             return not is_gone
         return False
+
+    def _free_group(self, gone: Pod) -> None:
+        """One of a group's pods that wait is gone: the others lose their nodes, too, and are tried again.
+
+        Source: Unreserve in pkg/coscheduling in sigs.k8s.io/scheduler-plugins
+        """
+        if group := group_of(gone):
+            for other in self.cache.lives.in_phase(Phase.HELD):
+                if group_of(other.pod) == group:
+                    self.free(other.decision)
 
     def confirm(self, bound: Iterable[PodLife], *, complete: bool) -> Iterator[AnyChange]:
         """After a poll: look up the pods that it should have shown on their nodes, and those that are due.

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from math import inf
 
 import lib.startup  # first: if poller can't run, it says what to do
+from lib.scheduling.hints import freed_room
 from lib.service.steps import Poller
 from lib.service.writes.results import Completed, Result
 
@@ -48,6 +49,8 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         uid = decision.pod.metadata.uid
         if result == Result.BOUND:
             poller.report.bound(decision)
+            if (life := lives.get(uid)) and life.nominated not in ("", decision.node_name):
+                poller.queue.apply(freed_room(decision.pod, life.nominated), now)  # none is kept there now
             lives.bound(uid, now)
         elif result == Result.NOT_WRITTEN:
             lives.bound(uid, inf)

@@ -139,6 +139,15 @@ def test_each_result_leads_its_pod_to_a_phase(
     assert " ".join(each.metadata.name for each in loop.cache.nodes["n1"].pods) == on_node
 
 
+@pytest.mark.parametrize(("nominated", "phase"), [("n1", "UNSCHEDULABLE"), ("n2", "ACTIVE")])
+def test_a_pod_that_is_bound_elsewhere_than_nominated_wakes_those_that_it_kept_away(
+    nominated: str, phase: str
+) -> None:
+    loop = Loop()
+    loop.cache.nominator.add(WEB, nominated)
+    assert loop.finish(Result.BOUND) == ("BOUND", phase)
+
+
 @pytest.mark.parametrize("result", [Result.BOUND, Result.DOUBTFUL])
 def test_a_binding_is_looked_up_if_it_is_not_seen_but_not_in_a_dry_run(result: Result) -> None:
     loop, dry = Loop(), Loop()

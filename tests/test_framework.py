@@ -325,11 +325,16 @@ def test_a_pod_that_is_gone_is_held_no_longer() -> None:
     assert picture.nodes["n5"].pods == []
 
 
-def test_a_pod_whose_node_is_gone_is_to_be_placed_again() -> None:
+@pytest.mark.parametrize("comes_again", [False, True])
+def test_a_pod_whose_node_is_gone_is_to_be_placed_again(comes_again: bool) -> None:
     said: list[str] = []
     decider, picture = scheduler(Account(said, "a"), NodeNumber()), cluster("n5")
     decision = decider.schedule_one(pod("web", schedulerName="my-scheduler"), picture)
     picture.apply(Change(Kind.DELETED, node("n5")))
+    if comes_again:
+        again = node("n5", has={"cpu": "0"})
+        again.metadata.uid = "another"
+        picture.apply(Change(Kind.ADDED, again))
     (decision,) = recheck_permit(picture, {"my-scheduler": decider}, now=1)
     assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "node n5 has gone")
     assert said == ["a+", "a-"]

@@ -463,6 +463,22 @@ def test_a_plugin_that_gates_a_pod_is_asked_again_after_a_change_and_after_five_
     assert (ready(pods, 303), ready(pods, 304)) == (["web"], ["web", "db"])
 
 
+def test_no_room_is_kept_for_a_nominated_pod_that_is_gated() -> None:
+    quota, other = Quota(), waiting("other")
+    quota.is_open = True
+    pods = SchedulingQueue({"my-scheduler": default_profile("my-scheduler", quota)})
+    for each in (waiting("web"), other):
+        pods.apply(added(each), now=1)
+    pods.requeue(other.metadata.uid, FIT, "", now=2)
+    quota.is_open = False
+    nominated = waiting("web")
+    nominated.status.nominated_node_name = "n1"
+    pods.apply(modified(waiting("web"), nominated), now=3)
+    assert (pods.gated(), [*pods.lives.nominated]) == (1, ["n1"])
+    quota.is_open = True
+    assert ("other" in ready(pods, 20), pods.lives.nominated) == (True, {})
+
+
 def test_an_unschedulable_pod_that_is_gated_meanwhile_is_not_tried_again_until_the_gate_opens() -> None:
     quota = Quota()
     quota.is_open = True

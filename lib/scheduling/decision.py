@@ -51,6 +51,8 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """In the words of kube-scheduler's events."""
     node_name: str = ""
     """The node that was picked, if any; also if a plugin rejected it."""
+    node_uid: str = ""
+    """The uid of that node: another node may come that has the same name."""
     annotations: Mapping[str, str] = {}
     """Those that the pod gets with its binding, as plugins say."""
     all_nodes: int = 0

@@ -234,7 +234,14 @@ class SchedulingQueue:
         return [life.pod for life in active]
 
     def _recheck_gates(self, now: float) -> None:
-        """Ask the PreEnqueue plugins again about gated pods, after a change, and once in a while."""
+        """Ask the PreEnqueue plugins again about gated pods, after a change, and once in a while.
+
+        No room is kept for them: they aren't tried, so nothing else would end their nominations.
+        """
+        for gated in self.lives.in_phase(Phase.GATED):
+            if node_name := gated.nominated:
+                self._nominator.delete(gated.pod)
+                self._wake(freed_room(gated.pod, node_name), now, up_to=gated.pod.spec.priority)
         for gated in self.lives.in_phase(Phase.GATED):
             overdue = now - gated.timestamp >= self._times.unschedulable
             if overdue:

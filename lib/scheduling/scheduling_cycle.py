@@ -118,6 +118,7 @@ class Scheduler:
             Outcome.SCHEDULED,
             ASSIGNED.format(pod, node_name),
             node_name=node_name,
+            node_uid=cache.nodes[node_name].node.metadata.uid,
             annotations=annotations,
             feasible=len(nodes),
             scores={names[nodes.index_at(i)]: scores.of(i) for i in shown},
@@ -220,7 +221,10 @@ class Scheduler:
                 if decision.waits_in == PRE_BIND:
                     why = PREEMPTED_IN_PRE_BIND.format(self.waits_in_pre_bind(decision))
                 decision = self._give_up(decision, cache, Outcome.ERROR, why)
-            elif decision.node_name not in cache.nodes:
+            elif (
+                not (info := cache.nodes.get(decision.node_name))
+                or info.node.metadata.uid != decision.node_uid
+            ):
                 why = f"node {decision.node_name} has gone"
                 decision = self._give_up(decision, cache, Outcome.UNSCHEDULABLE, why)
             elif decision.waits_in == PRE_BIND:

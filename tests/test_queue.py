@@ -346,18 +346,6 @@ def test_a_pod_that_loses_its_nomination_is_tried_again_unless_it_has_another(
     assert ready(pods, 50) == tried
 
 
-def test_a_pod_whose_own_attempt_ended_its_nomination_is_not_tried_again_for_that() -> None:
-    """It waited for Permit, was rejected, and would be, each time that this is seen."""
-    before, now = waiting(), waiting()
-    before.status.nominated_node_name = "n1"
-    pods = queue(before)
-    pods.requeue(UID, FIT, "", now=0, ended_nomination=True)
-    pods.apply(modified(before, now), now=50)
-    assert ready(pods, 50) == []
-    pods.apply(deleted(placed("old")), now=50)
-    assert ready(pods, 50) == ["web"]
-
-
 def test_no_record_is_kept_of_a_pod_that_has_gone() -> None:
     pods, gone = queue(), waiting("web")
     gone.status.nominated_node_name = "n1"

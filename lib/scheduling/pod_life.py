@@ -94,15 +94,15 @@ class PodLife:
     without success since it came: `rejections`, and errors. errors: how many attempts in a row, up to the
     last one, have ended with an error. rejected_by: the plugins that rejected it, whose hints say what could
     help; empty after an error. reason: why it has no node. victims: the uids of the pods that have not yet
-    left a node for it. ended_nomination: whether its last attempt ended its nomination. flushed: whether it
-    is tried because it was unschedulable for too long, not because of a change. event: its FailedScheduling
-    event, as it was written last; only lib/service/writes knows what that is.
+    left a node for it. flushed: whether it is tried because it was unschedulable for too long, not because of
+    a change. event: its FailedScheduling event, as it was written last; only lib/service/writes knows what
+    that is.
     """
 
     __slots__ = (
-        "attempts", "decision", "ended_nomination", "errors", "event", "flushed", "found", "key", "leaving",
-        "look_up_at", "nominated", "phase", "pod", "queued", "reason", "rejected_by", "rejections", "since",
-        "timestamp", "victims",
+        "attempts", "decision", "errors", "event", "flushed", "found", "key", "leaving", "look_up_at",
+        "nominated", "phase", "pod", "queued", "reason", "rejected_by", "rejections", "since", "timestamp",
+        "victims",
     )  # fmt: skip
 
     def __init__(self, pod: Pod, key: str, timestamp: float = 0.0) -> None:
@@ -112,7 +112,7 @@ class PodLife:
         self.look_up_at, self.found, self.nominated, self.leaving = inf, False, "", False
         self.attempts = self.rejections = self.errors = 0
         self.rejected_by: Collection[str] = frozenset()
-        self.reason, self.flushed, self.ended_nomination = "", False, False
+        self.reason, self.flushed = "", False
         self.victims: set[str] = set()
         self.event: Any = None
 

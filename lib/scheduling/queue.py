@@ -285,26 +285,17 @@ class SchedulingQueue:
         backing_off = self.lives.in_phase(Phase.BACKOFF, Phase.DOUBTFUL)
         return max(0.0, min(map(self._times.ends_at, backing_off), default=inf) - now)
 
-    def requeue(
-        self,
-        uid: str,
-        rejected_by: Iterable[str],
-        reason: str,
-        now: float,
-        *,
-        ended_nomination: bool = False,
-    ) -> None:
+    def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
         """A pod was tried without success. rejected_by: the plugins that did it.
 
         If it is empty, there was an error: the pod backs off, and is tried again. A pod that may be bound
         keeps its room meanwhile. If the pod is being bound, or waits for Permit, nothing changes.
-        ended_nomination: whether this attempt ended the pod's nomination.
         """
         life = self.lives.get(uid)
         if not life or life.phase not in TRIED:
             return
         life.attempts += 1
-        life.timestamp, life.flushed, life.ended_nomination = now, False, ended_nomination
+        life.timestamp, life.flushed = now, False
         life.rejected_by, life.reason = frozenset(rejected_by), reason
         if life.rejected_by:
             life.rejections, life.errors = life.rejections + 1, 0

@@ -42,12 +42,10 @@ class QueueingHints:
         """Whether a change could help a pod that was rejected. Without a hint, every change could.
 
         A hint that fails counts as one that says yes. No change helps a pod that has itself left a node only
-        because it is nominated to another, or because its last attempt has ended its nomination; or one that
-        still waits for other victims to leave.
+        because it is nominated to another, or one that still waits for other victims to leave.
         """
         pod, left = queued.pod, placed_pod(change)
-        is_explained = pod.status.nominated_node_name or queued.ended_nomination
-        if left and left.metadata.uid == pod.metadata.uid and is_explained:
+        if left and left.metadata.uid == pod.metadata.uid and pod.status.nominated_node_name:
             return False
         if left and left.metadata.uid in queued.victims and len(queued.victims) > 1:
             return False

@@ -295,6 +295,5 @@ class Poller:
         """Write why a pod has no node, and try it again after a change that could help, or a backoff."""
         uid = decision.pod.metadata.uid
         self.writes.records.failed_scheduling(decision)
-        ended = decision.clears_nomination
-        self.queue.requeue(uid, decision.rejected_by, decision.message, self.now(), ended_nomination=ended)
+        self.queue.requeue(uid, decision.rejected_by, decision.message, self.now())
         self.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))

@@ -182,6 +182,16 @@ RIGHT = {
         Action(10.5, "cordon", "a", {"on": False}),
         WATCHES,
     ),
+    # vip preempts victim, which counted in its zone when the others were spread.
+    "one of its kind is evicted just after a decision": plan_of(
+        Action(0, "add_node", "a", {"zone": "a"}),
+        Action(0, "add_node", "b", {"zone": "b"}),
+        Action(1, "cordon", "n1"),
+        add(6, "victim", cpu=3000, labels={"spread": "a"}, ends=5, nodeSelector={ZONE: "a"}),
+        add(9, "vip", cpu=3000, priority="high", nodeSelector={ZONE: "a"}),
+        *(add(9, f"spread-{i}", cpu=100, labels={"spread": "a"}, nodeSelector={ZONE: "b"}) for i in range(2)),
+        WATCHES,
+    ),
     # high preempts a pod of another scheduler, whose next one takes the room, until there is none any more.
     "another scheduler takes the room": plan_of(
         *(add(6 + i / 10, f"other-{i}", cpu=3000, scheduler="other-scheduler") for i in range(14)),

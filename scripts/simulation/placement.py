@@ -111,12 +111,18 @@ def broken_by_zone(store: Store, pod: Stored) -> Iterator[Broken]:
         return
     name = pod.key[1]
     if spread := labels_of(pod).get("spread"):
-        counts = Counter({labels_of(each)[ZONE]: 0 for each in store.every(NODES) if ZONE in labels_of(each)})
-        counts.update(_zones(store, pod, "spread", spread, leaving=False))
+        zones = {labels_of(each)[ZONE]: 0 for each in store.every(NODES) if ZONE in labels_of(each)}
+        # A pod that is being deleted may have been evicted just after this decision.
+        both = [
+            Counter(zones) + Counter(_zones(store, pod, "spread", spread, leaving))
+            for leaving in (False, True)
+        ]
         alike = [each for each in store.every(PODS, pod.key[0]) if labels_of(each).get("spread") == spread]
         is_known = all(node_of(each) or not each.content["status"].get("nominatedNodeName") for each in alike)
-        if is_known and counts[zone] - min(counts.values()) > 1:  # pods that are held count, too
-            what = f"pod {name} was bound to zone {zone}, which has {dict(counts)} of its kind then"
+        too_many = all(each[zone] - min(each[other] for other in zones) > 1 for each in both)
+        if is_known and too_many:  # pods that are held count, too
+            counts = {each: both[0][each] for each in zones}
+            what = f"pod {name} was bound to zone {zone}, which has {counts} of its kind then"
             yield Broken("spread", what, (name,))
     if near := labels_of(pod).get("near"):
         zones = _zones(store, pod, "near", near, leaving=True)

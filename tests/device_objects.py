@@ -89,12 +89,15 @@ class Devices:
 
     def clear(self) -> None:
         """Delete all of it."""
+        self.delete_claims()
+        for path in (TEMPLATES, f"{API}/resourceslices", f"{API}/deviceclasses"):
+            self._cluster.api.delete(path)
+
+    def delete_claims(self) -> None:
         for name in self.claims():  # the embedded claim controller may be faster
             patch, kind = {"metadata": {"finalizers": None}}, {"Content-Type": "application/merge-patch+json"}
             self._cluster.api.patch(f"{CLAIMS}/{name}", json=patch, headers=kind)
             self._cluster.api.delete(f"{CLAIMS}/{name}")
-        for path in (TEMPLATES, f"{API}/resourceslices", f"{API}/deviceclasses"):
-            self._cluster.api.delete(path)
 
 
 def wanted(number: int) -> Json:

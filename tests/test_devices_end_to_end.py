@@ -204,6 +204,23 @@ def test_a_resource_of_a_device_class_is_served_by_a_device(
     assert about["requestMappings"] == [mapping]
 
 
+@WATCHING
+def test_the_device_of_a_claim_that_no_list_has_shown_is_free_when_that_claim_is_gone(
+    cluster: Cluster, devices: Devices, options: list[str]
+) -> None:
+    """The claim is made when the pod is bound; then no pod needs devices, and nothing of them is listed."""
+    devices.add_class("cheap", extendedResourceName="example.com/gpu")
+    asked = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    containers = [{"name": "c", "image": "i", "resources": asked}]
+    with cluster.running_poller(*options) as poller:
+        cluster.add_pod("web", containers=containers)
+        poller.says("default/web is bound to n2", WITHIN)
+        cluster.api.delete("/api/v1/namespaces/default/pods/web", params={"gracePeriodSeconds": "0"})
+        devices.delete_claims()
+        cluster.add_pod("next", containers=containers)
+        poller.says("default/next is bound to n2", WITHIN)
+
+
 def test_a_resource_that_the_node_itself_has_needs_no_device(cluster: Cluster, devices: Devices) -> None:
     """A device plugin serves it there, though a class could, too. The pod's own claim gets its device."""
     devices.add_class("cheap", extendedResourceName="example.com/gpu")

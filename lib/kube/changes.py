@@ -44,3 +44,8 @@ AnyChange = Change[Pod] | Change[Node] | Change[StorageObject] | Change["DeviceO
 def unassigned_pod(change: AnyChange) -> Pod | None:
     """The pod that a change is about, if that pod has no node."""
     return change.object if isinstance(change.object, Pod) and not change.object.spec.node_name else None
+
+
+def is_older(version: str, other: str) -> bool:
+    """Whether a resource version is known to come before another one."""
+    return version.isdecimal() and other.isdecimal() and int(version) < int(other)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lib.kube.api import Api
-from lib.kube.changes import AnyChange
+from lib.kube.changes import AnyChange, Change, Kind, is_older
 from lib.kube.decoding import Listing
 from lib.kube.errors import ApiError, ForbiddenError, LostAnswerError, UnreachableError
 from lib.kube.lookup import ALL, Lookup, PendingError
@@ -18,7 +18,7 @@ from lib.kube.objects import Pod
 from lib.kube.paths import CLAIMS, DEVICES_API, RESOURCE_CLAIMS, STORAGE_PATHS, Narrowing
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import PersistentVolumeClaim, needs_storage
-from lib.kube.store import Store
+from lib.kube.store import Store, key_of
 
 
 @dataclass(frozen=True)
@@ -57,10 +57,15 @@ DEVICES = ClaimKinds("devices", may_need_devices, RESOURCE_CLAIMS, _device_kinds
 
 
 class Claims(ABC):
-    """What is known of claims of some kinds. unseen: why they can't be read; "" if they can."""
+    """What is known of claims of some kinds.
+
+    unseen: why they can't be read; "" if they can. unlisted: claims that poller itself has made, and that no
+    list or watch has shown yet.
+    """
 
     def __init__(self, api: Api, namespaces: Sequence[str], kinds: ClaimKinds) -> None:
         self.unseen = ""
+        self.unlisted: Mapping[str, Any] = {}
         self.kinds = kinds
         self._api = api.with_short_timeouts()
         self._narrowing = Narrowing(namespaces if kinds.by_namespace else ())
@@ -137,6 +142,10 @@ class PolledClaims(Claims):
             return self._api.list_each(self._narrowing.paths(everywhere), kind)
 
     def changes(self, listings: Mapping[str, Listing[Any]]) -> Iterator[AnyChange]:
-        """The changes since the last call."""
+        """The changes since the last call. An unlisted claim is gone if a later list is without it."""
         for path, listing in listings.items():
             yield from self._stores[path].replace(listing.items)
+            for each in self.unlisted.values() if path == self.kinds.claims else ():
+                made, listed = each.metadata.resource_version, listing.resource_version
+                if key_of(each.metadata) not in self._stores[path] and not is_older(listed, made):
+                    yield Change(Kind.DELETED, each, each)

@@ -26,7 +26,7 @@ from lib.scheduling.resources import add
 from lib.scheduling.volumes.assume_cache import Storage
 
 if TYPE_CHECKING:
-    from lib.kube.devices import DeviceObject
+    from lib.kube.devices import DeviceObject, ResourceClaim
     from lib.scheduling.devices.cluster_devices import ClusterDevices
 
 LEAST_CHANGES = 2_000
@@ -62,6 +62,7 @@ class Cache:
         self._looked_up = looked_up or LookedUp()
         self.storage = Storage()  # claims, volumes and what these depend on
         self.knows_claims = False  # whether all resource claims and devices were read
+        self.unlisted_claims: dict[str, ResourceClaim] = {}  # see ClusterDevices
         self._disruptions_left = DisruptionsLeft()
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
         self.nominator = Nominator(self.lives)
@@ -111,7 +112,9 @@ class Cache:
         """Resource claims and devices. What it needs is imported when it is first asked for."""
         from lib.scheduling.devices.cluster_devices import ClusterDevices
 
-        return ClusterDevices()
+        devices = ClusterDevices()
+        devices.unlisted = self.unlisted_claims
+        return devices
 
     @property
     def classes_by_resource(self) -> Mapping[str, str]:

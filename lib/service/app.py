@@ -116,9 +116,11 @@ def assembled(
         pipeline = Pipeline(in_flight, api.retrying(), shutdown, options.bind_workers, system.monotonic)
         records = Records(pipeline, cache, report, system, dry_run)
         writes = Writes(pipeline, schedulers, cache, report, options, system, records)
+        source = (Informer if options.watch else PollingSource)(api, names, namespaces)
+        source.devices.unlisted = cache.unlisted_claims
         poller = Poller(
             options,
-            (Informer if options.watch else PollingSource)(api, names, namespaces),
+            source,
             cache,
             queue,
             schedulers,

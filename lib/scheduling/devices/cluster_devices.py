@@ -7,7 +7,7 @@ deviceclass/extendedresourcecache
 
 from collections.abc import Iterable, Mapping
 
-from lib.kube.changes import AnyChange, Change, Kind
+from lib.kube.changes import AnyChange, Change, Kind, is_older
 from lib.kube.devices import AllocationResult, DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
 from lib.kube.resource_claims import DEVICE_CLASS_PREFIX
 from lib.scheduling.devices.kept_answers import KeptAnswers
@@ -23,7 +23,8 @@ class ClusterDevices:
 
     claims: as the API server has them, or as they were just written. classes: by name. slices: by name.
     served: the name of the class that serves an extended resource, by the resource's name. pending: by uid,
-    claims with the allocation that they get in a binding which is under way. answers: which claims get their
+    claims with the allocation that they get in a binding which is under way. unlisted: by namespace/name,
+    claims that poller has made, and that no list or watch has shown yet. answers: which claims get their
     devices on which nodes. hopeless: by what is claimed and the name of a node, the node's labels when a
     search took too long. Until devices come, change or are free, it isn't worth another try. search_time:
     what is left for searches that take long.
@@ -35,6 +36,7 @@ class ClusterDevices:
         self.slices: dict[str, ResourceSlice] = {}
         self.served: dict[str, str] = {}
         self.pending: dict[str, ResourceClaim] = {}
+        self.unlisted: dict[str, ResourceClaim] = {}
         self.taken = Taken()
         self.selectors = Selectors()
         self.answers, self.search_time = KeptAnswers(), SearchTime()
@@ -49,6 +51,7 @@ class ClusterDevices:
         match thing:
             case ResourceClaim():
                 self.claims.put(thing)
+                self.unlisted.pop(namespaced_name(thing.metadata), None)
                 self._count(thing)
             case ResourceSlice():
                 self.slices[thing.metadata.name] = thing
@@ -135,16 +138,26 @@ class ClusterDevices:
         return False
 
     def written(self, claim: ResourceClaim, reserved_as: str) -> None:
-        """A claim was written: this is how the API server has it now. reserved_as: its uid before."""
-        if self.claims.get_stored(namespaced_name(claim.metadata)) is None:
+        """A claim was written: this is how the API server has it now. reserved_as: its uid before.
+
+        If that is "", the answer may be late: it doesn't bring back a claim that is gone. A newer version
+        that is known already stays.
+        """
+        key, version = namespaced_name(claim.metadata), claim.metadata.resource_version
+        self._forget_pending(reserved_as)
+        known = self.claims.get(key)
+        if known is None and reserved_as:
             self.claims.put(claim)
+            self.unlisted[key] = claim
+        elif known is None or is_older(version, known.metadata.resource_version):
+            return
         self.claims.assume(claim)
         self._count(claim)
-        self._forget_pending(reserved_as)
 
     def forget(self, claim: ResourceClaim) -> None:
         """A claim is deleted, or is going to be."""
         self.claims.delete(namespaced_name(claim.metadata))
+        self.unlisted.pop(namespaced_name(claim.metadata), None)
         self._count(claim)
 
     def _count(self, changed: ResourceClaim) -> None:

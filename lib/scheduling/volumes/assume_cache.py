@@ -6,7 +6,7 @@ Source: pkg/scheduler/util/assumecache/assume_cache.go
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
-from lib.kube.changes import AnyObject
+from lib.kube.changes import AnyObject, is_older
 from lib.kube.objects import ObjectMeta
 from lib.kube.storage import (
     CSIDriver,
@@ -54,8 +54,9 @@ class AssumeCache(Generic[T]):
         key = namespaced_name(thing.metadata)
         before, assumed = self._stored.get(key), self._assumed.get(key)
         self._stored[key] = thing
-        changed = before is None or before.metadata.resource_version != thing.metadata.resource_version
-        if changed and not (assumed and _is_older(thing.metadata, assumed.metadata)):
+        version = thing.metadata.resource_version
+        changed = before is None or before.metadata.resource_version != version
+        if changed and not (assumed and is_older(version, assumed.metadata.resource_version)):
             self._assumed.pop(key, None)
 
     def delete(self, key: str) -> None:
@@ -161,12 +162,6 @@ class Storage:
     def attachments(self, node_name: str) -> Iterable[VolumeAttachment]:
         """The VolumeAttachments of a node."""
         return self._attachments.get(node_name, {}).values()
-
-
-def _is_older(one: ObjectMeta, other: ObjectMeta) -> bool:
-    """Whether an object is an earlier version than another: versions are numbers that grow."""
-    versions = one.resource_version, other.resource_version
-    return all(map(str.isdecimal, versions)) and int(versions[0]) < int(versions[1])
 
 
 def namespaced_name(metadata: ObjectMeta) -> str:

@@ -17,10 +17,11 @@ from objects import node, pod
 from lib.kube.changes import Change, Kind
 from lib.kube.errors import ApiError
 from lib.kube.objects import Pod
+from lib.kube.resource_claims import ReleaseClaim, UndoClaim
 from lib.kube.source import Delta
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Status, wait
+from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import PodLives
@@ -61,9 +62,13 @@ class Holds:
 
     name = "Holds"
     answer: Status | None = None
+    undo: tuple[UndoClaim, ...] = ()
 
     def permit(self, state: Any, pod: Pod, node_name: str, waited: float) -> Status | None:
         return self.answer
+
+    def unreserve(self, state: Any, pod: Pod, node_name: str) -> tuple[UndoClaim, ...]:
+        return self.undo
 
 
 class Loop:
@@ -71,9 +76,9 @@ class Loop:
 
     def __init__(self, outcome: Status | None = None) -> None:
         self.said: list[str] = []
-        holds, lives = Holds(), PodLives()
-        holds.answer = outcome
-        profile = default_profile("my-scheduler", holds)
+        self.holds, lives = Holds(), PodLives()
+        self.holds.answer = outcome
+        profile = default_profile("my-scheduler", self.holds)
         self.cache = Cache([node("n1")], lives=lives)
         self.queue = SchedulingQueue({"my-scheduler": profile}, lives=lives)
         scheduler = Scheduler(profile, Random(1))
@@ -362,6 +367,16 @@ def test_a_doubtful_binding_that_was_made_has_its_event(node_name: str, is_seen:
         assert len(poller.room.resolve_doubtful_binding(life)) == 1
     assert loop.said == (["bound", "scheduled"] if node_name == "n1" else [])  # else another program bound it
     assert life.decision.message == "Successfully assigned default/web to n1"
+
+
+def test_what_was_written_for_a_pod_that_no_longer_waits_is_undone_before_it_is_tried_again() -> None:
+    """Its record may be replaced, and doesn't keep it from being tried."""
+    loop = Loop(wait("not yet"))
+    no: Any = None
+    loop.holds.answer, loop.holds.undo = unschedulable("too late"), (ReleaseClaim(no, WEB),)
+    (decision,) = loop.poller._decide([WEB])
+    assert (decision.outcome, decision.undo, loop.said) == (Outcome.UNSCHEDULABLE, (), ["undo"])
+    assert loop.phase_of(OTHER) == "ACTIVE"
 
 
 def test_when_one_of_a_group_that_waits_is_deleted_the_others_lose_their_nodes_too() -> None:

@@ -47,20 +47,20 @@ class ReservedRoom:
 
     def free(self, decision: Decision) -> Decision:
         """Undo a decision, and wake the pods that its room could help. Returns what is left of it."""
-        decision = self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache)
+        return self.freed(self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache))
+
+    def freed(self, decision: Decision) -> Decision:
+        """Of a decision that was undone: undo its writes, and wake the pods that its room could help.
+
+        Volumes and devices help, too: the API shows no change of what was only to be written. Returns what is
+        left of it.
+        """
         if decision.undo:
             self.writes.undo(decision)
             decision = replace(decision, undo=())
-        self.wake_pods(decision)
-        return decision
-
-    def wake_pods(self, decision: Decision) -> None:
-        """Wake the pods that the room of an undone decision could help, or its volumes and devices.
-
-        The API shows no change of what was only to be written.
-        """
         self.queue.apply(freed_room(decision.pod, decision.node_name), self.now())
         self.queue.retry_rejected_by(decision.state.keys() & RESERVING, self.now())
+        return decision
 
     def taken(self, decision: Decision, now: Pod | None) -> None:
         """Another program bound, changed or deleted the pod: its room is freed.

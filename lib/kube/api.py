@@ -274,10 +274,17 @@ class Api:
         return self._pager(path, {}, lambda body, _: decode_raw_page(body, f"GET {path}")).answer()
 
     def _pager(self, path: str, selectors: Mapping[str, str], decode: Decode[Item]) -> ListPager[Item]:
+        seen = 0  # when the first page was requested: all pages have its version
+
         def begin(query: Mapping[str, str]) -> PendingResponse[bytes]:
+            nonlocal seen
+            if "continue" not in query:
+                seen = self.freshness.newest(path)
             return PendingResponse(self._exchange(_Call("GET", path, query)), bytes)
 
-        check = partial(self.freshness.check, path)
+        def check(version: str) -> None:
+            self.freshness.check(path, version, seen)
+
         return ListPager(f"GET {path}", selectors, begin, self.retrying, decode, self.system, check)
 
     def watch(self, path: str, resource_version: str, **selectors: str) -> "Watch":

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Change, Kind, unassigned_pod
-from lib.kube.claim_writes import look_up as look_up_claim
 from lib.kube.errors import ApiError
 from lib.kube.objects import Pod
 from lib.kube.pod_writes import look_up as look_up_pod
@@ -164,8 +163,11 @@ class ReservedRoom:
         if not now and was_bound:
             return [freed_room(pod, self.cache.node_of(pod))]
         for step in decision.writes:
-            if isinstance(step, ReserveClaim) and (claim := self.api.carry_out(look_up_claim(step.claim))):
-                self.cache.devices.written(claim, step.claim.metadata.uid)
+            if isinstance(step, ReserveClaim):
+                from lib.kube.claim_writes import look_up as look_up_claim  # here, as few clusters need it
+
+                if claim := self.api.carry_out(look_up_claim(step.claim)):
+                    self.cache.devices.written(claim, step.claim.metadata.uid)
         self.free(decision)
         if not now:
             return [Change(Kind.DELETED, pod)]

@@ -114,11 +114,8 @@ class DynamicResources:
         """Find the pod's claims. Reject it if they can't be allocated now."""
         if not pod.spec.resource_claims and not cache.classes_by_resource:
             return SKIP
-        if pod.spec.resource_claims:
-            if not _has_cel():
-                return NO_CEL
-            if cache.looked_up.devices_unseen:
-                raise PluginError(cache.looked_up.devices_unseen)
+        if pod.spec.resource_claims and not _has_cel():
+            return NO_CEL
         from lib.scheduling.devices.pod_devices import PodDevices, devices_of
 
         found = devices_of(
@@ -129,8 +126,12 @@ class DynamicResources:
             now=self.handle.now,
             random=self.handle.random,
         )
+        if found is None:
+            return SKIP
+        if cache.looked_up.devices_unseen:
+            raise PluginError(cache.looked_up.devices_unseen)
         if not isinstance(found, PodDevices):
-            return found or SKIP
+            return found
         if rejection := found.check():
             return rejection
         state[self.name] = found

@@ -11,11 +11,14 @@ requested_to_capacity_ratio_test.go.
 from typing import Any
 
 import pytest
-from objects import node, pod
+from objects import node, pod, read
 from plugin_harness import any_name, raw_scores, reasons
 
+from lib.kube.changes import Change, Kind
+from lib.kube.devices import DeviceClass
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit, Shape, requested_to_capacity_ratio
 
 # --- which nodes are out ----------------------------------------------------------------------------------
@@ -46,6 +49,23 @@ def test_what_is_requested_must_be_free(
 ) -> None:
     cluster = Cache([node("n1")], [pod("other", requests=used, nodeName="n1")])
     assert reasons(NodeResourcesFit(), pod(requests=requests), cluster).get("n1", []) == expected
+
+
+@pytest.mark.parametrize(
+    ("served", "has", "expected"),
+    [(True, ("1", "0"), True), (False, ("1", "0"), False), (True, ("0", "0"), False)],
+)
+def test_a_pod_is_woken_if_devices_serve_what_a_node_has_lost(
+    served: bool, has: tuple[str, str], expected: bool
+) -> None:
+    """Its device plugin went: it had too few for the pod, and as long as it had some, devices served none."""
+    cluster = Cache()
+    if served:
+        spec = {"extendedResourceName": "example.com/gpu"}
+        cluster.devices.put(read(DeviceClass, {"metadata": {"name": "gpu"}, "spec": spec}))
+    before, now = (node("n1", has={"example.com/gpu": each}) for each in has)
+    plugin, asking = NodeResourcesFit(handle=Handle(cache=cluster)), pod(requests={"example.com/gpu": "2"})
+    assert plugin.queueing_hint(asking, Change(Kind.MODIFIED, now, before)) == expected
 
 
 def test_reasons_begin_with_cpu_and_memory() -> None:

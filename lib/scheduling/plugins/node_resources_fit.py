@@ -234,18 +234,24 @@ class NodeResourcesFit:
         return tuple(pod_requests(pod).items()), tuple(requests_at_least(pod).items())
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A node that came or grew, and could take the pod if empty; a pod that went or requests less."""
+        """A node that came or grew, and could take the pod if empty; a pod that went or requests less.
+
+        A node could also take it that has lost a resource which devices serve there from now on.
+        """
         wanted = _positive(pod)
         if not isinstance(change.object, Node | Pod):
             return change.kind != Kind.DELETED and _serves(change, wanted)
         if node := new_node(change):
+            asked = wanted
             if served := self.handle.cache and self.handle.cache.classes_by_resource:
                 wanted = _without_devices(wanted, served.keys(), node)
             if pods_left(node) <= 0 or any(amount > capacity(node, name) for name, amount in wanted.items()):
                 return False
             before = old_node(change)
-            return before is None or any(
-                capacity(node, name) > capacity(before, name) for name in ("pods", *wanted)
+            return (
+                before is None
+                or any(capacity(node, name) > capacity(before, name) for name in ("pods", *wanted))
+                or any(capacity(before, name) for name in asked.keys() - wanted.keys())
             )
         if was := before_itself(pod, change):
             return _requests_less(pod, was, pod_requests(was))

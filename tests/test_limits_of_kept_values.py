@@ -4,6 +4,7 @@ import gc
 import sys
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,7 +14,9 @@ from test_cycle import PROFILE, scheduler
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import HOSTNAME, Pod
 from lib.kube.storage import PersistentVolume, StorageObject, VolumeAttachment
+from lib.scheduling import result_cache
 from lib.scheduling.cache import Cache
+from lib.scheduling.framework.runtime import Framework
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.volumes.assume_cache import Storage
 
@@ -142,3 +145,19 @@ def test_of_volumes_that_have_gone_nothing_is_kept(made: Callable[[str], Storage
 
     before = come_and_go(range(1_000))
     assert come_and_go(range(1_000, 6_000)) - before < 2_000
+
+
+def test_when_nodes_come_results_of_fewer_kinds_of_pods_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(result_cache, "MAX_RESULTS", 100)
+    cache = Cache([node("n1")])
+    results = result_cache.ResultCache(Framework(PROFILE))
+    for number in range(200):
+        if number == 100:
+            for each in range(9):
+                cache.apply(Change(Kind.ADDED, node(f"node-{each}")))
+        results.results_for(pod(f"web-{number}", {"cpu": f"{number + 1}m"}), cache)
+    kept: Any = results._results
+    assert (kept.limit, len(kept._values) <= result_cache.MIN_SIGNATURES) == (
+        result_cache.MIN_SIGNATURES,
+        True,
+    )

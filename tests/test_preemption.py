@@ -764,3 +764,14 @@ def test_without_budgets_only_a_pod_that_could_preempt_others_waits_for_them(
     assert decision.message.endswith(said)
     assert (cluster.nominator.node_of(pod) == "n1") == keeps
     assert decision.rejected_by & {BUDGETS_UNSEEN} == rejected_by
+
+
+@pytest.mark.parametrize(("priority", "waits"), [(100, True), (0, False)])
+def test_a_pod_that_could_preempt_others_waits_for_a_budget_that_cannot_be_decoded(
+    priority: int, waits: bool
+) -> None:
+    cluster = picture([on("n1", a("low", 0, "4"))])
+    cluster.looked_up = LookedUp(budgets_unread={"default"})
+    decision = decide(new(priority=priority), cluster)
+    assert decision.message.endswith(f"1 {NO_VICTIMS}.")
+    assert (BUDGETS_UNSEEN in decision.rejected_by) is waits

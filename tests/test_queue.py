@@ -1,6 +1,7 @@
 """The queue's rules, on a clock of the tests' own."""
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -288,11 +289,32 @@ LARGE = {"cpu": "8", "memory": "8Gi", "pods": "110"}
         ("InterPodAffinity", {"affinity": FAR_FROM_DB}, modified(node(), node(labels={"zone": "a"})), False),
         ("InterPodAffinity", {"labels": {"app": "db"}}, deleted(placed("a", affinity=FAR_FROM_DB)), True),
         ("InterPodAffinity", {}, deleted(placed("a", affinity=FAR_FROM_DB)), False),
+        ("InterPodAffinity", {}, added(node("n2")), True),
+        ("InterPodAffinity", {}, modified(node(), node(labels={"zone": "a"})), True),
+        ("InterPodAffinity", {}, modified(node(), node(has={"cpu": "64"})), False),
+        (
+            "InterPodAffinity",
+            {"affinity": NEAR_DB, "labels": {"app": "db"}},
+            modified(DB, placed("db")),
+            True,
+        ),
         ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(WEB), True),
         ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, added(WEB), True),
         ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(placed("old")), False),
         ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, modified(WEB, placed("web-0")), True),
         ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, modified(WEB, WEB), False),
+        (
+            "PodTopologySpread",
+            {"topologySpreadConstraints": SPREAD},
+            modified(WEB, with_parts(WEB, metadata={"deletion_timestamp": NOW})),
+            True,
+        ),
+        (
+            "PodTopologySpread",
+            {"topologySpreadConstraints": SPREAD, "nodeSelector": {"disk": "ssd"}},
+            modified(node("n2", {"zone": "a", "disk": "ssd"}), IN_A),
+            True,
+        ),
         ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(IN_A), True),
         ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, deleted(node("n2")), False),
         ("PodTopologySpread", {"topologySpreadConstraints": SPREAD}, added(IN_A), True),
@@ -619,3 +641,27 @@ def test_a_nominated_pod_that_has_ended_keeps_no_room(part: str, change: Any) ->
     parts: dict[str, Any] = {part: change}
     pods.apply(modified(web, with_parts(web, **parts)), now=10)
     assert (ready(pods, 12), pods.lives.all(), pods.lives.nominated) == ([], [], {})
+
+
+class SortsBySize:
+    """A policy that can't sort all pods."""
+
+    name = "PrioritySort"
+
+    def queue_sort(self, pod: Pod) -> Any:
+        return pod.metadata.annotations.get("size") or {}[pod.metadata.name]
+
+
+def test_pods_that_a_policy_cannot_sort_are_sorted_by_priority(caplog: pytest.LogCaptureFixture) -> None:
+    profile = default_profile("my-scheduler")
+    plugins = [SortsBySize() if each.name == "PrioritySort" else each for each in profile.plugins]
+    pods = SchedulingQueue({"my-scheduler": replace(profile, plugins=tuple(plugins))})
+    for name in ("low", "high"):
+        pods.apply(added(waiting(name, priority=10 if name == "high" else 0)), now=0)
+    for now in (0, 1):
+        assert ready(pods, now) == ["high", "low"]
+    assert caplog.text.count("plugin PrioritySort failed to sort the queue") == 1
+    sized = with_parts(waiting("low"), metadata={"annotations": {"size": "5"}})
+    pods.apply(modified(waiting("low"), sized), now=1)
+    pods.drop("uid-of-high")
+    assert ready(pods, 2) == ["low"]

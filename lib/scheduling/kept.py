@@ -121,7 +121,7 @@ class Kept:
             value = find(*arguments)
             self.journal.begin(value)
         self._values[key] = value  # now the most recently used
-        if len(self._values) > self.limit:
+        while len(self._values) > self.limit:
             self._values.popitem(last=False)
         return value
 

@@ -5,6 +5,7 @@ pod_life.py draws the phases of a pod.
 Counterpart in kube-scheduler: pkg/scheduler/backend/queue/scheduling_queue.go
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from math import inf
@@ -20,6 +21,8 @@ from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.pod_life import QUEUED, BackoffSettings, Phase, PodLife, PodLives
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queueing_hints import Hinted, QueueingHints
+
+log = logging.getLogger(__name__)
 
 UNSEEN_SECONDS = 30.0
 """Pods are tried again after so many seconds if poller doesn't see the change that they wait for: of their
@@ -65,6 +68,7 @@ class SchedulingQueue:
         self._ask_gates_again = False  # something has changed since PreEnqueue plugins gated pods
         first = next(iter(profiles.values()))  # all profiles have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
+        self._sort_fails = False
         self._pre_enqueuers = {
             name: profile.with_point(PreEnqueuePlugin) for name, profile in profiles.items()
         }
@@ -230,8 +234,20 @@ class SchedulingQueue:
         active = self.lives.in_phase(Phase.ACTIVE) + due
         if groups := {group_of(life.pod) for life in active} - {None}:
             active += self._others_of(groups, active)
-        active.sort(key=lambda life: (self._sort.queue_sort(life.pod), life.timestamp))
+        self._put_in_order(active)
         return [life.pod for life in active]
+
+    def _put_in_order(self, active: list[PodLife]) -> None:
+        """Sort pods by the QueueSort plugin; by priority if it fails, or its keys can't be compared."""
+        try:
+            active.sort(key=lambda life: (self._sort.queue_sort(life.pod), life.timestamp))
+            self._sort_fails = False
+        except BaseException as error:
+            raise_if_interrupted(error)
+            if not self._sort_fails:
+                log.exception("plugin %s failed to sort the queue: it is sorted by priority", self._sort.name)
+            self._sort_fails = True
+            active.sort(key=lambda life: (-life.pod.spec.priority, life.timestamp))
 
     def _recheck_gates(self, now: float) -> None:
         """Ask the PreEnqueue plugins again about gated pods, after a change, and once in a while.

@@ -219,9 +219,11 @@ class ResultCache:
 
     def results_for(self, pod: Pod, cache: Cache) -> PluginResults:
         """The results for pods like this one. Call `evaluate_again` before you use them."""
+        kinds = MAX_RESULTS // max(1, len(cache.nodes))
+        limit = max(MIN_SIGNATURES, min(kinds, MAX_SIGNATURES))
         if self._results is None or self._results.journal is not cache.journal:
-            kinds = MAX_RESULTS // max(1, len(cache.node_list))
-            self._results = Kept(cache.journal, max(MIN_SIGNATURES, min(kinds, MAX_SIGNATURES)))
+            self._results = Kept(cache.journal, limit)
+        self._results.limit = limit  # nodes may have come
         framework = self._framework
         results: PluginResults | None = None
         for group in self._groups:

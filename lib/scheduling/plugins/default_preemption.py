@@ -5,7 +5,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go 
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import islice
 from typing import ClassVar
@@ -111,7 +111,11 @@ class DefaultPreemption:
         else:
             best = search.likely_best() or search.best(self._enough(search))
         if not best:
-            return _none(cache, search.failed, len(search.potential_nodes))
+            found = _none(cache, search.failed, len(search.potential_nodes))
+            unread = (
+                {BUDGETS_UNSEEN} if cache.looked_up.budgets_unread else set()
+            )  # they may protect a victim
+            return replace(found, rejected_by=found.rejected_by | unread)
         return PostFilterResult(best.node_name, best.pods)
 
     def _enough(self, search: "_Search") -> int:

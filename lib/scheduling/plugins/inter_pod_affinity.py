@@ -89,7 +89,10 @@ class InterPodAffinity:
     args: ClassVar = InterPodAffinityArgs
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """New labels of the pod; a pod that terms match came, went or was labelled; a node's new domain."""
+        """New labels of the pod; a pod that terms match came, went or was labelled; a node's new domain.
+
+        If nobody whom its terms match is left, a pod that they match itself may be the first.
+        """
         if before := before_itself(pod, change):
             return before.metadata.labels != pod.metadata.labels
         if placed := placed_pod(change):
@@ -100,11 +103,16 @@ class InterPodAffinity:
                 return _attracts(pod, placed)
             if was.metadata.labels == placed.metadata.labels:
                 return False
-            return (_attracts(pod, placed) and not _attracts(pod, was)) or (
-                _keeps_off(pod, was) and not _keeps_off(pod, placed)
-            )
-        node = new_node(change)
-        return node is not None and _has_new_domain(terms_of(pod), old_node(change), node)
+            if _attracts(pod, was) != _attracts(pod, placed):
+                return _attracts(pod, placed) or _attracts(pod, pod)
+            return _keeps_off(pod, was) and not _keeps_off(pod, placed)
+        old, node = old_node(change), new_node(change)
+        if node is None:
+            return False
+        terms = terms_of(pod)
+        if terms.affinity or terms.anti_affinity:
+            return _has_new_domain(terms, old, node)
+        return old is None or old.labels != node.labels  # other pods' anti-affinity keeps it off
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the pods that must be near, and those that must not be."""

@@ -213,7 +213,7 @@ class PodTopologySpread:
     args: ClassVar = PodTopologySpreadArgs
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
-        """A matching pod that came, went or has new labels; a node that came, went or has new labels or
+        """A matching pod that came, went, ends or has new labels; a node that came, went or has new labels or
         taints; new labels or tolerations of the pod itself.
         """
         selectors = [selector for _, selector in _own_constraints(pod, "DoNotSchedule")]
@@ -226,6 +226,8 @@ class PodTopologySpread:
         if placed := placed_pod(change):
             if placed.metadata.namespace != pod.metadata.namespace:
                 return False
+            if change.kind == Kind.MODIFIED and isinstance(before, Pod) and _begins_to_end(before, placed):
+                before = None  # it isn't counted any more
             if not own:  # whether a service selects the pod isn't known here
                 return not isinstance(before, Pod) or before.metadata.labels != placed.metadata.labels
             if change.kind == Kind.MODIFIED and isinstance(before, Pod):
@@ -244,7 +246,8 @@ class PodTopologySpread:
         if not (old and new and was_counted and is_counted):
             return was_counted != is_counted
         moved = any(old.labels[key] != new.labels[key] for key in keys)
-        return moved or old.taints != new.taints
+        selects = pod.spec.node_selector or pod.spec.affinity.node_affinity  # only these nodes count
+        return moved or old.taints != new.taints or bool(selects and old.labels != new.labels)
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the matching pods of each domain, for `DoNotSchedule`."""
@@ -391,6 +394,11 @@ def _own_constraints(pod: Pod, action: str) -> list[tuple[TopologySpreadConstrai
         for each in pod.spec.topology_spread_constraints
         if each.when_unsatisfiable == action
     ]
+
+
+def _begins_to_end(before: Pod, now: Pod) -> bool:
+    """Whether a pod is being deleted from now on."""
+    return now.metadata.deletion_timestamp is not None and before.metadata.deletion_timestamp is None
 
 
 def _matches_otherwise(selectors: Sequence[Matcher | None], before: Pod, now: Pod) -> bool:

@@ -157,7 +157,4 @@ def test_when_nodes_come_results_of_fewer_kinds_of_pods_are_kept(monkeypatch: py
                 cache.apply(Change(Kind.ADDED, node(f"node-{each}")))
         results.results_for(pod(f"web-{number}", {"cpu": f"{number + 1}m"}), cache)
     kept: Any = results._results
-    assert (kept.limit, len(kept._values) <= result_cache.MIN_SIGNATURES) == (
-        result_cache.MIN_SIGNATURES,
-        True,
-    )
+    assert kept.limit == result_cache.MIN_SIGNATURES >= len(kept._values)

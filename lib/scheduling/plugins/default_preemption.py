@@ -112,9 +112,8 @@ class DefaultPreemption:
             best = search.likely_best() or search.best(self._enough(search))
         if not best:
             found = _none(cache, search.failed, len(search.potential_nodes))
-            unread = (
-                {BUDGETS_UNSEEN} if cache.looked_up.budgets_unread else set()
-            )  # they may protect a victim
+            # A budget that can't be decoded may protect a pod that would help.
+            unread = {BUDGETS_UNSEEN} if cache.looked_up.budgets_unread else set()
             return replace(found, rejected_by=found.rejected_by | unread)
         return PostFilterResult(best.node_name, best.pods)
 

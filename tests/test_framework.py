@@ -336,7 +336,8 @@ def test_a_pod_whose_node_is_gone_is_to_be_placed_again(comes_again: bool) -> No
         again.metadata.uid = "another"
         picture.apply(Change(Kind.ADDED, again))
     (decision,) = recheck_permit(picture, {"my-scheduler": decider}, now=1)
-    assert (decision.outcome, decision.message) == (Outcome.UNSCHEDULABLE, "node n5 has gone")
+    assert (decision.outcome, decision.message) == (Outcome.ERROR, "node n5 has gone")
+    assert not decision.rejected_by  # so no change must help it: it is tried again after a backoff
     assert said == ["a+", "a-"]
 
 

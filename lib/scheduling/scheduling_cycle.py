@@ -211,7 +211,7 @@ class Scheduler:
         """Run Permit, or PreBind, again for a pod that waits for it, at this time in seconds.
 
         A pod that was preempted meanwhile is tried again after a backoff (waiting_pods_map.go, Preempt;
-        pods_in_prebind_map.go, CancelPod).
+        pods_in_prebind_map.go, CancelPod). So is one whose node has gone: another may fit.
         """
         decision: Decision = life.decision
         waited = now - life.since
@@ -226,7 +226,7 @@ class Scheduler:
                 or info.node.metadata.uid != decision.node_uid
             ):
                 why = f"node {decision.node_name} has gone"
-                decision = self._give_up(decision, cache, Outcome.UNSCHEDULABLE, why)
+                decision = self._give_up(decision, cache, Outcome.ERROR, why)
             elif decision.waits_in == PRE_BIND:
                 rejection, done = self._framework.run_pre_bind(decision, waited)
                 decision = self._go_on(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)

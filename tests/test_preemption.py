@@ -9,7 +9,7 @@ preemption.go, pickOneNodeForPreemption and DryRunPreemption, and util/utils.go,
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -22,6 +22,7 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.extender import Extenders
 from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
 from lib.scheduling.looked_up import BUDGETS_UNSEEN, LookedUp
 from lib.scheduling.node_info import NodeInfo
@@ -473,6 +474,26 @@ def test_without_the_plugin_nothing_is_nominated() -> None:
     decision = decide(new(), picture([on("n1", a("x", 1, "4"))]), preemption=False)
     assert (decision.outcome, decision.nominated, decision.victims) == (Outcome.UNSCHEDULABLE, "", ())
     assert decision.message == "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate"
+
+
+class RefusesN1(Extenders):
+    """An extender to which n1 is no use now."""
+
+    def __bool__(self) -> bool:
+        return True
+
+    def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, tuple[str, Status]]:
+        return {each.name: ("extender", unschedulable("no")) for each in nodes if each.name == "n1"}
+
+
+@pytest.mark.parametrize("yields", [True, False])
+def test_a_node_that_only_an_extender_refuses_needs_no_victim_and_is_no_candidate(yields: bool) -> None:
+    """Source: preemption.go, DryRunPreemption: "expected at least one victim pod on node"."""
+    cluster = picture([on("n1", a("x", 1)), on("n2", a("y", 5 if yields else 10, "4"))])
+    scheduler = Scheduler(default_profile("my-scheduler"), Random(1), RefusesN1())
+    decision = scheduler.schedule_one(new("2"), cluster)
+    assert (decision.nominated, names(decision.victims)) == (("n2", {"y"}) if yields else ("", set()))
+    assert yields or decision.message.endswith(nowhere(2, f"2 {NO_VICTIMS}"))
 
 
 def test_why_nobody_yields_stands_behind_why_the_pod_fits_nowhere() -> None:

@@ -26,10 +26,16 @@ from lib.scheduling.framework.interface import (
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.preemption.kept_victims import KeptForKind, KeptVictims
 from lib.scheduling.preemption.nodes_by_harm import NodesByHarm, Rank
-from lib.scheduling.preemption.victims import Victims, WhyNot, less_important, pick_one, victims_on
+from lib.scheduling.preemption.victims import (
+    NO_VICTIMS,
+    Victims,
+    WhyNot,
+    less_important,
+    pick_one,
+    victims_on,
+)
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
-NO_VICTIMS = Rejection("", unschedulable("No preemption victims found for incoming pod"))
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."
 ON_THEIR_WAY = "preemption: not eligible due to a terminating pod on the nominated node."
 

@@ -11,11 +11,13 @@ from typing import NamedTuple
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Rejection
+from lib.scheduling.framework.interface import Rejection, unschedulable
 from lib.scheduling.preemption.budgets import by_budget
 
 WhyNot = Callable[[str], Rejection | None]
 """Runs the filters for a node, with the cache as it is at that moment; None if the pod fits."""
+
+NO_VICTIMS = Rejection("", unschedulable("No preemption victims found for incoming pod"))
 
 _NOW = datetime.max.replace(tzinfo=UTC)
 
@@ -73,6 +75,7 @@ def victims_on(
 
     First all pods of lower priority are removed. Then as many as possible are put back: first those that a
     disruption budget protects, in each case the most important first. disruptions_left: for each budget.
+    If that is all of them, no eviction helps: it was an extender, say, that refused the node.
     """
     potential = sorted(less_important(pod, node_name, cache), key=_least_important_last)
     with cache.without(potential) as away:
@@ -88,6 +91,8 @@ def victims_on(
             away.take(each)
             victims.append(each)
             violations += each in protected
+    if not victims:
+        return NO_VICTIMS
     return Victims(node_name, tuple(sorted(victims, key=_least_important_last)), violations)
 
 

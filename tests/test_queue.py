@@ -203,6 +203,13 @@ NEAR_DB = {
     }
 }
 FAR_FROM_DB = {"podAntiAffinity": NEAR_DB["podAffinity"]}
+FAR_FROM_WEB = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"tier": "web"}}}
+        ]
+    }
+}
 NEAR_ANY_TEAM = {
     "podAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -290,6 +297,19 @@ LARGE = {"cpu": "8", "memory": "8Gi", "pods": "110"}
         ("InterPodAffinity", {"labels": {"app": "db"}}, deleted(placed("a", affinity=FAR_FROM_DB)), True),
         ("InterPodAffinity", {}, deleted(placed("a", affinity=FAR_FROM_DB)), False),
         ("InterPodAffinity", {}, added(node("n2")), True),
+        ("InterPodAffinity", {}, deleted(IN_A), True),  # with the pods that keep it off
+        (
+            "InterPodAffinity",
+            {"affinity": NEAR_DB, "labels": {"app": "db"}},
+            modified(node(labels={"zone": "a"}), node()),
+            True,
+        ),
+        (
+            "InterPodAffinity",
+            {"affinity": NEAR_DB | FAR_FROM_WEB},
+            modified(placed("db-web", labels={"app": "db", "tier": "web"}), placed("db-web")),
+            True,
+        ),
         ("InterPodAffinity", {}, modified(node(), node(labels={"zone": "a"})), True),
         ("InterPodAffinity", {}, modified(node(), node(has={"cpu": "64"})), False),
         (

@@ -15,7 +15,7 @@ from itertools import islice
 from typing import ClassVar
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import LabelSelector, Pod, PodAffinityTerm
+from lib.kube.objects import LabelSelector, Node, Pod, PodAffinityTerm
 from lib.scheduling import edits
 from lib.scheduling.affinity import Term, Terms, terms_of
 from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
@@ -91,6 +91,7 @@ class InterPodAffinity:
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """New labels of the pod; a pod that terms match came, went or was labelled; a node's new domain.
 
+        Or a node went, with pods that may have been in the way.
         If nobody whom its terms match is left, a pod that they match itself may be the first.
         """
         if before := before_itself(pod, change):
@@ -103,15 +104,17 @@ class InterPodAffinity:
                 return _attracts(pod, placed)
             if was.metadata.labels == placed.metadata.labels:
                 return False
-            if _attracts(pod, was) != _attracts(pod, placed):
-                return _attracts(pod, placed) or _attracts(pod, pod)
-            return _keeps_off(pod, was) and not _keeps_off(pod, placed)
+            if _keeps_off(pod, was) and not _keeps_off(pod, placed):
+                return True
+            return _attracts(pod, was) != _attracts(pod, placed) and (
+                _attracts(pod, placed) or _attracts(pod, pod)
+            )
         old, node = old_node(change), new_node(change)
         if node is None:
-            return False
+            return isinstance(change.object, Node)
         terms = terms_of(pod)
         if terms.affinity or terms.anti_affinity:
-            return _has_new_domain(terms, old, node)
+            return _has_new_domain(terms, old, node, may_be_first=_attracts(pod, pod))
         return old is None or old.labels != node.labels  # other pods' anti-affinity keeps it off
 
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
@@ -246,15 +249,18 @@ def _keeps_off(pod: Pod, other: Pod) -> bool:
     return any(term.may_select(other) for term in terms_of(pod).anti_affinity)
 
 
-def _has_new_domain(terms: Terms, before: NodeInfo | None, node: NodeInfo) -> bool:
-    """Whether a node has come into a domain of a term, or has left a domain that it must not be in."""
+def _has_new_domain(terms: Terms, before: NodeInfo | None, node: NodeInfo, *, may_be_first: bool) -> bool:
+    """Whether a node has come into a domain of a term, or has left a domain that it must not be in.
+
+    may_be_first: it may also have left a domain that it should be in, with the last pod that a term matches.
+    """
 
     def domains(key: str) -> tuple[str | None, str | None]:
         return before.labels.get(key) if before else None, node.labels.get(key)
 
     near = [domains(term.topology_key) for term in terms.affinity]
     far = [domains(term.topology_key) for term in terms.anti_affinity]
-    return any(new not in (None, old) for old, new in near) or any(
+    return any(new != old and (new is not None or may_be_first) for old, new in near) or any(
         before is None or old not in (None, new) for old, new in far
     )
 

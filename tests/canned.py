@@ -61,14 +61,15 @@ class CannedServer:
     """The server, running.
 
     objects: by resource. by_watch: lists of pods, nodes, services and storage are empty; their watches send
-    the objects. failing: the resources whose lists fail. forbidden: the paths that nobody may read. bound:
-    the node of each pod that was bound. deleted: the names of deleted objects.
+    the objects. version: of lists. failing: the resources whose lists fail. forbidden: the paths that nobody
+    may read. bound: the node of each pod that was bound. deleted: the names of deleted objects.
     """
 
     def __init__(self, url: str, objects: dict[str, list[Any]], *, by_watch: bool) -> None:
         self.url = url
         self.objects = objects
         self.by_watch = by_watch
+        self.version = 1
         self.failing: Collection[str] = ()
         self.bound: dict[str, str] = {}
         self.deleted: list[str] = []
@@ -132,7 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.canned.by_watch and resource in WATCHED:
             items = []
         kind = f"{KINDS.get(resource)}List"
-        return self._answer(200, {"kind": kind, "metadata": {"resourceVersion": "1"}, "items": items})
+        metadata = {"resourceVersion": str(self.canned.version)}
+        return self._answer(200, {"kind": kind, "metadata": metadata, "items": items})
 
     def do_POST(self) -> None:
         match, body = PATH.fullmatch(unquote(self.path)), self._body()

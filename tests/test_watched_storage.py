@@ -4,10 +4,12 @@ import threading
 
 from canned import Json, canned
 from cluster import PATIENCE, eventually
+from later import Later
 from objects import node
 
 from lib.kube.api import Api
 from lib.kube.informer import Informer
+from lib.kube.paths import LONGEST_REFUSAL
 from lib.scheduling.cache import Cache
 
 CLAIMS = "/api/v1/persistentvolumeclaims"
@@ -28,7 +30,8 @@ def test_claims_of_the_served_namespaces_are_still_known_when_others_may_not_be_
         },
     }
     objects = {"pods": [pod], "persistentvolumeclaims": [claim("ours"), claim("theirs")]}
-    with canned(objects) as server, Api(server.url, threading.Event()) as api:
+    machine = Later()
+    with canned(objects) as server, Api(server.url, threading.Event(), system=machine) as api:
         informer, cache = Informer(api, ["my-scheduler"], ["ours"]), Cache([node("n1")])
 
         def poll() -> None:
@@ -42,6 +45,7 @@ def test_claims_of_the_served_namespaces_are_still_known_when_others_may_not_be_
         server.end_watches()
 
         def theirs_have_gone() -> bool:
+            machine.seconds += LONGEST_REFUSAL / 2
             poll()
             return cache.storage.claim("theirs", "data") is None
 

@@ -68,7 +68,7 @@ class Claims(ABC):
         self.unlisted: Mapping[str, Any] = {}
         self.kinds = kinds
         self._api = api.with_short_timeouts()
-        self._narrowing = Narrowing(namespaces if kinds.by_namespace else ())
+        self._narrowing = Narrowing(namespaces if kinds.by_namespace else (), api.system)
 
     @property
     @abstractmethod
@@ -135,11 +135,15 @@ class PolledClaims(Claims):
     def _claims(self, kind: type[Any]) -> Listing[Any]:
         """The claims: of all namespaces if we may list them, else of those that are served."""
         everywhere = self.kinds.claims
+        paths = self._narrowing.paths(everywhere)
         try:
-            return self._api.list_each(self._narrowing.paths(everywhere), kind)
+            found = self._api.list_each(paths, kind)
         except ForbiddenError as error:
             self._narrowing.do_without(everywhere, error, self.kinds.unseen_elsewhere)
             return self._api.list_each(self._narrowing.paths(everywhere), kind)
+        for path in paths:
+            self._narrowing.was_read(path)
+        return found
 
     def changes(self, listings: Mapping[str, Listing[Any]]) -> Iterator[AnyChange]:
         """The changes since the last call. An unlisted claim is gone if a later list is without it."""

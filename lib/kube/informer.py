@@ -41,9 +41,7 @@ class Informer(ClusterSource):
         self.listers = Listers(api, namespaces, self._services)
         self._nodes = Reflector(api, NODES, Node, Store[Node](), self._lines)
         self._pods = [self._pod_reflector(PODS)]
-        self._claims = [
-            WatchedClaims(api, namespaces, kinds, self._lines, self._tell) for kinds in (VOLUMES, DEVICES)
-        ]
+        self._claims = [WatchedClaims(api, namespaces, kinds, self._lines) for kinds in (VOLUMES, DEVICES)]
         self.storage, self.devices = self._claims
 
     def _pod_reflector(self, path: str) -> Reflector[Pod]:
@@ -76,12 +74,7 @@ class Informer(ClusterSource):
             read_at_once(pager for each in reflectors if (pager := each.pager()))
         self._listed_once = True
         self._go_on([self._nodes])
-        try:
-            self._go_on(self._pods)
-        except ForbiddenError as error:
-            self._narrowing.do_without(PODS, error, UNCOUNTED)
-            self._watch_pods_of_namespaces()
-            self._go_on(self._pods)
+        self._go_on_with_pods()
         due = self._claims
         while due:
             for claims in due:
@@ -120,10 +113,42 @@ class Informer(ClusterSource):
             if each.pause == 0:
                 each.resume(partial(self._list, each))
 
+    def _go_on_with_pods(self) -> None:
+        """Open the watches of pods that are due: of all namespaces if we may, else of the served ones."""
+        if self._pods[0].path != PODS and PODS not in self._narrowing:
+            self._try_all_namespaces()
+        try:
+            self._go_on(self._pods)
+        except ForbiddenError as error:
+            self._narrowing.do_without(PODS, error, UNCOUNTED)
+            self._watch_pods_of_namespaces()
+            self._go_on(self._pods)
+        for each in self._pods:
+            if each.pause is None:
+                self._narrowing.was_read(each.path)
+
     def _watch_pods_of_namespaces(self) -> None:
         (everywhere,) = self._pods
-        self._tell(everywhere.forget())
+        self._tell(everywhere.keep(self._namespaces))
         self._pods = [self._pod_reflector(path) for path in self._narrowing.paths(PODS)]
+        for each in self._pods:
+            each.take_over([everywhere])
+
+    def _try_all_namespaces(self) -> None:
+        """Watch the pods of all namespaces if that is allowed by now; else go on as before."""
+        everywhere = self._pod_reflector(PODS)
+        everywhere.take_over(self._pods)
+        changes: list[AnyChange] = []
+        try:
+            everywhere.resume(lambda: changes.extend(everywhere.list()))
+        except ForbiddenError as error:
+            self._narrowing.do_without(PODS, error, UNCOUNTED)
+            return
+        for each in self._pods:
+            each.close()
+        self._pods = [everywhere]
+        self._tell(changes)
+        self._delta.complete = True
 
     def _tell(self, changes: Iterable[AnyChange]) -> None:
         """Let the next poll return changes."""

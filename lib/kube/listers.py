@@ -66,7 +66,7 @@ class Listers:
     ) -> None:
         self._api = api.with_short_timeouts()
         self._served = served
-        self._narrowing = Narrowing(served)
+        self._narrowing = Narrowing(served, api.system)
         self.system = system = api.system
         self.budgets = Lookup("budgets", self._budgets, system=system)
         self.namespaces = Lookup("namespaces", self._namespaces, system=system)
@@ -99,21 +99,28 @@ class Listers:
     def _namespaces(self, _: str) -> Listing[Namespace]:
         if NAMESPACES not in self._narrowing:
             try:
-                return self._api.list(NAMESPACES, Namespace)
+                everywhere = self._api.list(NAMESPACES, Namespace)
             except ForbiddenError as error:
                 self._narrowing.do_without(NAMESPACES, error, "the labels of other namespaces are not known")
+            else:
+                self._narrowing.was_read(NAMESPACES)
+                return everywhere
         found = (self._namespace(name) for name in self._served)
         return Listing([each for each in found if each])
 
     def _namespace(self, name: str) -> Namespace | None:
         path = f"{NAMESPACES}/{segment(name)}"
+        if path in self._narrowing:
+            return None
         try:
-            return None if path in self._narrowing else self._api.get(path, Namespace)
+            found = self._api.get(path, Namespace)
         except NotFoundError:
             return None
         except ForbiddenError as error:
             self._narrowing.do_without(path, error, f"going on without the labels of namespace {name}")
             return None
+        self._narrowing.was_read(path)
+        return found
 
     def _min_member(self, group: tuple[str, str]) -> int | None:
         try:

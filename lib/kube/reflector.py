@@ -4,7 +4,7 @@ Counterpart: k8s.io/client-go, tools/cache/reflector.go
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import partial
 from queue import Queue
 from typing import Any, Generic
@@ -14,6 +14,7 @@ from lib.kube.changes import Change, Changed
 from lib.kube.decoding import decode_event
 from lib.kube.errors import ApiError, GoneError, LostAnswerError
 from lib.kube.pager import ListPager
+from lib.kube.paths import is_listed_at
 from lib.kube.store import Store, key_of
 
 log = logging.getLogger(__name__)
@@ -110,10 +111,24 @@ class Reflector(Generic[Changed]):
         """Whether its objects are known, perhaps not the latest changes."""
         return bool(self._watch or self._version)
 
-    def forget(self) -> Iterator[Change[Changed]]:
-        """Forget all objects; returns the changes."""
+    def keep(self, namespaces: Container[str]) -> Iterator[Change[Changed]]:
+        """Forget the objects of other namespaces; returns the changes."""
         for store, _ in self.stores:
-            yield from store.replace(())
+            yield from store.replace([each for each in store if each.metadata.namespace in namespaces])
+
+    def take_over(self, others: "Iterable[Reflector[Changed]]") -> None:
+        """Know what others of the same kind know: the list finds what has changed since then.
+
+        It must not be older than what they have seen. Only objects at this path are taken.
+        """
+        for other in others:
+            other.note_version()
+            for (store, _), (known, _) in zip(self.stores, other.stores, strict=True):
+                store.take_over(each for each in known if is_listed_at(self.path, each.metadata.namespace))
+
+    def note_version(self) -> None:
+        """A list that is older than the version that was seen last is refused from now on."""
+        self._api.freshness.note(self.path, self._version)
 
     def _open(self) -> None:
         """Open the watch. GoneError when a list must come first."""
@@ -189,6 +204,6 @@ class Reflector(Generic[Changed]):
             self.trouble = why
 
     def _forget_version(self) -> None:
-        """A list must come next. One that is older than this version would be refused."""
-        self._api.freshness.note(self.path, self._version)
+        """A list must come next."""
+        self.note_version()
         self._version = ""

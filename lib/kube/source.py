@@ -54,7 +54,7 @@ class ClusterSource(ABC):
         self._api = api
         self._scheduler_names = scheduler_names
         self._namespaces = namespaces
-        self._narrowing = Narrowing(namespaces)
+        self._narrowing = Narrowing(namespaces, api.system)
 
     @abstractmethod
     def first_changes(self) -> Iterator[AnyChange]:
@@ -86,11 +86,11 @@ class ClusterSource(ABC):
 
 @dataclass
 class _Lists:
-    """The lists of one poll. nodes: None if only the unassigned pods are needed."""
+    """The lists of one poll. nodes: None if only the unassigned pods are needed. assigned_pods: by path."""
 
     unassigned: Listing[Pod]
     nodes: ListPager[Node] | None = None
-    assigned_pods: list[ListPager[Pod]] = field(default_factory=list)
+    assigned_pods: Mapping[str, ListPager[Pod]] = field(default_factory=dict)
 
 
 class PollingSource(ClusterSource):
@@ -116,7 +116,7 @@ class PollingSource(ClusterSource):
             self._begun = lists = self._begin()
             if lists.nodes:
                 self._listed_once = True
-                assigned = [(self._assigned, each) for each in lists.assigned_pods]
+                assigned = [(self._assigned, each) for each in lists.assigned_pods.values()]
                 yield from changes_by_page([(self._nodes, lists.nodes), *assigned])
 
     def poll(self, patience: float = PATIENCE) -> Delta:
@@ -131,7 +131,7 @@ class PollingSource(ClusterSource):
             changes: list[AnyChange] = [*self._unassigned.replace(unassigned.items)]
             unreadable, unplaceable = [*unassigned.malformed.values()], len(unassigned.malformed)
             return Delta(changes, unreadable, unplaceable)
-        read_at_once([lists.nodes, *lists.assigned_pods])
+        read_at_once([lists.nodes, *lists.assigned_pods.values()])
         nodes = lists.nodes.answer()
         assigned = self._together(lists.assigned_pods)
         claims: list[tuple[PolledClaims, Mapping[str, Listing[Any]]]] = [
@@ -180,18 +180,22 @@ class PollingSource(ClusterSource):
         # It can't name two, but it can exclude the one that most pods name.
         return "" if MAIN_SCHEDULER in names else f",spec.schedulerName!={MAIN_SCHEDULER}"
 
-    def _assigned_pods(self) -> list[ListPager[Pod]]:
-        """The lists of assigned pods: of all namespaces if we may list them, else of the served ones."""
+    def _assigned_pods(self) -> Mapping[str, ListPager[Pod]]:
+        """The lists of assigned pods, by path: of all namespaces if we may, else of the served ones."""
         selector = f"spec.nodeName!=,{UNFINISHED}"
-        return [self._api.pager(path, Pod, fieldSelector=selector) for path in self._narrowing.paths(PODS)]
+        paths = self._narrowing.paths(PODS)
+        return {path: self._api.pager(path, Pod, fieldSelector=selector) for path in paths}
 
-    def _together(self, assigned_pods: list[ListPager[Pod]]) -> Listing[Pod]:
+    def _together(self, assigned_pods: Mapping[str, ListPager[Pod]]) -> Listing[Pod]:
         """These lists in one; those of our namespaces if others may not be listed."""
         try:
-            return together(assigned_pods)
+            found = together(assigned_pods.values())
         except ForbiddenError as error:
             self._narrowing.do_without(PODS, error, UNCOUNTED)
-        return self._together(self._assigned_pods())
+            return self._together(self._assigned_pods())
+        for path in assigned_pods:
+            self._narrowing.was_read(path)
+        return found
 
 
 def changes_by_page(lists: Sequence[tuple[Store[Any], ListPager[Any]]]) -> Iterator[AnyChange]:

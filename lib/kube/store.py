@@ -31,6 +31,10 @@ class Store(Generic[Changed]):
     def __iter__(self) -> Iterator[Changed]:
         return iter(self._objects.values())
 
+    def take_over(self, objects: Iterable[Changed]) -> None:
+        """Know objects that another store knew: they are no changes."""
+        self._objects |= {key_of(each.metadata): each for each in objects}
+
     def replace(
         self, objects: Iterable[Changed], unreadable: Container[str] = ()
     ) -> Iterator[Change[Changed]]:

@@ -1,6 +1,6 @@
 """Watches claims and what they depend on, while unassigned pods need them: volumes, or devices."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from queue import Queue
 from typing import Any
 
@@ -19,14 +19,11 @@ LINGER = 60.0
 """Seconds for which the watches stay open after the last need: where such pods come and go, the next one
 needs no lists."""
 
-Tell = Callable[[Iterable[AnyChange]], object]
-
 
 class WatchedClaims(Claims):
     """The reflectors of all of it.
 
-    lines: the informer's queue of watch lines. tell: called with the deletions of claims that can't be seen
-    any more.
+    lines: the informer's queue of watch lines.
     """
 
     def __init__(
@@ -35,10 +32,9 @@ class WatchedClaims(Claims):
         namespaces: Sequence[str],
         kinds: ClaimKinds,
         lines: "Queue[WatchLine]",
-        tell: Tell,
     ) -> None:
         super().__init__(api, namespaces, kinds)
-        self._lines, self._tell = lines, tell
+        self._lines = lines
         self._opening = Lookup[Reflector[Any], None](
             f"watches of {kinds.what}", Reflector.open_beside, system=api.system
         )
@@ -115,21 +111,36 @@ class WatchedClaims(Claims):
                     each.close()
             return
         until = now + patience
-        self._open(until)
         everywhere = self.kinds.claims
+        if self._claims[0].path != everywhere and everywhere not in self._narrowing and not self.is_opening:
+            self._read_claims_at([everywhere])  # perhaps that is allowed by now
+        self._open(until)
         refused = self._failed.get(everywhere)
-        if (
-            isinstance(refused, ForbiddenError)
-            and self._narrowing.served
-            and everywhere not in self._narrowing
-        ):
-            self._narrowing.do_without(everywhere, refused, self.kinds.unseen_elsewhere)
-            self._tell(self._claims[0].forget())  # before other lists: they may have such a claim again
-            claims, _ = self.kinds.kinds()
-            self._claims = [self._reflector(path, claims) for path in self._narrowing.paths(everywhere)]
+        if isinstance(refused, ForbiddenError) and self._may_do_without(refused):
+            gone = (*self._claims[0].keep(self._narrowing.served),)
+            self._lines.put((self._claims[0], None, gone))  # what was listed comes before
+            self._read_claims_at(self._narrowing.paths(everywhere))
             self._open(until)
         failed = [self._failed[each.path] for each in self.reflectors if each.path in self._failed]
         self._note_errors("; ".join(map(str, failed)))
+
+    def _may_do_without(self, refused: ForbiddenError) -> bool:
+        """Whether to go on with the claims of the served namespaces."""
+        try:
+            self._narrowing.do_without(self.kinds.claims, refused, self.kinds.unseen_elsewhere)
+        except ForbiddenError:
+            return False
+        return True
+
+    def _read_claims_at(self, paths: Iterable[str]) -> None:
+        """Read claims at other paths from now on."""
+        kind, _ = self.kinds.kinds()
+        before, self._claims = self._claims, [self._reflector(path, kind) for path in paths]
+        for each in self._claims:
+            each.take_over(before)
+        for each in before:
+            each.close()
+            self._failed.pop(each.path, None)
 
     def _open(self, until: float) -> None:
         """Open watches; note why some can't be opened, as far as that is known now."""
@@ -139,6 +150,7 @@ class WatchedClaims(Claims):
             error, each.trouble = each.trouble or self._opening.of(each), None
             if each.pause is None or not error:  # open, though its answer may be lost with another's error
                 self._failed.pop(each.path, None)
+                self._narrowing.was_read(each.path)
             elif not isinstance(error, PendingError):  # only the pods that need it have to wait
                 each.retry_in(FAILED_PAUSE)
                 self._failed[each.path] = error

@@ -120,6 +120,8 @@ class Informer(ClusterSource):
         try:
             self._go_on(self._pods)
         except ForbiddenError as error:
+            if self._pods[0].path != PODS:
+                raise
             self._narrowing.do_without(PODS, error, UNCOUNTED)
             self._watch_pods_of_namespaces()
             self._go_on(self._pods)

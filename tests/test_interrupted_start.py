@@ -13,7 +13,10 @@ from scripts.servers.process import ROOT
 @pytest.mark.parametrize("module", ["httpx", "msgspec", "lib.service.app", "lib.questions.verbs"])
 @pytest.mark.parametrize("arguments", [[], ["why", "web"]])
 def test_ctrl_c_while_a_module_is_imported(module: str, arguments: list[str]) -> None:
-    """Python names each module that it has imported, so the signal comes at a known moment."""
+    """Python names each module that it has imported, so the signal comes at a known moment.
+
+    On a busy machine it may come when poller has begun to poll, which ends it as always.
+    """
     command = [sys.executable, "-X", "importtime", "poller.py", "--proxy", "http://127.0.0.1:9", *arguments]
     heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell has its background jobs ignore it
     with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, preexec_fn=heed) as poller:
@@ -26,4 +29,5 @@ def test_ctrl_c_while_a_module_is_imported(module: str, arguments: list[str]) ->
         poller.wait(timeout=30)
     assert "Traceback" not in rest
     said = [line for line in rest.splitlines() if not line.startswith("import time:")]
-    assert poller.returncode in (-signal.SIGINT, 128 + signal.SIGINT), said
+    ended_at_once = poller.returncode in (-signal.SIGINT, 128 + signal.SIGINT)
+    assert ended_at_once or (poller.returncode == 0 and "ended by SIGINT" in rest), said

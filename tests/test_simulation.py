@@ -147,6 +147,14 @@ def test_a_fault_in_poller_is_found(mutation: str) -> None:
     assert "simulation" not in rules  # that would be a fault of the simulation itself
 
 
+@pytest.mark.parametrize("mutation", MUTATIONS)
+def test_each_mutation_can_be_put_into_poller(mutation: str) -> None:
+    """Each names functions of poller, which may get other names."""
+    with ExitStack() as stack:
+        for each in MUTATIONS[mutation]():
+            stack.enter_context(each)
+
+
 def rules_broken_with(mutation: str, plan: Plan) -> set[str]:
     with ExitStack() as stack:
         for each in MUTATIONS[mutation]():

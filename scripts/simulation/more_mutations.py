@@ -183,7 +183,7 @@ def _most_important_evicted() -> Patches:
 
 def _victims_that_leave_not_awaited() -> Patches:
     """More pods are evicted while the first ones leave."""
-    yield patch.object(default_preemption, "_victims_are_leaving", lambda *_: False)
+    yield patch.object(default_preemption, "victims_are_leaving", lambda *_: False)
 
 
 def _equals_evicted() -> Patches:

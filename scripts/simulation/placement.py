@@ -125,8 +125,8 @@ def broken_by_zone(store: Store, pod: Stored) -> Iterator[Broken]:
             what = f"pod {name} was bound to zone {zone}, which has {counts} of its kind then"
             yield Broken("spread", what, (name,))
     if near := labels_of(pod).get("near"):
-        zones = _zones(store, pod, "near", near, leaving=True)
-        if zones.count(zone) == 1 and len(zones) > 1:  # itself alone
+        theirs = _zones(store, pod, "near", near, leaving=True)
+        if theirs.count(zone) == 1 and len(theirs) > 1:  # itself alone
             yield Broken(
                 "affinity", f"pod {name} was bound to zone {zone}, and those it must be near aren't", (name,)
             )

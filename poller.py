@@ -50,7 +50,7 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
         if result == Result.BOUND:
             poller.report.bound(decision)
             if (life := lives.get(uid)) and life.nominated not in ("", decision.node_name):
-                poller.queue.apply(freed_room(decision.pod, life.nominated), now)  # none is kept there now
+                poller.queue.apply(freed_room(decision.pod, life.nominated), now)  # that room is free now
             lives.bound(uid, now)
         elif result == Result.NOT_WRITTEN:
             lives.bound(uid, inf)

@@ -231,7 +231,7 @@ class Api:
     def _gives_up(self, state: RetryCallState) -> bool:
         """Whether to stop retrying: after enough tries, or if the server asks for too long a pause.
 
-        The machine may have been suspended during the first try: it is no reason to give up.
+        There are two tries at least: the machine may have been suspended during the first one.
         """
         late = stop_after_delay(30) & stop_after_attempt(2)
         stop = stop_after_attempt(self._attempts) | late | stop_when_event_set(self._stopping)

@@ -46,13 +46,13 @@ class ReservedRoom:
 
     def free(self, decision: Decision) -> Decision:
         """Undo a decision, and wake the pods that its room could help. Returns what is left of it."""
-        return self.freed(self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache))
+        return self.undone(self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache))
 
-    def freed(self, decision: Decision) -> Decision:
-        """Of a decision that was undone: undo its writes, and wake the pods that its room could help.
+    def undone(self, decision: Decision) -> Decision:
+        """A decision was undone: undo its writes, too, and wake the pods that its room could help.
 
-        Volumes and devices help, too: the API shows no change of what was only to be written. Returns what is
-        left of it.
+        Its volumes and devices could help others, too: the API shows no change of what was not written yet.
+        Returns what is left of the decision.
         """
         if decision.undo:
             self.writes.undo(decision)

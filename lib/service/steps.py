@@ -266,7 +266,7 @@ class Poller:
     def _recheck_permit(self, pods: Iterable[Pod]) -> list[Decision]:
         """Run Permit, or PreBind, again for pods that wait; returns the decisions for those that did."""
         decisions = recheck_pod_group(pods, self.cache, self.schedulers, self.now())
-        return [each if each.outcome == Outcome.SCHEDULED else self.room.freed(each) for each in decisions]
+        return [each if each.outcome == Outcome.SCHEDULED else self.room.undone(each) for each in decisions]
 
     def _schedule_again(
         self, pods: list[Pod], decisions: list[Decision], in_doubt: list[PodLife]

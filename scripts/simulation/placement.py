@@ -111,12 +111,9 @@ def broken_by_zone(store: Store, pod: Stored) -> Iterator[Broken]:
         return
     name = pod.key[1]
     if spread := labels_of(pod).get("spread"):
-        zones = {labels_of(each)[ZONE]: 0 for each in store.every(NODES) if ZONE in labels_of(each)}
+        zones = sorted({labels_of(each)[ZONE] for each in store.every(NODES) if ZONE in labels_of(each)})
         # A pod that is being deleted may have been evicted just after this decision.
-        both = [
-            Counter(zones) + Counter(_zones(store, pod, "spread", spread, leaving))
-            for leaving in (False, True)
-        ]
+        both = [Counter(_zones(store, pod, "spread", spread, leaving)) for leaving in (False, True)]
         alike = [each for each in store.every(PODS, pod.key[0]) if labels_of(each).get("spread") == spread]
         is_known = all(node_of(each) or not each.content["status"].get("nominatedNodeName") for each in alike)
         too_many = all(each[zone] - min(each[other] for other in zones) > 1 for each in both)

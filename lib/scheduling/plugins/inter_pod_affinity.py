@@ -91,8 +91,8 @@ class InterPodAffinity:
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """New labels of the pod; a pod that terms match came, went or was labelled; a node's new domain.
 
-        Or a node went, with pods that may have been in the way.
-        If nobody whom its terms match is left, a pod that they match itself may be the first.
+        A node that was deleted counts, too: its pods may have been in the way. When the last pod that the
+        terms match has gone, a pod that its own terms match may be placed as the first.
         """
         if before := before_itself(pod, change):
             return before.metadata.labels != pod.metadata.labels

@@ -242,12 +242,14 @@ class Words:
             raise PluginError("no file caf\\udce9.txt")
 
     def filter(self, state, pod, node):
-        if pod.metadata.name in ("helped", "rejected"):
+        if pod.metadata.name in ("helped", "counted", "rejected"):
             return unschedulable(Reason("no"))
 
     def post_filter(self, state, pod, cluster, rejected, filter_node):
         if pod.metadata.name == "helped":
             return PostFilterResult("", reasons=("caf\\udce9.txt",))
+        if pod.metadata.name == "counted":
+            return PostFilterResult("", rejected_by=7)
 """
 
 
@@ -257,12 +259,13 @@ def test_words_that_cannot_be_encoded_do_not_end_poller(
 ) -> None:
     (tmp_path / "words.py").write_text(WORDS)
     cluster.add_node("n1")
-    for name in ("raises", "helped", "rejected", "good"):
+    for name in ("raises", "helped", "counted", "rejected", "good"):
         cluster.add_pod(name)
     with cluster.running_poller("--plugin", str(tmp_path / "words.py"), *options) as poller:
         poller.says("default/good is bound to n1")
-        for said in ("raises: no file", "helped: plugin Words failed", "rejected fits nowhere"):
-            poller.says(f"default/{said}")
+        said = ("raises: no file", "helped: plugin Words failed", "counted: plugin Words failed")
+        for each in (*said, "rejected fits nowhere"):
+            poller.says(f"default/{each}")
         wanted = r"no file caf\udce9.txt"
         eventually(lambda: wanted in [each["message"] for each in cluster.events("FailedScheduling")])
         poller.stop(signal.SIGTERM)

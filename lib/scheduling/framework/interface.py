@@ -301,6 +301,15 @@ class PostFilterResult:
     rejected_by: frozenset[str] = frozenset()
 
 
+def check_post_filter(answer: PostFilterResult) -> None:
+    """BadAnswerError if it names a node, gives reasons, or names plugins otherwise than as text."""
+    check_texts([answer.node_name or ""], "a node")
+    check_texts(answer.reasons, "a reason")
+    if not isinstance(answer.rejected_by, frozenset | set):
+        raise BadAnswerError(f"{short(answer.rejected_by)} is given for rejected_by, but isn't a set")
+    check_texts(answer.rejected_by, "a plugin")
+
+
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
     """Runs when no node fits, and may make one fit."""

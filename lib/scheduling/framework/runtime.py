@@ -43,6 +43,7 @@ from lib.scheduling.framework.interface import (
     ReservePlugin,
     Status,
     UnreservePlugin,
+    check_post_filter,
     check_texts,
     checked,
     encodable,
@@ -311,7 +312,7 @@ class Framework:
             for plugin in self.each(self._post_filters):
                 answer = plugin.post_filter(state, pod, cache, rejected, filter_node)
                 if isinstance(answer, PostFilterResult):
-                    check_texts(answer.reasons, "a reason")
+                    check_post_filter(answer)
                     if answer.node_name:
                         return answer, "", undo
                     none_found = answer

@@ -38,7 +38,7 @@ def place(poller: Poller) -> None:
                 for decision in poller.schedule(pods):  # node=...: filter, score, pick, assume, Permit
                     poller.writes.submit(decision)  # curl -d ... /binding
                 finish(poller, poller.writes.completed())
-        finally:  # also after a signal: handle what was sent, then write conditions, events, evictions
+        finally:  # conditions, events and evictions are sent, too; all answers may come in later ticks
             finish(poller, poller.writes.drain())
 
 
@@ -61,26 +61,33 @@ def finish(poller: Poller, completed: Iterable[Completed]) -> None:
             poller.try_later(decision)
         elif result == Result.FAILED:
             poller.report.not_bound(decision, each.error)
-            poller.try_later(poller.room.free(decision))
+            poller.try_later(poller.follow_up.free(decision))
         elif result == Result.DOUBTFUL:  # it may be bound, so its room stays reserved until it is looked up
             poller.report.not_bound(decision, each.error)
             lives.doubt(uid, now)
             poller.try_later(decision)
         elif result == Result.TAKEN:
             poller.report.taken(decision, each.why)
-            poller.room.taken(decision, each.now)
+            poller.follow_up.taken(decision.pod, each.now)
         elif result == Result.NOT_SENT:  # tried again at the next tick
-            poller.room.free(decision)
+            poller.follow_up.free(decision)
+        elif result == Result.FOUND:
+            poller.follow_up.found(decision.pod, each.now)
+        elif result == Result.NOT_FOUND_OUT:
+            poller.look_up_later(each)
         elif result == Result.NOT_RECORDED:
             poller.queue.requeue(uid, (), decision.message, now)  # its records may be outdated
 
 
 def loop(poller: Poller) -> None:
     """Tick, once or until a signal raises Stopped."""
-    poller.run_tick(tick)
-    while not poller.options.once:
-        poller.wait()  # sleep 1
+    try:
         poller.run_tick(tick)
+        while not poller.options.once:
+            finish(poller, poller.wait())  # sleep 1
+            poller.run_tick(tick)
+    finally:
+        finish(poller, poller.end())  # what was sent
 
 
 if __name__ == "__main__":

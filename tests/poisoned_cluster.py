@@ -5,6 +5,7 @@ The server doesn't validate objects.
 
 import dataclasses
 import logging
+import time
 from collections import Counter
 from collections.abc import Collection
 from typing import Any
@@ -17,7 +18,7 @@ from lib.service.command_line import CommandLine
 from lib.service.options import _options
 from lib.service.shutdown import Shutdown
 from lib.service.telemetry.report import Report
-from poller import tick
+from poller import finish, tick
 
 Json = dict[str, Any]
 
@@ -99,12 +100,12 @@ def place(
         with caplog.at_level(logging.INFO), assembled(options, report, shutdown) as poller:
             poller.run_tick(tick)
             for _ in range(1000 if by_watch else 1):
+                finish(poller, poller.writes.pipeline.run(time.monotonic() + 0.05))
                 poller.source.wait(0.05)
                 poller.run_tick(tick)
                 if len(_placed(caplog)) == HEALTHY:
                     break
-            shutdown.stopping.set()
-            list(poller.writes.drain())
+            finish(poller, poller.end())
     assert _placed(caplog) == {f"default/web-{i}" for i in range(HEALTHY)}
     said = Counter(record.getMessage() for record in caplog.records)
     assert [line[:200] for line, times in said.items() if times > 1] == []

@@ -3,7 +3,6 @@
 The parts that write and report only say what they are asked to do.
 """
 
-import time
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from random import Random
@@ -24,10 +23,14 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.pod_life import PodLives
+from lib.scheduling.pod_life import ROOM, Phase, PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.service.reserved_room import ReservedRoom
+from lib.scheduling.transitions import FOUND as FOUND_BY_PHASE
+from lib.scheduling.transitions import REFUSED as REFUSED_BINDING
+from lib.scheduling.transitions import SHOWN as SHOWN_BY_PHASE
+from lib.scheduling.transitions import SHOWN_IN_DRY_RUN, Seen
+from lib.service.follow_up import FollowUp
 from lib.service.steps import Poller
 from lib.service.telemetry.observer import Observer
 from lib.service.telemetry.report import Report
@@ -76,7 +79,8 @@ class Loop:
 
     def __init__(self, outcome: Status | None = None) -> None:
         self.said: list[str] = []
-        self.holds, lives = Holds(), PodLives()
+        self.now = 0.0
+        self.holds, lives = Holds(), PodLives(lambda: self.now)
         self.holds.answer = outcome
         profile = default_profile("my-scheduler", self.holds)
         self.cache = Cache([node("n1")], lives=lives)
@@ -85,12 +89,17 @@ class Loop:
         schedulers = {"my-scheduler": scheduler}
         no: Any = None
         says: Any = Says(self.said)
-        room = ReservedRoom(self.cache, self.queue, schedulers, no, says, says, time.monotonic, dry_run=False)
-        self.poller = Poller(no, no, self.cache, self.queue, schedulers, says, says, no, no, no, no, room)
+        more = FollowUp(self.cache, self.queue, schedulers, says, says, lambda: self.now, dry_run=False)
+        system: Any = SimpleNamespace(monotonic=lambda: self.now)
+        parts = self.cache, self.queue, schedulers, says, says, no, no, no, no, more
+        self.poller = Poller(no, no, *parts, system=system)
         for each in (WEB, OTHER):
             self.queue.apply(Change(Kind.ADDED, each), now=0)
         self.decision, rejected = (scheduler.schedule_one(each, self.cache) for each in (WEB, OTHER))
         self.queue.requeue(OTHER.metadata.uid, rejected.rejected_by, "no room", now=0)
+        self.now = 10.0  # its backoff has ended
+        if outcome is None:
+            lives.move(lives.of(WEB), Phase.BINDING)  # as Writes.submit does
 
     def fails(self) -> None:
         """The decision after a binding that failed."""
@@ -125,7 +134,14 @@ RESULTS = [
     (Result.TAKEN, {"now": WEB}, "taken", "ACTIVE", "ACTIVE", ""),
     (Result.TAKEN, {}, "taken", "OUT", "ACTIVE", ""),
     (Result.NOT_SENT, {}, "", "ACTIVE", "ACTIVE", ""),
-    (Result.NOT_RECORDED, {}, "", "ASSUMED", "UNSCHEDULABLE", "web"),  # an earlier decision's
+    (Result.NOT_RECORDED, {}, "", "BINDING", "UNSCHEDULABLE", "web"),  # an earlier decision's
+    (Result.OVERTAKEN, {}, "", "BINDING", "UNSCHEDULABLE", "web"),
+    # a look-up while it is being bound: its answer is still to come
+    (Result.FOUND, {"now": placed("n1")}, "", "BINDING", "UNSCHEDULABLE", "web"),
+    (Result.FOUND, {"now": WEB}, "", "BINDING", "UNSCHEDULABLE", "web"),
+    (Result.FOUND, {"now": placed("n2")}, "", "BOUND", "ACTIVE", ""),
+    (Result.FOUND, {}, "", "OUT", "ACTIVE", ""),
+    (Result.NOT_FOUND_OUT, {"error": REFUSED}, "warning", "BINDING", "UNSCHEDULABLE", "web"),
 ]
 
 
@@ -140,7 +156,7 @@ def test_each_result_leads_its_pod_to_a_phase(
     if result in (Result.FAILED, Result.DOUBTFUL):  # as the writes do
         loop.fails()
     assert loop.finish(result, **more) == (web, other)
-    assert " ".join(loop.said) == said
+    assert " ".join(each for each in loop.said if each != "changed") == said
     assert " ".join(each.metadata.name for each in loop.cache.nodes["n1"].pods) == on_node
 
 
@@ -158,7 +174,7 @@ def test_a_binding_is_looked_up_if_it_is_not_seen_but_not_in_a_dry_run(result: R
     loop, dry = Loop(), Loop()
     loop.finish(result)
     dry.finish(Result.NOT_WRITTEN)
-    assert [len(list(each.cache.lives.overdue(time.monotonic() + 61))) for each in (loop, dry)] == [1, 0]
+    assert [len(list(each.cache.lives.overdue(loop.now + 61))) for each in (loop, dry)] == [1, 0]
 
 
 def test_a_pod_that_fits_nowhere_is_tried_when_its_victims_have_left() -> None:
@@ -190,102 +206,120 @@ def test_a_pod_whose_rejection_was_not_written_is_tried_again_unless_it_has_room
 # --- what a lookup finds ----------------------------------------------------------------------------------
 
 
-class Answers:
-    """In place of the API: says what became of a pod, or raises."""
-
-    def __init__(self, now: Pod | Exception | None) -> None:
-        self._now = now
-
-    def carry_out(self, _write: object) -> Pod | None:
-        if isinstance(self._now, Exception):
-            raise self._now
-        return self._now
-
-
 FOUND = [
-    # what is found, whether the pod is decided on, web's phase, other's phase, whose pods n1 has
-    pytest.param(placed("n1"), [], "BOUND", "UNSCHEDULABLE", ["web"], id="bound"),
-    pytest.param(placed("n2"), [], "BOUND", "UNSCHEDULABLE", [], id="bound elsewhere"),
-    pytest.param(None, [], "OUT", "ACTIVE", [], id="gone"),
-    pytest.param(WEB, ["scheduled"], "ASSUMED", "ACTIVE", ["web"], id="not bound"),
-    pytest.param(ApiError("away"), ["error"], "DOUBTFUL", "UNSCHEDULABLE", ["web"], id="not known"),
-    pytest.param(KeyError("?"), ["error"], "DOUBTFUL", "UNSCHEDULABLE", ["web"], id="unexpected"),
+    # what is found; then what is reported and written, web's phase, other's phase, whose pods n1 has
+    pytest.param({"now": placed("n1")}, "bound scheduled", "BOUND", "UNSCHEDULABLE", ["web"], id="bound"),
+    pytest.param({"now": placed("n2")}, "", "BOUND", "ACTIVE", [], id="bound elsewhere"),
+    pytest.param({}, "", "OUT", "ACTIVE", [], id="gone"),
+    pytest.param({"now": WEB}, "", "ACTIVE", "ACTIVE", [], id="not bound"),
+    pytest.param(
+        {"error": ApiError("away")},
+        "decided failed_scheduling",
+        "DOUBTFUL",
+        "UNSCHEDULABLE",
+        ["web"],
+        id="not known",
+    ),
 ]
 
 
-@pytest.mark.parametrize(("now", "outcomes", "web", "other", "on_node"), FOUND)
+@pytest.mark.parametrize(("found", "said", "web", "other", "on_node"), FOUND)
 def test_a_doubtful_pod_is_looked_up_before_it_is_tried_again(
-    now: Any, outcomes: list[str], web: str, other: str, on_node: list[str]
+    found: Any, said: str, web: str, other: str, on_node: list[str]
 ) -> None:
     loop = Loop()
     loop.fails()
     loop.finish(Result.DOUBTFUL)
-    poller: Any = loop.poller
-    poller.room.api, poller.shutdown = Answers(now), SimpleNamespace(interruptible=nullcontext)
-    decisions = loop.poller.schedule([WEB])
-    assert [each.outcome.value for each in decisions] == outcomes
+    assert WEB not in loop.queue.ready(loop.now)
+    loop.now += 1.5  # its backoff
+    assert poll(loop, [], complete=False) == ["look_up"]
+    loop.said.clear()
+    loop.finish(Result.NOT_FOUND_OUT if "error" in found else Result.FOUND, **found)
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
+    assert " ".join(each for each in loop.said if each != "changed") == said
     assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node
+    if web == "DOUBTFUL":  # it is looked up again after a longer backoff
+        loop.now += 1.5
+        assert poll(loop, [], complete=False) == []
+        loop.now += 1
+        assert poll(loop, [], complete=False) == ["look_up"]
 
 
-VICTIMS = [
-    # the result of web's binding, what a lookup finds, the outcomes of vip's decisions; then vip's phase,
-    # web's phase, and who is being preempted
-    pytest.param(None, KeyError(), [], "ACTIVE", "ASSUMED", set(), id="its binding is in flight"),
-    pytest.param(Result.DOUBTFUL, placed("n1"), ["unschedulable"], "ACTIVE", "BOUND", {"web"}, id="bound"),
-    pytest.param(Result.DOUBTFUL, None, ["scheduled"], "ASSUMED", "OUT", set(), id="gone"),
-    pytest.param(Result.DOUBTFUL, WEB, ["scheduled"], "ASSUMED", "ACTIVE", set(), id="not bound"),
-    pytest.param(Result.DOUBTFUL, ApiError("away"), ["error"], "ACTIVE", "DOUBTFUL", set(), id="not known"),
-]
+@pytest.mark.parametrize("phase", ["ACTIVE", "OUT"])
+def test_what_a_late_look_up_finds_of_a_pod_that_has_moved_on_changes_nothing(phase: str) -> None:
+    loop = Loop()
+    loop.finish(Result.NOT_SENT)
+    if phase == "OUT":
+        loop.queue.drop(WEB.metadata.uid)
+    before = loop.phase_of(OTHER)
+    assert loop.finish(Result.FOUND, now=placed("n1")) == (phase, before)
+    assert loop.finish(Result.NOT_FOUND_OUT, error=REFUSED) == (phase, before)
+    assert loop.finish(Result.TAKEN, now=placed("n1")) == (phase, before)
 
 
-@pytest.mark.parametrize(("result", "found", "outcomes", "vip", "web", "leaving"), VICTIMS)
-def test_a_victim_is_evicted_only_if_it_is_known_to_be_bound(
-    result: Result | None, found: Any, outcomes: list[str], vip: str, web: str, leaving: set[str]
-) -> None:
+@pytest.mark.parametrize("result", [None, Result.DOUBTFUL])
+def test_a_victim_that_may_be_bound_in_a_moment_is_evicted_only_after_that(result: Result | None) -> None:
     loop = Loop()
     if result:
         loop.fails()
         loop.finish(result)
     important = pod("vip", {"cpu": "3"}, schedulerName="my-scheduler", priority=5)
-    loop.queue.apply(Change(Kind.ADDED, important), now=0)
+    loop.queue.apply(Change(Kind.ADDED, important), now=loop.now)
     poller: Any = loop.poller
-    poller.room.api, poller.shutdown = Answers(found), SimpleNamespace(interruptible=nullcontext)
-    decisions = loop.poller.schedule([important])
-    assert [each.outcome.value for each in decisions] == outcomes
-    assert (loop.phase_of(important), loop.phase_of(WEB)) == (vip, web)
-    assert set(loop.cache.lives.leaving) == {f"uid-of-{name}" for name in leaving}
+    poller.shutdown = SimpleNamespace(interruptible=nullcontext)
+    assert loop.poller.schedule([important]) == []
+    assert (loop.phase_of(important), set(loop.cache.lives.leaving)) == ("BACKOFF", set())
+    loop.now += 1.1
+    assert important in loop.queue.ready(loop.now)
+    (decision,) = loop.poller.schedule([important])
+    assert [each.metadata.name for each in decision.victims] == ["web"]
+    assert set(loop.cache.lives.leaving) == {WEB.metadata.uid}
 
 
 # --- what a poll shows ------------------------------------------------------------------------------------
 
 GONE, BOUND = Change(Kind.DELETED, WEB, WEB), Change(Kind.ADDED, placed("n1"))
+LEFT = Change(Kind.DELETED, placed("n1"))
 ELSEWHERE = Change(Kind.ADDED, placed("n2"))
 ENDS = replace(WEB, metadata=replace(WEB.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC)))
 ENDING, LABELLED = Change(Kind.MODIFIED, ENDS, WEB), Change(Kind.MODIFIED, WEB, WEB)
 
+AWAY = ApiError("away")
+
 SHOWN = [
-    # web's phase, what a poll shows, whether it shows everything, what a lookup finds; then web's phase,
-    # other's phase, whose pods n1 has
-    ("HELD", [GONE], False, KeyError(), "OUT", "ACTIVE", []),
-    ("HELD", [ENDING], False, KeyError(), "OUT", "ACTIVE", []),
-    ("HELD", [LABELLED], False, KeyError(), "HELD", "UNSCHEDULABLE", ["web"]),
-    ("HELD", [BOUND], True, KeyError(), "OUT", "ACTIVE", ["web"]),
+    # web's phase, what a poll shows, whether it shows everything, what a look-up finds, () if none is made;
+    # then web's phase, other's phase, whose pods n1 has
+    ("HELD", [GONE], False, (), "OUT", "ACTIVE", []),
+    ("HELD", [ENDING], False, (), "OUT", "ACTIVE", []),
+    ("HELD", [LABELLED], False, (), "HELD", "UNSCHEDULABLE", ["web"]),
+    ("HELD", [BOUND], True, (), "OUT", "ACTIVE", ["web"]),
+    ("HELD", [ELSEWHERE], True, (), "OUT", "ACTIVE", []),
+    ("HELD", [GONE, LEFT], True, (), "OUT", "ACTIVE", []),
+    ("BINDING", [GONE], False, (), "BINDING", "UNSCHEDULABLE", ["web"]),  # its answer is on its way, maybe
+    ("BINDING", [ENDING], False, (), "BINDING", "UNSCHEDULABLE", ["web"]),
+    ("BINDING", [LABELLED], True, (), "BINDING", "UNSCHEDULABLE", ["web"]),
+    ("BINDING", [BOUND], True, (), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("BINDING", [BOUND, GONE], True, (), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("BINDING", [ELSEWHERE], True, (), "OUT", "ACTIVE", []),
+    ("BINDING", [LEFT], True, (), "OUT", "ACTIVE", []),
     ("DOUBTFUL", [GONE], False, None, "OUT", "ACTIVE", []),
     ("DOUBTFUL", [GONE], False, placed("n1"), "BOUND", "UNSCHEDULABLE", ["web"]),
-    ("DOUBTFUL", [GONE], False, ApiError("away"), "DOUBTFUL", "UNSCHEDULABLE", ["web"]),
-    ("DOUBTFUL", [GONE, BOUND], True, KeyError(), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("DOUBTFUL", [GONE], False, AWAY, "DOUBTFUL", "UNSCHEDULABLE", ["web"]),
+    ("DOUBTFUL", [GONE, BOUND], True, (), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("DOUBTFUL", [ELSEWHERE], True, (), "OUT", "ACTIVE", []),
+    ("DOUBTFUL", [LEFT], True, (), "OUT", "ACTIVE", []),
     ("DOUBTFUL", [ENDING], False, ENDS, "OUT", "ACTIVE", []),
-    ("DOUBTFUL", [LABELLED], True, KeyError(), "DOUBTFUL", "UNSCHEDULABLE", ["web"]),
-    ("BOUND", [GONE, BOUND], True, KeyError(), "OUT", "UNSCHEDULABLE", ["web"]),
-    ("BOUND", [GONE, ELSEWHERE], True, KeyError(), "OUT", "UNSCHEDULABLE", []),
-    ("BOUND", [GONE], False, KeyError(), "BOUND", "UNSCHEDULABLE", ["web"]),  # it has a node now, maybe
-    ("BOUND", [GONE], True, KeyError(), "OUT", "ACTIVE", []),  # deleted
-    ("BOUND", [LABELLED], False, KeyError(), "BOUND", "UNSCHEDULABLE", ["web"]),  # from before our binding
+    ("DOUBTFUL", [LABELLED], True, (), "DOUBTFUL", "UNSCHEDULABLE", ["web"]),
+    ("BOUND", [GONE, BOUND], True, (), "OUT", "UNSCHEDULABLE", ["web"]),
+    ("BOUND", [GONE, ELSEWHERE], True, (), "OUT", "UNSCHEDULABLE", []),
+    ("BOUND", [GONE], False, (), "BOUND", "UNSCHEDULABLE", ["web"]),  # it has a node now, maybe
+    ("BOUND", [GONE], True, (), "OUT", "ACTIVE", []),  # deleted
+    ("BOUND", [LABELLED], False, (), "BOUND", "UNSCHEDULABLE", ["web"]),  # from before our binding
     ("BOUND", [LABELLED], True, WEB, "ACTIVE", "ACTIVE", []),
     ("BOUND", [], True, WEB, "ACTIVE", "ACTIVE", []),
-    ("BOUND", [], True, ApiError("away"), "BOUND", "UNSCHEDULABLE", ["web"]),
-    ("BOUND", [], False, KeyError(), "BOUND", "UNSCHEDULABLE", ["web"]),
+    ("BOUND", [], True, ENDS, "OUT", "ACTIVE", []),
+    ("BOUND", [], True, AWAY, "BOUND", "UNSCHEDULABLE", ["web"]),
+    ("BOUND", [], False, (), "BOUND", "UNSCHEDULABLE", ["web"]),
 ]
 
 
@@ -296,14 +330,55 @@ def test_what_a_poll_shows_of_a_pod_with_room(
     loop = Loop()
     if phase == "DOUBTFUL":
         loop.fails()
-    loop.finish({"HELD": Result.WAITING, "DOUBTFUL": Result.DOUBTFUL, "BOUND": Result.BOUND}[phase])
-    poll(loop, changes, complete=complete, found=found)
+    if phase != "BINDING":
+        loop.finish({"HELD": Result.WAITING, "DOUBTFUL": Result.DOUBTFUL, "BOUND": Result.BOUND}[phase])
+    look_up_is_told(loop, poll(loop, changes, complete=complete), found)
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
     assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node
 
 
-def poll(loop: Loop, changes: Any, *, complete: bool, found: Any) -> None:
-    """Handle what a poll shows. found: what a lookup finds."""
+def test_every_phase_with_room_has_a_row_for_each_way_to_be_seen() -> None:
+    assert {*SHOWN_BY_PHASE} == {*SHOWN_IN_DRY_RUN} == {*ROOM} - {Phase.ASSUMED}  # never at a poll
+    assert all({*row} == {*Seen} for row in (*SHOWN_BY_PHASE.values(), *SHOWN_IN_DRY_RUN.values()))
+    assert {*FOUND_BY_PHASE} == {Phase.BINDING, Phase.DOUBTFUL, Phase.BOUND}
+    assert all({*row} == {*Seen} - {Seen.LEFT} for row in (*FOUND_BY_PHASE.values(), REFUSED_BINDING))
+
+
+def test_in_a_dry_run_a_pod_that_changes_is_decided_on_again() -> None:
+    loop = Loop()
+    loop.poller.follow_up.dry_run = True
+    loop.finish(Result.NOT_WRITTEN)
+    assert poll(loop, [LABELLED], complete=True) == []
+    assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == ("ACTIVE", "ACTIVE")
+
+
+@pytest.mark.parametrize("change", [GONE, ENDING], ids=["gone", "ending"])
+def test_a_pod_that_seems_to_be_gone_while_it_is_being_bound_is_looked_up_if_no_answer_comes(
+    change: Any,
+) -> None:
+    """Meanwhile its room is kept: it may be bound, and in no list of pods without a node because of that."""
+    loop = Loop()
+    assert poll(loop, [change], complete=False) == []
+    loop.now += 1
+    assert poll(loop, [], complete=False) == ["look_up"]
+    loop.now += 30
+    assert poll(loop, [], complete=False) == []  # it is under way
+    assert loop.finish(Result.FOUND) == ("OUT", "ACTIVE")
+    assert loop.finish(Result.OVERTAKEN) == ("OUT", "ACTIVE")
+
+
+def test_a_pod_that_was_bound_and_then_deleted_before_any_list_showed_it_gives_its_room_back() -> None:
+    loop = Loop()
+    poll(loop, [GONE], complete=False)
+    assert loop.finish(Result.BOUND) == ("BOUND", "UNSCHEDULABLE")
+    loop.now += 100
+    assert poll(loop, [], complete=False) == []
+    assert poll(loop, [], complete=True) == []
+    assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == ("OUT", "ACTIVE")
+
+
+def poll(loop: Loop, changes: Any, *, complete: bool) -> list[str]:
+    """Handle what a poll shows. Returns the look-ups that it begins."""
     poller: Any = loop.poller
     poller.options = SimpleNamespace(dry_run=False, once=False)
     poller.source = SimpleNamespace(
@@ -313,10 +388,20 @@ def poll(loop: Loop, changes: Any, *, complete: bool, found: Any) -> None:
         poll=lambda _: Delta(changes, complete=complete),
     )
     poller.checks = SimpleNamespace(during_poll=lambda _: nullcontext(), after_poll=lambda _: None)
-    poller.room.api = Answers(found)
+    loop.said.clear()
     for change in loop.poller.changes():
         loop.cache.apply(change)
-        loop.queue.apply(change, time.monotonic())
+        loop.queue.apply(change, loop.now)
+    return [each for each in loop.said if each == "look_up"]
+
+
+def look_up_is_told(loop: Loop, look_ups: list[str], found: Any) -> None:
+    """A look-up that a poll has begun, if any, finds this: a pod, None if it is gone, or an error."""
+    assert bool(look_ups) == (found != ())
+    if isinstance(found, ApiError):
+        loop.finish(Result.NOT_FOUND_OUT, error=found)
+    elif found != ():
+        loop.finish(Result.FOUND, now=found)
 
 
 @pytest.mark.parametrize("node_name", ["n1", "n2"])
@@ -326,30 +411,30 @@ def test_a_pod_that_only_a_lookup_has_shown_on_a_node_gives_its_room_back(node_n
     loop.cache.apply(Change(Kind.ADDED, node("n2")))
     loop.fails()
     loop.finish(Result.DOUBTFUL)
-    poll(loop, [GONE], complete=False, found=placed(node_name))
+    look_up_is_told(loop, poll(loop, [GONE], complete=False), placed(node_name))
     life = loop.cache.lives.of(WEB)
 
     def on_nodes() -> list[str]:
         return [name for name, each in loop.cache.nodes.items() if each.pods]
 
     assert (life.phase.name, on_nodes()) == ("BOUND", [node_name])
-    poll(loop, [], complete=True, found=KeyError())  # it was looked up just now
+    assert poll(loop, [], complete=True) == []  # it was looked up just now
     life.look_up_at = 0.0
-    poll(loop, [], complete=False, found=KeyError())  # what wasn't listed tells nothing
+    assert poll(loop, [], complete=False) == []  # what wasn't listed tells nothing
     assert on_nodes() == [node_name]
-    poll(loop, [], complete=True, found=None)
+    look_up_is_told(loop, poll(loop, [], complete=True), None)
     assert (loop.phase_of(WEB), on_nodes()) == ("OUT", [])
 
 
 def test_a_doubtful_pod_that_has_gone_is_not_counted_as_not_scheduled_any_more() -> None:
-    """It was gated once. Its deletion is a change of our own making, after a lookup."""
+    """It was gated once. Its deletion is a change of our own making, after a look-up."""
     loop = Loop()
     loop.fails()
     loop.finish(Result.DOUBTFUL)
     report: Any = Report(dry_run=False, explain=None)
-    loop.poller.report = report
+    loop.poller.report = loop.poller.follow_up.report = report
     report.skipped(WEB, "has scheduling gates")
-    poll(loop, [GONE], complete=False, found=None)
+    look_up_is_told(loop, poll(loop, [GONE], complete=False), None)
     assert report._skipped == set()
 
 
@@ -358,15 +443,13 @@ def test_a_doubtful_pod_that_has_gone_is_not_counted_as_not_scheduled_any_more()
 def test_a_doubtful_binding_that_was_made_has_its_event(node_name: str, is_seen: bool) -> None:
     loop = Loop()
     loop.finish(Result.DOUBTFUL)
-    life, poller = loop.cache.lives.of(WEB), loop.poller
-    loop.said.clear()
-    poller.room.api = Answers(placed(node_name))  # type: ignore[assignment]
     if is_seen:
-        assert not poller.room.is_stale(Change(Kind.ADDED, placed(node_name)), life)
+        assert poll(loop, [Change(Kind.ADDED, placed(node_name))], complete=True) == []
     else:
-        assert len(poller.room.resolve_doubtful_binding(life)) == 1
-    assert loop.said == (["bound", "scheduled"] if node_name == "n1" else [])  # else another program bound it
-    assert life.decision.message == "Successfully assigned default/web to n1"
+        loop.said.clear()
+        loop.finish(Result.FOUND, now=placed(node_name))
+    said = [each for each in loop.said if each in ("bound", "scheduled")]
+    assert said == (["bound", "scheduled"] if node_name == "n1" else [])  # else another program bound it
 
 
 def test_what_was_written_for_a_pod_that_no_longer_waits_is_undone_before_it_is_tried_again() -> None:
@@ -387,6 +470,6 @@ def test_when_one_of_a_group_that_waits_is_deleted_the_others_lose_their_nodes_t
         loop.queue.apply(Change(Kind.ADDED, each), now=0)
     schedule_pod_group(group, loop.cache, loop.poller.schedulers)
     assert [loop.phase_of(each) for each in (WEB, *group)] == ["HELD"] * 3
-    poll(loop, [Change(Kind.DELETED, group[0], group[0])], complete=True, found=KeyError())
+    poll(loop, [Change(Kind.DELETED, group[0], group[0])], complete=True)
     assert [loop.phase_of(each) for each in (WEB, *group)] == ["HELD", "OUT", "ACTIVE"]
     assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == ["web"]

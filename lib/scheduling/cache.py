@@ -305,8 +305,8 @@ class Cache:
             self.lives.forget(life)
 
     def node_of(self, pod: Pod) -> str:
-        """The name of the node that a pod is on."""
-        return self._assigned[pod_key(pod)][1]
+        """The name of the node that a pod is on, or where it is assumed; "" if there is none."""
+        return self._assigned.get(pod_key(pod), (pod, ""))[1]
 
 
 class RemovedPods(ExitStack):

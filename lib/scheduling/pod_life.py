@@ -6,17 +6,23 @@
                           │  ^   ^    error    ┌───────────────┐
                    assume │  │   └────────────>│    BACKOFF    │<──────────────┐
                           v  │ forget          └───────────────┘               │ forget
-           ┌────────┐    ┌────────┐   the answer is lost   ┌──────────┐        │
-           │  HELD  │<──>│ ASSUMED│───────────────────────>│ DOUBTFUL │────────┘
-           └────────┘    └────────┘                        └──────────┘
-          Permit and      │ the binding is written               │ looked up: it is bound
-          PreBind wait    v                                      v
+           ┌────────┐    ┌─────────┐                                           │
+           │  HELD  │<──>│ ASSUMED │                                           │
+           └────────┘    └─────────┘                                           │
+          Permit waits │  │ submit                                             │
+               ^       │  v                                                    │
+        PreBind│waits  │ ┌─────────┐  the answer is lost   ┌──────────┐        │
+               └───────┴>│ BINDING │──────────────────────>│ DOUBTFUL │────────┘
+                         └─────────┘                       └──────────┘
+                          │ the binding is written               │ looked up: it is bound
+                          v                                      v
                          ┌────────┐   it is seen on its node
                          │ BOUND  │─────────────────────────────────> OUT
                          └────────┘
 
-HELD and BOUND are forgotten like ASSUMED; GATED takes a pod from BACKOFF and UNSCHEDULABLE, too. A pod that
-is deleted, or that is seen on a node, is OUT, whatever it was. Besides its phase, a pod without room may be
+BINDING may last over many ticks. HELD, BINDING and BOUND are forgotten like ASSUMED; GATED takes a pod from
+BACKOFF and UNSCHEDULABLE, too. A pod that is deleted, or that is seen on a node, is OUT, whatever it was;
+transitions.py says what follows from that for a pod with room. Besides its phase, a pod without room may be
 nominated to a node, and a pod with room or a node may be leaving it for a more important one.
 
 Counterpart in kube-scheduler: the states drawn in pkg/scheduler/backend/cache/interface.go; QueuedPodInfo in
@@ -34,6 +40,10 @@ from lib.kube.objects import Pod
 CONFIRM_SECONDS = 60.0
 """A binding that isn't seen for so long is looked up."""
 
+ANSWER_SECONDS = 1.0
+"""A pod that is being bound, and seems to be gone, is looked up after so long: it may be in no list because
+it is bound by now, and the answer that says so is on its way."""
+
 
 class Phase(Enum):
     """Where a pod is in its life."""
@@ -49,29 +59,40 @@ class Phase(Enum):
     UNSCHEDULABLE = "unschedulable"
     """It is tried when something changes that could help it, or after some minutes."""
     ASSUMED = "assumed"
-    """A node was picked; its room is reserved, and the binding is made."""
+    """A node was picked, and its room is reserved."""
     HELD = "waiting"
     """Its room is reserved; it waits until the Permit and PreBind plugins agree."""
+    BINDING = "being bound"
+    """Its room is reserved. What PreBind writes, or the binding, is on its way to the API server."""
     DOUBTFUL = "doubtful"
-    """Its room is reserved, as it may be bound. It is looked up, at the latest before it is tried again."""
+    """Its room is reserved, as it may be bound. It is looked up before it is tried again."""
     BOUND = "bound"
     """It was bound, and wasn't seen on its node yet."""
 
 
-ROOM = (Phase.ASSUMED, Phase.HELD, Phase.DOUBTFUL, Phase.BOUND)
+ROOM = (Phase.ASSUMED, Phase.HELD, Phase.BINDING, Phase.DOUBTFUL, Phase.BOUND)
 """Phases in which room on a node is reserved: the cache counts the pod there."""
 
-QUEUED = (Phase.ACTIVE, Phase.BACKOFF, Phase.UNSCHEDULABLE, Phase.ASSUMED, Phase.HELD, Phase.DOUBTFUL)
+QUEUED = (
+    Phase.ACTIVE,
+    Phase.BACKOFF,
+    Phase.UNSCHEDULABLE,
+    Phase.ASSUMED,
+    Phase.HELD,
+    Phase.BINDING,
+    Phase.DOUBTFUL,
+)
 """Phases of pods in the queue: they have no node, as far as is known."""
 
 STEPS: dict[Phase, Collection[Phase]] = {
-    Phase.OUT: [Phase.GATED, Phase.ACTIVE, Phase.ASSUMED],
+    Phase.OUT: [Phase.GATED, Phase.ACTIVE, Phase.ASSUMED, Phase.BOUND],
     Phase.GATED: [Phase.ACTIVE, Phase.BACKOFF, Phase.OUT],
     Phase.ACTIVE: [Phase.ASSUMED, Phase.UNSCHEDULABLE, Phase.BACKOFF, Phase.GATED, Phase.OUT],
     Phase.BACKOFF: [Phase.BACKOFF, Phase.ACTIVE, Phase.GATED, Phase.OUT],
     Phase.UNSCHEDULABLE: [Phase.ACTIVE, Phase.BACKOFF, Phase.GATED, Phase.OUT],
-    Phase.ASSUMED: [Phase.HELD, Phase.BOUND, Phase.DOUBTFUL, Phase.ACTIVE, Phase.OUT],
+    Phase.ASSUMED: [Phase.HELD, Phase.BINDING, Phase.ACTIVE, Phase.OUT],
     Phase.HELD: [Phase.ASSUMED, Phase.ACTIVE, Phase.OUT],
+    Phase.BINDING: [Phase.HELD, Phase.BOUND, Phase.DOUBTFUL, Phase.ACTIVE, Phase.OUT],
     Phase.DOUBTFUL: [Phase.BACKOFF, Phase.OUT],
     Phase.BOUND: [Phase.ACTIVE, Phase.OUT],
 }
@@ -87,8 +108,8 @@ class PodLife:
 
     phase, since: where it is, and since when. decision: for a pod with room, why it is there. look_up_at:
     when it is looked up, if it isn't seen on its node before. found: whether it was looked up, and is on a
-    node. nominated: the node where room is kept for it.
-    leaving: whether it is being preempted, and isn't seen to be deleted yet.
+    node. is_gone: whether it is in no list of pods without a node any more. nominated: the node where room is
+    kept for it. leaving: whether it is being preempted, and isn't seen to be deleted yet.
     timestamp: when it was seen first, and later, when it was tried last: of pods with the same priority, the
     earliest goes first. queued: when it was queued for the first time. attempts: the number of attempts
     without success since it came: `rejections`, and errors. errors: how many attempts in a row, up to the
@@ -100,16 +121,17 @@ class PodLife:
     """
 
     __slots__ = (
-        "attempts", "decision", "errors", "event", "flushed", "found", "key", "leaving", "look_up_at",
-        "nominated", "phase", "pod", "queued", "reason", "rejected_by", "rejections", "since", "timestamp",
-        "victims",
+        "attempts", "decision", "errors", "event", "flushed", "found", "is_gone", "key", "leaving",
+        "look_up_at", "nominated", "phase", "pod", "queued", "reason", "rejected_by", "rejections", "since",
+        "timestamp", "victims",
     )  # fmt: skip
 
     def __init__(self, pod: Pod, key: str, timestamp: float = 0.0) -> None:
         self.pod, self.key, self.timestamp = pod, key, timestamp
         self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
         self.decision: Any = None  # a Decision, which must not be imported here: it imports this file
-        self.look_up_at, self.found, self.nominated, self.leaving = inf, False, "", False
+        self.look_up_at, self.nominated = inf, ""
+        self.found = self.is_gone = self.leaving = False
         self.attempts = self.rejections = self.errors = 0
         self.rejected_by: Collection[str] = frozenset()
         self.reason, self.flushed = "", False
@@ -203,7 +225,8 @@ class PodLives:
             raise UnknownStepError(f"{life.pod}: {known}")
         del self._in_phase[life.phase][life.key]
         self._in_phase[phase][life.key] = life
-        life.phase, life.since, life.look_up_at, life.found = phase, self.clock(), look_up_at, False
+        life.phase, life.since, life.look_up_at = phase, self.clock(), look_up_at
+        life.found = life.is_gone = False
         if phase not in ROOM:
             life.decision = None
         if life.nominated:
@@ -254,9 +277,14 @@ class PodLives:
                 self.move(life, Phase.HELD)
 
     def bound(self, key: str, now: float) -> None:
-        """A pod was bound at this time. With infinity, it is never looked up."""
-        if life := self._by_key.get(key):
-            self.move(life, Phase.BOUND, now + CONFIRM_SECONDS)
+        """A pod was bound at this time. With infinity, it is never looked up.
+
+        Nothing follows if it was seen on its node before the answer came.
+        """
+        if (life := self._by_key.get(key)) and life.phase == Phase.BINDING:
+            is_gone = life.is_gone  # a later list shows whether it was deleted, or is on its node
+            self.move(life, Phase.BOUND, inf if is_gone else now + CONFIRM_SECONDS)
+            life.is_gone = is_gone
 
     def doubt(self, key: str, now: float) -> None:
         """A pod may have been bound at this time."""
@@ -267,15 +295,14 @@ class PodLives:
         """A pod was looked up, and is on a node. It is bound until a poll shows it: it may go before that."""
         life = self.of(pod)
         if life.phase == Phase.OUT:
-            self.move(life, Phase.ASSUMED)
             self.move(life, Phase.BOUND, now + CONFIRM_SECONDS)
             life.decision, life.found = decision, True
 
     def overdue(self, now: float) -> Iterator[PodLife]:
-        """The pods to look up now. If need be, each is returned again after the same time."""
-        for life in self.in_phase(Phase.BOUND, Phase.DOUBTFUL):
+        """The pods to look up now. Each is returned once, until it is to be looked up again."""
+        for life in self.in_phase(Phase.BINDING, Phase.BOUND, Phase.DOUBTFUL):
             if now >= life.look_up_at:
-                life.look_up_at = now + CONFIRM_SECONDS
+                life.look_up_at = inf
                 yield life
 
     # --- pods that leave --------------------------------------------------------------------------------

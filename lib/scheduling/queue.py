@@ -32,7 +32,7 @@ MAX_POPPED = 100
 """When no pod is active, at most so many pods are tried before their backoff has ended."""
 
 LANES = {
-    Phase.ACTIVE.value: [Phase.ACTIVE, Phase.ASSUMED],
+    Phase.ACTIVE.value: [Phase.ACTIVE, Phase.ASSUMED, Phase.BINDING],
     Phase.BACKOFF.value: [Phase.BACKOFF, Phase.DOUBTFUL],
     Phase.UNSCHEDULABLE.value: [Phase.UNSCHEDULABLE],
     Phase.HELD.value: [Phase.HELD],
@@ -227,13 +227,12 @@ class SchedulingQueue:
         for life in self.lives.in_phase(Phase.BACKOFF):
             if now >= self._times.ends_at(life):
                 self._lead(life, Phase.ACTIVE, "BackoffComplete")
-        due = [life for life in self.lives.in_phase(Phase.DOUBTFUL) if now >= self._times.ends_at(life)]
-        if not (due or self.lives.count([Phase.ACTIVE])):
+        if not self.lives.count([Phase.ACTIVE]):
             for life in self._backing_off()[:MAX_POPPED]:
                 self._lead(life, Phase.ACTIVE, "PopFromBackoffQ")
-        active = self.lives.in_phase(Phase.ACTIVE) + due
+        active = self.lives.in_phase(Phase.ACTIVE)
         if groups := {group_of(life.pod) for life in active} - {None}:
-            active += self._others_of(groups, active)
+            active += self._others_of(groups)
         self._put_in_order(active)
         return [life.pod for life in active]
 
@@ -286,26 +285,27 @@ class SchedulingQueue:
             return min(seconds, UNSEEN_SECONDS) if seconds < inf else inf
         return seconds
 
-    def _others_of(self, groups: Set[Group | None], active: list[PodLife]) -> list[PodLife]:
+    def _others_of(self, groups: Set[Group | None]) -> list[PodLife]:
         """The other pods of these groups: if one pod of a group is to be tried, all of them are."""
         later = [life for life in self.lives.in_phase(*TRIED_LATER) if group_of(life.pod) in groups]
         for life in later:
             self._lead(life, Phase.ACTIVE, "ForceActivate")
-        doubtful = [each for each in self.lives.in_phase(Phase.DOUBTFUL) if each not in active]
-        return later + [each for each in doubtful if group_of(each.pod) in groups]
+        return later
 
     def next_in(self, now: float) -> float:
-        """The seconds until the next pod can be tried, without any change; infinity if none backs off."""
+        """The seconds until the next pod is tried or looked up, without any change; infinity if none is."""
         if self._backing_off():
             return 0.0  # no other pod is active then
-        backing_off = self.lives.in_phase(Phase.BACKOFF, Phase.DOUBTFUL)
-        return max(0.0, min(map(self._times.ends_at, backing_off), default=inf) - now)
+        ends = [self._times.ends_at(life) for life in self.lives.in_phase(Phase.BACKOFF)]
+        ends += [life.look_up_at for life in self.lives.in_phase(Phase.BINDING, Phase.DOUBTFUL)]
+        return max(0.0, min(ends, default=inf) - now)
 
     def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
         """A pod was tried without success. rejected_by: the plugins that did it.
 
         If it is empty, there was an error: the pod backs off, and is tried again. A pod that may be bound
-        keeps its room meanwhile. If the pod is being bound, or waits for Permit, nothing changes.
+        keeps its room meanwhile, and is looked up then. If the pod is being bound, or waits for Permit,
+        nothing changes.
         """
         life = self.lives.get(uid)
         if not life or life.phase not in TRIED:
@@ -319,6 +319,7 @@ class SchedulingQueue:
             life.errors += 1
         event = "ScheduleAttemptFailure"
         if life.phase == Phase.DOUBTFUL:
+            life.look_up_at = min(life.look_up_at, self._times.ends_at(life))
             self._incoming(Phase.BACKOFF.value, event)
         else:
             self._lead(life, Phase.UNSCHEDULABLE if life.rejected_by else Phase.BACKOFF, event)

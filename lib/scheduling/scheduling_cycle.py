@@ -210,22 +210,12 @@ class Scheduler:
     def recheck_permit(self, life: PodLife, cache: Cache, now: float) -> Decision:
         """Run Permit, or PreBind, again for a pod that waits for it, at this time in seconds.
 
-        A pod that was preempted meanwhile is tried again after a backoff (waiting_pods_map.go, Preempt;
-        pods_in_prebind_map.go, CancelPod). So is one whose node has gone: another may fit.
+        A pod that was preempted meanwhile, or whose node has gone, is tried again after a backoff.
         """
         decision: Decision = life.decision
         waited = now - life.since
         try:
-            if life.leaving:
-                why = PREEMPTED_IN_PERMIT
-                if decision.waits_in == PRE_BIND:
-                    why = PREEMPTED_IN_PRE_BIND.format(self.waits_in_pre_bind(decision))
-                decision = self._give_up(decision, cache, Outcome.ERROR, why)
-            elif (
-                not (info := cache.nodes.get(decision.node_name))
-                or info.node.metadata.uid != decision.node_uid
-            ):
-                why = f"node {decision.node_name} has gone"
+            if why := self._why_given_up(decision, life, cache):
                 decision = self._give_up(decision, cache, Outcome.ERROR, why)
             elif decision.waits_in == PRE_BIND:
                 rejection, done = self._framework.run_pre_bind(decision, waited)
@@ -236,6 +226,20 @@ class Scheduler:
         except BaseException as error:
             decision = self._fail(decision, cache, error)
         return self._ended(decision, cache)
+
+    def _why_given_up(self, decision: Decision, life: PodLife | None, cache: Cache) -> str:
+        """Why a pod is not to be bound to its node any more; "" if it is.
+
+        Source: Preempt in pkg/scheduler/framework/runtime/waiting_pods_map.go; CancelPod in
+        pods_in_prebind_map.go. That the node has gone isn't checked in kube-scheduler.
+        """
+        if life and life.leaving and decision.waits_in == PERMIT:
+            return PREEMPTED_IN_PERMIT
+        if life and life.leaving:
+            return PREEMPTED_IN_PRE_BIND.format(self.waits_in_pre_bind(decision))
+        node = cache.nodes.get(decision.node_name)
+        is_there = node and node.node.metadata.uid == decision.node_uid
+        return "" if is_there else f"node {decision.node_name} has gone"
 
     def _go_on(self, decision: Decision, cache: Cache, rejection: Rejection | None, point: str) -> Decision:
         """What follows from a plugin's answer: the pod is to be bound, must wait, or doesn't get the node.
@@ -265,11 +269,14 @@ class Scheduler:
     def bind(self, decision: Decision, cache: Cache) -> Decision:
         """Run PreBind, the extenders and Bind.
 
+        The pod's node must still be there, and the pod must not be preempted.
         The outcome is `bound` if one of them bound the pod; if it still is `scheduled`, poller must POST the
         binding. If it is `waiting`, a PreBind plugin waits, and the decision's `writes` must be written.
         """
         pod, node_name = decision.pod, decision.node_name
         try:
+            if why := self._why_given_up(decision, cache.lives.get(pod_key(pod)), cache):
+                return self._ended(self._give_up(decision, cache, Outcome.ERROR, why), cache)
             rejection, done = self._framework.run_pre_bind(decision, waited=0)
             decision = self._go_on(replace(decision, pre_bound=done), cache, rejection, PRE_BIND)
             if decision.outcome == Outcome.SCHEDULED:
@@ -302,16 +309,17 @@ class Scheduler:
     def _ended(self, decision: Decision, cache: Cache) -> Decision:
         """The decision with its time; its message can be written. The record of a pod with room holds it.
 
-        A pod that PreBind lets wait is held only when its volumes are written.
+        A pod that PreBind lets wait is held when its volumes are written (poller.py, finish).
         """
         message = encodable(decision.message)
         decision = replace(decision, message=message, ended=self._framework.clock())
         life = cache.lives.get(pod_key(decision.pod))
         if life and life.has_room and decision.outcome in PLACED:
             life.decision = decision
-            phase = Phase.HELD if decision.outcome == Outcome.WAITING else Phase.ASSUMED
-            if life.phase != phase and not (phase == Phase.HELD and decision.waits_in == PRE_BIND):
-                cache.lives.move(life, phase)
+            if life.phase == Phase.ASSUMED and decision.outcome == Outcome.WAITING:
+                cache.lives.move(life, Phase.HELD)
+            elif life.phase == Phase.HELD and decision.outcome != Outcome.WAITING:
+                cache.lives.move(life, Phase.ASSUMED)
         return decision
 
     def unreserve_and_forget(self, decision: Decision, cache: Cache) -> Decision:

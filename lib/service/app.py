@@ -28,10 +28,10 @@ from lib.scheduling.pod_life import PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.config.written import as_used
+from lib.service.follow_up import FollowUp
 from lib.service.http_extender import connected
 from lib.service.options import Options
 from lib.service.policy_watch import watching
-from lib.service.reserved_room import ReservedRoom
 from lib.service.rights import needed_rights
 from lib.service.served_profiles import profiles_for
 from lib.service.shutdown import Shutdown, Stopped, on_signal
@@ -130,7 +130,7 @@ def assembled(
             leads,
             proxy,
             StartupChecks(api.for_access_reviews(), names, namespaces, rights, report),
-            ReservedRoom(cache, queue, schedulers, api, report, writes, system.monotonic, dry_run),
+            FollowUp(cache, queue, schedulers, report, writes, system.monotonic, dry_run),
             system=system,
         )
         stack.enter_context(on_signal(signal.SIGUSR1, lambda: report.show(poller.queue)))
@@ -196,11 +196,7 @@ def main(loop: Callable[[Poller], None], options: Options) -> int:
         try:
             files = [policy.file for policy in options.profiles.policies]
             with watching(files), assembled(options, report, shutdown) as poller:
-                try:
-                    loop(poller)
-                finally:
-                    shutdown.stopping.set()  # nothing new is written any more, but the events of bound pods
-                    list(poller.writes.drain())
+                loop(poller)
                 status = SOME_NOT_PLACED if poller.unreadable or len(poller.queue) else ALL_PLACED
                 if poller.checks.missing_namespaces:
                     status = NO_START

@@ -29,15 +29,16 @@ from lib.scheduling.framework.runtime import describe
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.needs import needs_of
-from lib.scheduling.pod_life import Phase, PodLife, PodLives
+from lib.scheduling.pod_life import CONFIRM_SECONDS, Phase, PodLife, PodLives
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.follow_up import FollowUp
 from lib.service.lookups import look_up
 from lib.service.options import Options
-from lib.service.reserved_room import ReservedRoom
 from lib.service.shutdown import Shutdown
 from lib.service.startup_checks import StartupChecks
 from lib.service.telemetry.report import Report
+from lib.service.writes.results import Completed
 from lib.service.writes.writes import Writes
 
 log = logging.getLogger("poller")
@@ -52,14 +53,28 @@ LEADER_CHECK = 0.5
 ANSWER_PAUSE = 0.2
 """Seconds until the next tick when an answer is awaited that pods need."""
 
+WRITING_SECONDS = 0.02
+"""With --watch, poller looks for changes so often as long as it waits for answers to what it writes."""
+
+SIGNAL_SECONDS = 0.1
+"""While it waits for such answers, a signal is handled after so long at most."""
+
+DECIDING_SECONDS = 0.1
+"""With --watch, pods are decided on for so long in a tick, or for ten times what it took to read the changes.
+Then what was decided is sent, and changes are read. When polling, it is an interval."""
+
+VICTIM_PATIENCE = 1.0
+"""A victim whose binding is on its way is not evicted before this time: it may be bound in a moment."""
+
 
 @dataclass
 class Poller:
     """The loop's parts: they read, decide, write and report.
 
-    proxy: the kubectl proxy that poller started, if any. leads: whether this poller is the leader. room: of
-    pods that aren't seen on their nodes yet. unreadable: how many of our pods could not be decoded at the
-    last poll. left_out: whether pods were not tried in the last tick, as an answer hasn't come yet.
+    proxy: the kubectl proxy that poller started, if any. leads: whether this poller is the leader. follow_up:
+    does what follows for pods that aren't seen on their nodes yet. unreadable: how many of our pods could not
+    be decoded at the last poll. left_out: whether pods were not tried in the last tick, as an answer hasn't
+    come yet.
     """
 
     options: Options
@@ -73,10 +88,11 @@ class Poller:
     leads: Callable[[], bool]
     proxy: OwnProxy | None
     checks: StartupChecks
-    room: ReservedRoom
+    follow_up: FollowUp
     unreadable: int = 0
     left_out: bool = False
     system: System = MACHINE
+    _tick_began: float = 0.0
 
     # --- the loop ---------------------------------------------------------------------------------------
 
@@ -114,17 +130,34 @@ class Poller:
         while (left := until - self.now()) > 0 and (led or not self.leads()):
             self.shutdown.wait(min(left, LEADER_CHECK))
 
-    def wait(self) -> None:
-        """Wait until it is worth polling again."""
+    def wait(self) -> Iterator[Completed]:
+        """Wait until it is worth polling again; yields the results of writes that come meanwhile."""
         pause = self.options.interval
         if self.options.watch:  # no change wakes it when a backoff ends, or when we become leader
             pause = min(pause, self.queue.next_in(self.now()) if self.leads() else LEADER_CHECK)
         if self.left_out:
             pause = min(self.options.interval, ANSWER_PAUSE)
-        if self.writes.records.begun:
+        if self.writes.more:
             pause = 0.0
         self.report.observer.idle_for(pause)
-        self.source.wait(pause)
+        until = self.now() + pause
+        if self.options.watch:
+            yield from self._answers(min(until, self.now() + WRITING_SECONDS))
+        else:
+            while self.writes.pipeline.waits_until < until and self.now() < until:
+                yield from self._answers(min(until, self.now() + SIGNAL_SECONDS))
+        self.source.wait(max(0.0, min(until, self.writes.pipeline.waits_until) - self.now()))
+
+    def _answers(self, until: float) -> Iterator[Completed]:
+        """Go on with the writes until this time, or until all have ended; yields their results."""
+        if self.writes.pipeline.waits_until < until:
+            with self.shutdown.held():
+                yield from self.writes.pipeline.run(until)
+
+    def end(self) -> Iterator[Completed]:
+        """poller ends: nothing new is written but the events of bound pods; yields the results."""
+        self.shutdown.stopping.set()
+        return self.writes.drain()
 
     def now(self) -> float:
         """The time, in seconds of a clock that only grows."""
@@ -148,7 +181,7 @@ class Poller:
         Freed room is reported as a DELETED change of our own making, so that the queue wakes pods. In
         kube-scheduler it is the event AssignedPodDelete.
         """
-        self.left_out = False
+        self._tick_began, self.left_out = self.now(), False
         claims = self.source.storage, self.source.devices
         unseen_before = [each for each in claims if each.unseen]
         with self.checks.during_poll(self._patience):
@@ -168,14 +201,16 @@ class Poller:
         if self.cache.knows_claims and not knew_claims:
             for pod, why in self.queue.gate_again():
                 self.report.skipped(pod, why)
-        yield from self._timed(self.room.confirm(bound, complete=delta.complete))
+        yield from self._timed(self.follow_up.after_poll(bound, complete=delta.complete))
         self.report.observer.synced(self.queue, self.cache)
 
     def _not_stale(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
         """The changes, except those that were overtaken by what poller itself has done."""
         for change in changes:
             life = self.lives.get(change.object.metadata.uid)
-            if not (life and life.has_room and self.room.is_stale(change, life)):
+            if life and life.has_room:
+                yield from self.follow_up.shown(change, life)
+            else:
                 yield self.cache.with_own_writes(change)
 
     def _timed(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
@@ -193,21 +228,27 @@ class Poller:
     def writing(self) -> Iterator[None]:
         """A block that writes. A signal doesn't interrupt it, except in its `interruptible` parts.
 
-        At its end it raises the ApiError that stopped the writing, if any.
+        It raises the ApiError that stopped the writing, if any: before the block, if that was since the last
+        one, or at its end.
         """
-        self.writes.pipeline.error = None
+        self._raise_trouble()
         with self.shutdown.held():
             yield
-        if self.writes.pipeline.error:
-            raise self.writes.pipeline.error
+        self._raise_trouble()
+
+    def _raise_trouble(self) -> None:
+        error, self.writes.pipeline.error = self.writes.pipeline.error, None
+        if error:
+            raise error
 
     def ready(self) -> Iterator[list[Pod]]:
         """The pods to try now, in order each alone, or with its group: first those that wait for Permit.
 
-        It ends when nothing can be written any more. A pod that preempts others is left out until they have
-        been evicted: until then its decision depends on them. A pod is left out, too, until the answers have
-        come that it needs.
+        It ends when nothing can be written any more, or when the time for decisions is over; the others come
+        in the next tick. A pod that preempts others is left out until they have been evicted: until then its
+        decision depends on them. A pod is left out, too, until the answers have come that it needs.
         """
+        until, self.writes.more = self._decides_until(), False
         for batch in batches(life.pod for life in self.lives.in_phase(Phase.HELD)):
             held = [pod for pod in batch if self.lives.phase_of(pod) == Phase.HELD]
             if held and not self.writes.pipeline.closed:
@@ -216,14 +257,17 @@ class Poller:
             pods = self.queue.ready(self.now())
             if pods:
                 needs = needs_of(pods, self.cache, [each.profile for each in self.schedulers.values()])
-                before, until = self.cache.looked_up, self.now() + self._patience
-                self.cache.looked_up = look_up(needs, self.source, before, self.report, until)
+                before, patience = self.cache.looked_up, self.now() + self._patience
+                self.cache.looked_up = look_up(needs, self.source, before, self.report, patience)
             else:  # the pods that waited for an answer may have gone
                 self.cache.looked_up = replace(self.cache.looked_up, errors={}, pending={})
-        pending = self.cache.looked_up.pending
-        self.left_out = bool(pending)
+        pending = {**self._with_doubtful(pods), **self.cache.looked_up.pending}
+        self.left_out = bool(self.cache.looked_up.pending)
         for batch in batches(pods):
             if self.writes.pipeline.closed:
+                break
+            if self.now() >= until:
+                self.writes.more = True
                 break
             uids = [pod.metadata.uid for pod in batch]
             if why := next((pending[uid] for uid in uids if uid in pending), ""):
@@ -232,6 +276,25 @@ class Poller:
             elif not any(map(self.writes.records.must_wait, uids)):
                 yield batch
 
+    def _decides_until(self) -> float:
+        """When the time for decisions in this tick is over."""
+        if self.options.once:
+            return inf
+        least = DECIDING_SECONDS if self.options.watch else max(DECIDING_SECONDS, self.options.interval)
+        return self.now() + max(least, 10 * (self.now() - self._tick_began))
+
+    def _with_doubtful(self, pods: Iterable[Pod]) -> dict[str, str]:
+        """Why pods wait, by uid: another one of their group may be bound. It is looked up."""
+        doubtful: dict[object, PodLife] = {
+            group: life for life in self.lives.in_phase(Phase.DOUBTFUL) if (group := group_of(life.pod))
+        }
+        found = {}
+        for pod in pods if doubtful else ():
+            if life := doubtful.get(group_of(pod)):
+                self.writes.look_up(life)
+                found[pod.metadata.uid] = f"whether {life.pod} of its group is bound is not known yet"
+        return found
+
     def schedule(self, pods: list[Pod]) -> list[Decision]:
         """Schedule a pod, or a group. Each pod is assumed before the next one is scheduled.
 
@@ -239,21 +302,28 @@ class Poller:
         """
         with self.shutdown.interruptible():
             try:
-                unbound = self.room.still_unbound(pods)
-                decisions = self._decide(unbound)
-                while in_doubt := self.room.victims_in_doubt(decisions):
-                    decisions = self._schedule_again(unbound, decisions, in_doubt)
-            except ApiError as error:  # their assumed bindings stay, and they back off
-                decisions = self._failed(pods, f"whether a pod is bound is not known: {error}")
+                decisions = self._decide(self._still_to_try(pods))
+                if self._has_victims_on_their_way(decisions):
+                    self._try_in_a_moment(decisions)
+                    return []
             except Exception as error:  # only these pods are affected
                 log.debug("%s could not be decided on", " and ".join(map(str, pods)), exc_info=error)
                 for pod in pods:
-                    if self.lives.phase_of(pod) != Phase.DOUBTFUL:
-                        self.cache.forget(pod)
+                    self.cache.forget(pod)
                 decisions = self._failed(pods, f"deciding failed: {describe(error)}")
             for decision in decisions:
                 self.report.decided(decision)
             return decisions
+
+    def _still_to_try(self, pods: list[Pod]) -> list[Pod]:
+        """Those that are still to be tried, or wait for Permit: an earlier decision may have changed that.
+
+        Returns no pod if what an earlier try has written must be undone first.
+        """
+        lives = [life for pod in pods if (life := self.lives.get(pod.metadata.uid))]
+        if any(life.key in self.writes.records.undoing for life in lives):
+            return []
+        return [life.pod for life in lives if life.phase in (Phase.ACTIVE, Phase.HELD)]
 
     def _decide(self, pods: list[Pod]) -> list[Decision]:
         """The decisions for a pod, or for all pods of a group together; none for a pod that still waits."""
@@ -266,22 +336,43 @@ class Poller:
     def _recheck_permit(self, pods: Iterable[Pod]) -> list[Decision]:
         """Run Permit, or PreBind, again for pods that wait; returns the decisions for those that did."""
         decisions = recheck_pod_group(pods, self.cache, self.schedulers, self.now())
-        return [each if each.outcome == Outcome.SCHEDULED else self.room.undone(each) for each in decisions]
+        return [
+            each if each.outcome == Outcome.SCHEDULED else self.follow_up.undone(each) for each in decisions
+        ]
 
-    def _schedule_again(
-        self, pods: list[Pod], decisions: list[Decision], in_doubt: list[PodLife]
-    ) -> list[Decision]:
-        """Look up the victims that may be bound, and decide again. ApiError when a lookup fails.
+    def _has_victims_on_their_way(self, decisions: Iterable[Decision]) -> bool:
+        """Whether the binding of a victim is on its way, or its answer was lost, since a moment ago.
 
-        If a victim's binding is in flight, there is no decision: the pods are tried again in the next tick.
+        After that moment it is evicted like any other: the API server deletes it, bound or not, as for
+        kube-scheduler.
         """
+        victims = (pod for each in decisions for pod in (*each.victims, *each.preempted_held))
+        lives = (self.lives.get(pod.metadata.uid) for pod in victims)
+        return any(
+            life
+            and life.phase in (Phase.BINDING, Phase.DOUBTFUL)
+            and self.now() - life.since < VICTIM_PATIENCE
+            for life in lives
+        )
+
+    def _try_in_a_moment(self, decisions: Iterable[Decision]) -> None:
+        """Undo decisions. Their pods are tried again after a backoff, and nothing is written of this try."""
         for decision in decisions:
             self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache)
-        if any(life.phase == Phase.ASSUMED for life in in_doubt):
-            return []
-        for life in in_doubt:
-            self.room.look_up(life)
-        return self._decide(pods)
+            self.queue.requeue(decision.pod.metadata.uid, (), "its victim is being bound", self.now())
+
+    def look_up_later(self, completed: Completed) -> None:
+        """A pod that may be bound could not be looked up."""
+        life = self.lives.get(completed.decision.pod.metadata.uid)
+        if life:
+            life.look_up_at = self.now() + CONFIRM_SECONDS
+        if life and life.phase == Phase.DOUBTFUL:
+            why = f"whether a pod is bound is not known: {completed.error}"
+            for decision in self._failed([life.pod], why):
+                self.report.decided(decision)
+                self.try_later(decision)
+        elif life and life.has_room:
+            self.report.warning(f"{life.pod} can't be looked up: {completed.error}")
 
     def _failed(self, pods: list[Pod], why: str) -> list[Decision]:
         """The decisions for those of the pods that are still in the queue: nothing could be decided."""

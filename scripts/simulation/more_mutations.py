@@ -30,7 +30,7 @@ from lib.scheduling.preemption import victims
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.preemption.victims import Victims
 from lib.scheduling.queue import SchedulingQueue
-from lib.service.reserved_room import ReservedRoom
+from lib.scheduling.transitions import SHOWN, Seen
 from lib.service.steps import Poller
 from lib.service.writes import writes as writes_module
 
@@ -197,7 +197,7 @@ def _equals_evicted() -> Patches:
 
 
 def _victims_in_doubt_evicted() -> Patches:
-    yield patch.object(ReservedRoom, "victims_in_doubt", lambda *_: [])
+    yield patch.object(Poller, "_has_victims_on_their_way", lambda *_: False)
 
 
 def _removed_pods_lost() -> Patches:
@@ -251,12 +251,7 @@ def _permit_asked_once() -> Patches:
 
 
 def _held_pods_survive_their_deletion() -> Patches:
-    real = ReservedRoom.is_stale
-
-    def is_stale(self: ReservedRoom, change: AnyChange, life: Any) -> bool:
-        return life.phase == Phase.HELD or real(self, change, life)
-
-    yield patch.object(ReservedRoom, "is_stale", is_stale)
+    yield patch.dict(SHOWN, {Phase.HELD: dict.fromkeys(Seen, ())})
 
 
 # --- queue, lease, events ---------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service import steps
-from lib.service.reserved_room import ReservedRoom
+from lib.service.follow_up import FollowUp
 from lib.service.steps import Poller
 from lib.service.writes import writes as writes_module
 from lib.service.writes.pipeline import Pipeline
@@ -55,7 +55,7 @@ def _no_look_after_a_lost_answer() -> Iterable[AbstractContextManager[Any]]:
 
 def _stale_events_believed() -> Iterable[AbstractContextManager[Any]]:
     """What is seen of a pod from before its binding counts."""
-    yield patch.object(ReservedRoom, "is_stale", lambda *_: False)
+    yield patch.object(FollowUp, "shown", lambda _self, change, _life: iter([change]))
 
 
 def _lease_not_checked() -> Iterable[AbstractContextManager[Any]]:

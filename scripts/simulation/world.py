@@ -248,11 +248,7 @@ class _Running:
         self._shutdown = _Shutdown(self.process)
         report = Report(dry_run=False, explain=None, system=self.process)
         with assembled(options_of(self.plan), report, self._shutdown, self.process) as self.poller:
-            try:
-                loop(self.poller)
-            finally:
-                self._shutdown.stopping.set()
-                list(self.poller.writes.drain())
+            loop(self.poller)
 
     def stop(self) -> None:
         """SIGTERM, when the process isn't frozen."""

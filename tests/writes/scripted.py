@@ -27,6 +27,9 @@ from lib.kube.write import Request, Write
 from lib.service.shutdown import Shutdown
 from lib.service.writes.pipeline import Pipeline, Sort
 
+HANGS = "no answer comes"
+"""In a script: the request is sent, and nothing follows."""
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONFLICT, NOT_FOUND = ConflictError("409"), NotFoundError("404")
 LOST, AWAY = LostAnswerError("no answer"), UnreachableError("nothing answers")
@@ -40,8 +43,8 @@ def broken() -> ApiError:
     return ServerError("500")
 
 
-def web(on: str = "", uid: str = "web", **metadata: Any) -> Pod:
-    body = {"metadata": {"namespace": "default", "name": "web", "uid": uid, **metadata}}
+def web(on: str = "", uid: str = "web", namespace: str = "default", **metadata: Any) -> Pod:
+    body = {"metadata": {"namespace": namespace, "name": "web", "uid": uid, **metadata}}
     made: Pod = read(Pod, {**body, "spec": {"nodeName": on, "schedulerName": "my-scheduler"}})
     return made
 
@@ -114,8 +117,8 @@ class Scripted:
     def run(self, *writes: Write[Any], until: float = 1000.0) -> list[Any]:
         """Start writes, run until the time is over, and return their results."""
         for each in writes:
-            self.pipeline.start(each, Sort.RECORD)
-        return list(self.pipeline.run(Sort.RECORD, until))
+            self.pipeline.start(each, Sort.RECORD, "default")
+        return list(self.pipeline.run(until))
 
 
 def claim(
@@ -144,7 +147,8 @@ class _Answer:
     def __init__(self, answer: object) -> None:
         self._answer = answer
         self._out, into = os.pipe()
-        os.close(into)
+        if answer is not HANGS:
+            os.close(into)  # now it can be read
 
     def fileno(self) -> int:
         return self._out

@@ -1,12 +1,15 @@
 """The pipeline, with a scripted server and a clock of its own."""
 
+from collections import Counter
 from itertools import pairwise
+from math import inf
 
 import pytest
-from writes.scripted import AWAY, LOST, NOW, Scripted, broken, busy, caught, web
+from writes.scripted import AWAY, HANGS, LOST, NOW, Scripted, broken, busy, caught, web
 
 from lib.kube.errors import ApiError, NotLeadingError, UnreachableError
-from lib.kube.pod_writes import bind, nominate, record
+from lib.kube.objects import Pod
+from lib.kube.pod_writes import bind, look_up, nominate, record
 from lib.kube.write import Write
 from lib.service.writes.pipeline import Sort
 
@@ -58,10 +61,72 @@ def test_while_one_write_pauses_the_others_go_on() -> None:
     assert server.run(nominate(web(), "n1"), bind(web(), "n1", {})) == [OK]
 
 
-def test_no_more_requests_are_in_flight_than_the_window_has_room_for() -> None:
-    server = Scripted({POST: [None]}, window=2)
-    assert server.run(*(bind(web(), "n1", {}) for _ in range(9))) == [OK] * 9
-    assert server.most == 2
+def test_a_namespace_has_no_more_requests_in_flight_than_places_are_left() -> None:
+    server = Scripted({POST: [None]}, window=16)
+    for _ in range(30):
+        server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING, "default")
+    assert [*server.pipeline.run(1.0)] == [OK] * 30
+    assert server.most == 8
+
+
+def of(namespace: str, count: int) -> list[Write[object]]:
+    return [bind(web(namespace=namespace), "n1", {}) for _ in range(count)]
+
+
+@pytest.mark.parametrize("sort", Sort)
+@pytest.mark.parametrize("trouble", [1, 5])
+def test_namespaces_whose_requests_never_end_leave_places_for_others(sort: Sort, trouble: int) -> None:
+    """Five of them leave others at least one place of eight, and that at once."""
+    names = [f"bad-{i}" for i in range(trouble)]
+    hang = {f"POST /api/v1/namespaces/{name}/pods/web/binding": [HANGS] for name in names}
+    server = Scripted({**hang, POST: [None]}, window=8 if sort == Sort.BINDING else 32)
+    for name in names:
+        for write in of(name, 100):
+            server.pipeline.start(write, sort, name)
+    assert [*server.pipeline.run(0.0)] == []
+    for write in of("default", 20):
+        server.pipeline.start(write, sort, "default")
+    while server.pipeline.open[sort] > 100 * trouble:
+        assert [*server.pipeline.run(0.0)] != []
+    assert server.now == 0.0
+
+
+def test_each_sort_has_places_of_its_own() -> None:
+    server = Scripted({POST: [HANGS], PATCH: [HANGS], GET: [web()], "POST events": [None]}, window=8)
+    for _ in range(50):
+        server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING, "default")
+        server.pipeline.start(nominate(web(), "n1"), Sort.RECORD, "default")
+    server.pipeline.start(look_up(web()), Sort.LOOK_UP, "default")
+    server.pipeline.start(record(web(), "Scheduled", "bound", NOW), Sort.EVENT, "default")
+    results = [*server.pipeline.run(0.0), *server.pipeline.run(0.0)]
+    assert [type(each) for each in results] == [Pod, bool]
+
+
+def test_events_leave_bindings_the_time() -> None:
+    """As long as bindings wait for a place, few are in flight; none if there are more pods to decide on."""
+    server = Scripted({POST: [HANGS], "POST events": [HANGS]}, window=64)
+    for _ in range(50):
+        server.pipeline.start(record(web(), "Scheduled", "bound", NOW), Sort.EVENT, "default")
+        server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING, "default")
+    server.pipeline.most_events = 0
+    assert [*server.pipeline.run(0.0)] == []
+    assert Counter(server.sent) == {POST: 32}
+    server.pipeline.most_events = 64
+    assert [*server.pipeline.run(0.0)] == []
+    assert Counter(server.sent) == {POST: 32, "POST events": 1}
+
+
+def test_the_oldest_that_has_not_begun_is_dropped_where_most_wait() -> None:
+    events = "POST events", "POST /api/v1/namespaces/b/events"
+    server = Scripted({each: [HANGS] for each in events}, window=8)
+    for number, namespace in enumerate(["a", "default", "default", "default"]):
+        event = record(web(namespace=namespace), "Scheduled", str(number), NOW)
+        server.pipeline.start(event, Sort.EVENT, namespace)
+    server.pipeline.drop_oldest(Sort.EVENT)
+    assert server.pipeline.open[Sort.EVENT] == 3
+    server.answers["POST /api/v1/namespaces/a/events"] = server.answers["POST events"] = [None]
+    assert [*server.pipeline.run(1.0)] == [True] * 3
+    assert sorted(body.message for body in server.bodies) == ["0", "2", "3"]
 
 
 def test_without_an_api_server_the_gate_closes_and_the_others_are_not_sent() -> None:
@@ -132,19 +197,29 @@ def test_a_second_signal_ends_the_waiting() -> None:
 
 def test_bindings_go_before_what_was_started_earlier_and_has_not_begun() -> None:
     server = Scripted({POST: [None], PATCH: [None]}, window=1)
-    server.pipeline.start(nominate(web(), "n1"), Sort.RECORD)
-    server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING)
+    server.pipeline.start(nominate(web(), "n1"), Sort.RECORD, "default")
+    server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING, "default")
     assert server.run() == [OK]
     assert server.sent == [POST, PATCH]
 
 
-def test_who_waits_for_few_enough_writes_does_not_wait_for_all() -> None:
-    server = Scripted({POST: [busy(), busy(), None]}, window=4)
-    for _ in range(4):
-        server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING)
-    assert list(server.pipeline.run(Sort.BINDING, 1000.0, left=2)) == [OK, OK]
-    assert (server.pipeline.open[Sort.BINDING], server.now) == (2, 0.0)
-    assert list(server.pipeline.run(Sort.BINDING, 1000.0)) == [OK, OK]
+def test_who_waits_for_one_sort_does_not_wait_for_the_others() -> None:
+    server = Scripted({POST: [None], PATCH: [busy()]})
+    server.pipeline.start(nominate(web(), "n1"), Sort.RECORD, "default")
+    server.pipeline.start(bind(web(), "n1", {}), Sort.BINDING, "default")
+    assert list(server.pipeline.run(1000.0, [Sort.BINDING])) == [OK]
+    assert (server.pipeline.open[Sort.RECORD], server.now) == (1, 0.0)
+
+
+def test_it_says_until_when_there_is_nothing_to_do() -> None:
+    later = busy()
+    later.retry_after = 40
+    server = Scripted({PATCH: [later, None]})
+    assert server.pipeline.waits_until == inf
+    server.pipeline.start(nominate(web(), "n1"), Sort.RECORD, "default")
+    assert server.pipeline.waits_until == -inf
+    assert [*server.pipeline.run(0.0), *server.pipeline.run(0.0)] == []
+    assert server.pipeline.waits_until == 40
 
 
 def test_an_unexpected_error_is_raised_and_the_write_does_not_stay_open() -> None:

@@ -1,14 +1,17 @@
 """What is written of decisions, in which order, and what is told of it; with a scripted server."""
 
 import dataclasses
+from collections.abc import Iterator
 from random import Random
 from select import POLLIN
 from typing import Any
 
 import pytest
-from objects import read
-from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, Scripted, claim, web
+from msgspec import structs
+from objects import node, read
+from writes.scripted import AWAY, CONFLICT, HANGS, LOST, NOT_FOUND, Scripted, claim, web
 
+from lib.kube.changes import Change, Kind
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError
 from lib.kube.objects import Pod
 from lib.kube.resource_claims import ReleaseClaim, ReserveClaim
@@ -24,7 +27,7 @@ from lib.service.options import _options
 from lib.service.telemetry.report import Report
 from lib.service.writes.pipeline import Sort
 from lib.service.writes.records import Records
-from lib.service.writes.results import Result
+from lib.service.writes.results import Completed, Result
 from lib.service.writes.writes import Writes
 
 BINDING, GET, EVENT = "POST pods/web/binding", "GET pods/web", "POST events"
@@ -43,7 +46,7 @@ class Loop:
 
     def __init__(self, answers: dict[str, Any], *plugins: Plugin) -> None:
         self.server = Scripted({EVENT: [None], **answers})
-        self.cache = Cache()
+        self.cache = Cache([node("n1")])
         self.lives = self.cache.lives
         self.lives.move(self.lives.of(web()), Phase.ACTIVE)
         schedulers = {"my-scheduler": Scheduler(default_profile("my-scheduler", *plugins), Random(1))}
@@ -52,18 +55,30 @@ class Loop:
         records = Records(pipeline, self.cache, self.report, system, dry_run=False)
         self.writes = Writes(pipeline, schedulers, self.cache, self.report, options, system, records)
 
+    def submit(self, decision: Decision) -> None:
+        self.cache.assume(decision.pod, decision.node_name)
+        self.lives.of(decision.pod).decision = decision
+        self.writes.submit(decision)
+
     def bind(self, *decisions: Decision) -> list[Result]:
-        """Submit decisions, and drain."""
+        """Submit decisions, and wait for the results."""
         for each in decisions:
-            self.writes.submit(each)
-        return [each.result for each in (*self.writes.completed(), *self.writes.drain())]
+            self.submit(each)
+        return [each.result for each in self.results()]
+
+    def results(self, until: float = 1000.0) -> Iterator[Completed]:
+        """The results of a tick's end, and of the wait after it."""
+        yield from self.writes.drain()
+        yield from self.server.pipeline.run(until)
 
     def flush(self) -> list[Result]:
-        return [each.result for each in self.writes.drain()]
+        return [each.result for each in self.results(self.server.now + 2)]
 
 
-def scheduled() -> Decision:
-    return Decision(web(), Outcome.SCHEDULED, node_name="n1")
+def scheduled(name: str = "web") -> Decision:
+    pod = named(name)
+    pod.spec.node_name = ""
+    return Decision(pod, Outcome.SCHEDULED, node_name="n1")
 
 
 def preempting() -> Decision:
@@ -86,11 +101,93 @@ def test_the_result_of_a_binding(answers: dict[str, Any], result: Result) -> Non
     assert Loop(answers).bind(scheduled()) == [result]
 
 
+SEEN = [
+    # what the API server answers, and what is seen of the pod before that; then the result, and the events
+    pytest.param({BINDING: [None]}, "n1", Result.BOUND, 1, id="on its node"),
+    pytest.param({BINDING: [None]}, "", Result.BOUND, 1, id="gone, though it was bound"),
+    pytest.param({BINDING: [FORBIDDEN]}, "n1", Result.BOUND, 1, id="on its node, then refused"),
+    pytest.param({BINDING: [LOST], GET: [AWAY]}, "n1", Result.BOUND, 1, id="on its node, then no answer"),
+    pytest.param({BINDING: [CONFLICT], GET: [web("n2")]}, "n2", Result.OVERTAKEN, 0, id="on another node"),
+    pytest.param({BINDING: [NOT_FOUND], GET: [NOT_FOUND]}, "", Result.OVERTAKEN, 0, id="gone"),
+    pytest.param({BINDING: [AWAY]}, "", Result.OVERTAKEN, 0, id="gone, then no API server"),
+]
+
+
+@pytest.mark.parametrize(("answers", "node_name", "result", "events"), SEEN)
+def test_what_is_seen_of_a_pod_while_it_is_being_bound_counts_and_its_event_is_written_once(
+    answers: dict[str, Any], node_name: str, result: Result, events: int
+) -> None:
+    loop = Loop(answers)
+    on_its_node = scheduled().pod
+    on_its_node.spec.node_name = node_name
+
+    def see(sent: str) -> None:
+        if sent == BINDING and node_name:
+            loop.cache.apply(Change(Kind.ADDED, on_its_node))
+        elif sent == BINDING:
+            loop.cache.forget(on_its_node)
+            loop.lives.end(on_its_node)
+
+    loop.server.on_send = see
+    assert loop.bind(scheduled()) == [result]
+    loop.server.pipeline.error = None
+    loop.flush()
+    assert loop.server.sent.count(EVENT) == events
+    assert loop.lives.phase_of(on_its_node) == Phase.OUT
+
+
+def test_a_pod_whose_node_goes_or_that_is_preempted_before_its_binding_is_sent_is_not_bound() -> None:
+    for trouble in (
+        lambda loop: loop.cache.apply(Change(Kind.DELETED, node("n1"))),
+        lambda loop: loop.lives.preempt([web()]),
+    ):
+        loop = Loop({})
+        loop.submit(scheduled())
+        trouble(loop)
+        assert [each.result for each in loop.results()] == [Result.FAILED]
+        assert (loop.server.sent, loop.lives.phase_of(web())) == ([], Phase.ACTIVE)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result"),
+    [
+        (web("n1"), Result.FOUND),
+        (web(), Result.FOUND),
+        (NOT_FOUND, Result.FOUND),
+        (FORBIDDEN, Result.NOT_FOUND_OUT),
+        (web(uid="another"), Result.FOUND),
+    ],
+)
+def test_a_pod_that_may_be_bound_is_looked_up_beside_the_loop(answer: Any, result: Result) -> None:
+    loop = Loop({GET: [answer]})
+    loop.cache.assume(web(), "n1")
+    life = loop.lives.of(web())
+    life.decision = scheduled()
+    for _ in range(3):  # while it is looked up, it isn't looked up again
+        loop.writes.look_up(life)
+    (found,) = loop.results()
+    assert (found.result, loop.server.sent) == (result, [GET])
+    is_there = isinstance(answer, Pod) and answer.metadata.uid == "web"
+    assert found.now == (answer if is_there else None)
+
+
+def test_of_too_many_events_the_oldest_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lib.service.writes.writes.MAX_EVENTS", 3)
+    loop = Loop({EVENT: [HANGS]})
+    dropped: list[int] = []
+    monkeypatch.setattr(loop.report.observer, "event_dropped", lambda: dropped.append(1))
+    for i in range(10):
+        loop.writes.scheduled(structs.replace(scheduled(), message=str(i)))
+    assert [*loop.writes.drain()] == []
+    assert (loop.server.pipeline.open[Sort.EVENT], len(dropped)) == (3, 7)
+    assert [body.message for body in loop.server.bodies] == ["7"]  # the only one that has a place
+
+
 def test_only_a_binding_that_may_be_written_is_doubtful() -> None:
     for answers, doubtful in (({BINDING: [FORBIDDEN]}, False), ({BINDING: [LOST], GET: [AWAY]}, True)):
         loop = Loop(answers)
-        loop.writes.submit(scheduled())
-        (failed,) = loop.writes.drain()
+        loop.submit(scheduled())
+        (failed,) = loop.results()
         assert failed.error
         assert failed.error.may_be_written is doubtful
         assert failed.decision.outcome == Outcome.ERROR
@@ -102,7 +199,7 @@ def test_nothing_is_bound_when_the_gate_is_closed() -> None:
     assert loop.bind(scheduled()) == [Result.NOT_SENT]
     loop.server.pipeline.error = None
     loop.server.shutdown.stopping.set()
-    assert loop.bind(scheduled()) == [Result.NOT_SENT]
+    assert loop.bind(scheduled("db")) == [Result.NOT_SENT]
     assert loop.server.sent == []
 
 
@@ -110,10 +207,10 @@ def test_results_come_as_they_are_there_not_when_the_last_one_is() -> None:
     busy = FORBIDDEN.__class__("429")
     busy.transient, busy.retry_after = True, 60.0
     loop = Loop({BINDING: [busy, None], "POST pods/db/binding": [None]})
-    db = Decision(named("db"), Outcome.SCHEDULED, node_name="n1")
-    loop.writes.submit(scheduled())
-    loop.writes.submit(db)
-    first = next(iter(loop.writes.drain()))
+    db = scheduled("db")
+    loop.submit(scheduled())
+    loop.submit(db)
+    first = next(loop.results())
     assert (first.decision.pod, loop.server.now) == (db.pod, 0.0)
 
 
@@ -151,6 +248,7 @@ def test_a_write_that_fails_unexpectedly_is_reported_and_the_others_are_made(
     loop.lives.preempt([named("old")])
     loop.writes.records.failed_scheduling(preempting())
     assert loop.flush() == [Result.NOT_RECORDED]  # its victim stays
+    assert loop.flush() == []
     assert loop.server.sent == [STATUS, EVENT, STATUS]  # the last one ends its nomination
     assert "default/old: preemption failed: KeyError: 'what'" in caplog.text
     assert [*loop.lives.leaving] == []
@@ -175,6 +273,7 @@ def test_a_pod_that_may_be_bound_is_marked_only_if_it_has_not_changed() -> None:
     loop = Loop({STATUS: [None], EVENT: [None]})
     decision = Decision(web(resourceVersion="7"), Outcome.ERROR, message="why")
     loop.lives.move(loop.lives.of(web()), Phase.ASSUMED)
+    loop.lives.move(loop.lives.of(web()), Phase.BINDING)
     loop.lives.doubt("web", now=0)
     loop.writes.records.failed_scheduling(decision)
     loop.flush()
@@ -202,8 +301,8 @@ def test_without_an_api_server_the_pod_is_tried_again() -> None:
 
 def test_while_poller_ends_only_the_events_of_bound_pods_are_written() -> None:
     loop = Loop({BINDING: [None]})
-    loop.writes.submit(scheduled())
-    loop.writes.submit(scheduled())
+    loop.submit(scheduled())
+    loop.submit(scheduled("db"))
     loop.writes.records.failed_scheduling(preempting())
     loop.server.on_send = lambda _: loop.server.shutdown.stopping.set()  # while bindings are being sent
     loop.server.pipeline.window = 1
@@ -252,7 +351,7 @@ def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_r
         Decision(web(), Outcome.UNSCHEDULABLE, message="second")
     )
     loop.writes.records.begin()
-    list(loop.server.pipeline.run(Sort.RECORD, 0.0))
+    list(loop.server.pipeline.run(0.0))
     loop.server.on_send = lambda _: None
     loop.flush()
     loop.flush()

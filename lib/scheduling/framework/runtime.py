@@ -399,8 +399,8 @@ class Framework:
         return None, frozenset(done)
 
     def waits_in_pre_bind(self, decision: Decision) -> str:
-        """The name of the PreBind plugin that a pod waits for."""
-        return next(plugin.name for plugin in self._pre_bind if plugin.name not in decision.pre_bound)
+        """The name of the PreBind plugin that a pod waits for; "" if none is left."""
+        return next((plugin.name for plugin in self._pre_bind if plugin.name not in decision.pre_bound), "")
 
     def run_bind(self, decision: Decision) -> bool | Rejection:
         """Run Bind; returns whether a plugin bound the pod. If not, poller POSTs the binding and times it."""

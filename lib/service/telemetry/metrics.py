@@ -181,6 +181,10 @@ class Metrics(Observer):
         )
         self._retries = counter("poller_retries_total", "Requests made once more.")
         self._failed_writes = counter("poller_failed_writes_total", "Writes that failed for good.", ["write"])
+        self._dropped_events = counter(
+            "poller_dropped_events_total",
+            "Events of bound pods that were dropped, as too many waited to be written.",
+        )
 
     # --- requests ---------------------------------------------------------------------------------------
 
@@ -283,6 +287,10 @@ class Metrics(Observer):
     def write_failed(self, write: str) -> None:
         """Count a write that failed for good."""
         self._failed_writes.labels(write).inc()
+
+    def event_dropped(self) -> None:
+        """Count an event that was dropped."""
+        self._dropped_events.inc()
 
     # --- the loop ---------------------------------------------------------------------------------------
 

@@ -98,6 +98,9 @@ class Observer(RequestObserver):
     def write_failed(self, write: str) -> None:
         """A write failed for good: of a binding, an event, a condition, ..."""
 
+    def event_dropped(self) -> None:
+        """The event of a bound pod was dropped: too many wait to be written."""
+
     def tick_ended(self, queue: SchedulingQueue, cache: Cache) -> None:
         """A tick succeeded."""
 

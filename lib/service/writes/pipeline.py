@@ -1,9 +1,9 @@
 """Makes many writes at the same time, in one thread: each goes on when its answer has come."""
 
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from heapq import heappop, heappush
 from itertools import count
@@ -22,7 +22,32 @@ from lib.service.shutdown import Shutdown
 class Sort(Enum):
     """The sorts of writes, the most urgent first."""
 
-    BINDING, EVENT, RECORD = "binding", "event of a bound pod", "record of a pod that was not scheduled"
+    BINDING = "binding"
+    LOOK_UP = "look-up of a pod that may be bound"
+    EVENT = "event of a bound pod"
+    RECORD = "record of a pod that was not scheduled"
+
+
+FEWER = 4
+"""Each sort but bindings has a fourth of the places that bindings have, of its own."""
+
+EVENTS_BESIDE_BINDINGS = 2
+"""As long as pods wait to be bound, so many events at most are in flight: those pods come first."""
+
+
+@dataclass(eq=False, slots=True)
+class _Lane:
+    """The writes of one sort for the pods of one namespace.
+
+    open: how many haven't ended; in_flight: how many of these wait for an answer. due: those that can go on.
+    First come those that have begun, then those that haven't, the oldest first.
+    """
+
+    sort: Sort
+    namespace: str
+    open: int = 0
+    in_flight: int = 0
+    due: "deque[_Running]" = field(default_factory=deque)
 
 
 @dataclass(eq=False, slots=True)
@@ -34,7 +59,7 @@ class _Running:
     """
 
     write: Write[Any]
-    sort: Sort
+    lane: _Lane
     request: Request | None = None
     failures: int = 0
     lost: bool = False
@@ -45,20 +70,30 @@ class _Running:
 class Pipeline:
     """Sends the requests of many writes, those of one write in order, without blocking in between.
 
+    A request has a place from when it is sent until its answer comes. Each sort has places of its own. Of
+    these, a namespace gets no more than are free: so always some are left for others, though its requests
+    may never end.
+
     retrying: which failures of a write are worth another try, and after which pause. window: the most
-    requests in flight. open: how many writes of each sort haven't ended.
+    bindings in flight. most_events: the most events in flight, for now. open: how many writes of each sort
+    haven't ended.
     error: why writing ended in this tick: an UnreachableError when the API server isn't there, or a
     NotLeadingError; None if it didn't. The other writes get it in place of their next answer.
+
+    Source: A. Choudhury and E. Hahne, Dynamic queue length thresholds for shared-memory packet switches
+    (IEEE/ACM Transactions on Networking 6, 1998)
     """
 
     def __init__(
         self, in_flight: InFlight, retrying: Retrying, shutdown: Shutdown, window: int, clock: Clock
     ) -> None:
         self._in_flight, self._retrying, self._shutdown, self._clock = in_flight, retrying, shutdown, clock
-        self.window = window
+        self.window = self.most_events = window
         self.error: ApiError | None = None
         self.open: Counter[Sort] = Counter()
-        self._due: dict[Sort, deque[_Running]] = {sort: deque() for sort in Sort}
+        self._lanes: dict[Sort, dict[str, _Lane]] = {sort: {} for sort in Sort}  # by namespace; open ones
+        self._due: dict[Sort, dict[str, _Lane]] = {sort: {} for sort in Sort}  # the next one comes first
+        self._taken: Counter[Sort] = Counter()  # places
         self._paused: list[tuple[float, int, _Running]] = []  # a heap, by the time of the next try
         self._numbers = count()  # of pauses: those that end at the same time end in their order
         self._results: list[Any] = []
@@ -73,34 +108,61 @@ class Pipeline:
         """Whether nothing new is to be written."""
         return self.error is not None or self.stopping
 
-    def start(self, write: Write[Any], sort: Sort) -> None:
-        """Take a write. It begins in `run`, when there is room in flight. It must handle all its errors."""
-        self.open[sort] += 1
-        self._due[sort].append(_Running(write, sort))
+    @property
+    def waits_until(self) -> float:
+        """When there is something to do next, in the clock's seconds: -inf if an answer may come any time."""
+        if self._in_flight or any(self._due.values()):
+            return -inf
+        return self._paused[0][0] if self._paused else inf
 
-    def run(self, sort: Sort, until: float, left: int = 0) -> Iterator[Any]:
+    def start(self, write: Write[Any], sort: Sort, namespace: str) -> None:
+        """Take a write about a pod of this namespace. It begins in `run`, when a place is free.
+
+        It must handle all its errors.
+        """
+        lane = self._lanes[sort].get(namespace)
+        if not lane:
+            lane = self._lanes[sort][namespace] = _Lane(sort, namespace)
+        self.open[sort] += 1
+        lane.open += 1
+        lane.due.append(_Running(write, lane))
+        self._due[sort].setdefault(namespace, lane)
+
+    def run(self, until: float, sorts: Collection[Sort] = tuple(Sort)) -> Iterator[Any]:
         """Send requests and read answers; yields the results of writes as they come, other than None.
 
-        It ends when no more than `left` writes of this sort are open, and at this time of the clock. What can
-        be done without waiting is done for all sorts, unless poller was told twice to stop.
+        It ends at this time of the clock, or when no write of these sorts is open. Writes of all sorts go on
+        meanwhile. Before it ends, it does what can be done without waiting. When poller is told twice to
+        stop, it does nothing any more.
         """
         ends = False
         while not (ends or self._shutdown.impatient):
             self._send()
-            ends = self.open[sort] <= left or self._clock() >= until
+            ends = self._clock() >= until or not any(self.open[sort] for sort in sorts)
             for running, answer in self._answers(0.0 if ends else until):
                 self._advance(running, answer)
             results, self._results = self._results, []
             yield from results
         self._send()
 
+    def drop_oldest(self, sort: Sort) -> None:
+        """Drop the write of a sort that has waited for longest to begin, of the namespace that has most."""
+        lane = max(self._due[sort].values(), key=lambda lane: len(lane.due), default=None)
+        waiting = next((each for each in lane.due if not each.request), None) if lane else None
+        if lane and waiting:
+            lane.due.remove(waiting)
+            waiting.write.close()
+            self._ended(lane)
+            if not lane.due:
+                del self._due[sort][lane.namespace]
+
     def _send(self) -> None:
-        """Begin writes and send requests, as long as there is room in flight."""
-        while len(self._in_flight) < self.window and not self._shutdown.impatient:
-            due = next(filter(None, self._due.values()), None)
-            if not due:
-                break
-            running = due.popleft()
+        """Begin writes and send requests, as long as there are places."""
+        while not self._shutdown.impatient and (lane := self._next()):
+            running, due = lane.due.popleft(), self._due[lane.sort]
+            del due[lane.namespace]
+            if lane.due:
+                due[lane.namespace] = lane  # it comes last now
             if not running.request:
                 self._advance(running, None)
             elif self.error:
@@ -109,7 +171,28 @@ class Pipeline:
                 self._advance(running, error)
             else:
                 running.began = running.began or self._clock()
+                lane.in_flight += 1
+                self._taken[lane.sort] += 1
                 self._in_flight.send(running.request, running)
+
+    def _next(self) -> _Lane | None:
+        """The lane whose first due write is to go on now."""
+        for sort, due in self._due.items():
+            free = inf if self.error else self._places(sort) - self._taken[sort]
+            if due and free > 0:  # else there is no lane, or all lanes may have places
+                for lane in due.values():
+                    if lane.in_flight < free:
+                        return lane
+        return None
+
+    def _places(self, sort: Sort) -> int:
+        """How many requests of a sort may be in flight."""
+        if sort == Sort.BINDING:
+            return self.window
+        places = max(1, self.window // FEWER)
+        if sort != Sort.EVENT:
+            return places
+        return min(places, self.most_events, EVENTS_BESIDE_BINDINGS if self._due[Sort.BINDING] else places)
 
     def _answers(self, until: float) -> Iterator[tuple[_Running, Any]]:
         """Read answers; wait for the first, or for the end of the first pause.
@@ -119,6 +202,8 @@ class Pipeline:
         until = min(until, self._paused[0][0] if self._paused else inf)
         if self._in_flight:
             for running, answer in self._in_flight.answers(until):
+                running.lane.in_flight -= 1
+                self._taken[running.lane.sort] -= 1
                 if isinstance(answer, NotLeadingError):
                     self.error = copy(answer)
                 if isinstance(answer, ApiError):
@@ -132,8 +217,13 @@ class Pipeline:
             self._shutdown.stopping.wait(max(0.0, until - self._clock()))
         now = self._clock()
         while self._paused and (self._paused[0][0] <= now or self.closed):
-            running = heappop(self._paused)[2]
-            self._due[running.sort].appendleft(running)
+            self._go_on(heappop(self._paused)[2])
+
+    def _go_on(self, running: _Running) -> None:
+        """A write that has begun can go on, as soon as there is a place."""
+        lane = running.lane
+        lane.due.appendleft(running)
+        self._due[lane.sort].setdefault(lane.namespace, lane)
 
     def _pause(self, running: _Running, error: ApiError, tries: int) -> bool:
         """Pause a write before its next try, if another try is worth it. If not, writing may end."""
@@ -156,16 +246,22 @@ class Pipeline:
         try:
             step = write.throw(answer) if isinstance(answer, ApiError) else write.send(answer)
         except StopIteration as end:
-            self.open[running.sort] -= 1
+            self._ended(running.lane)
             self._results += [end.value] if end.value is not None else []
         except BaseException:
-            self.open[running.sort] -= 1
+            self._ended(running.lane)
             raise
         else:
             if isinstance(step, Request):
                 running.request = step
-                self._due[running.sort].appendleft(running)
+                self._go_on(running)
                 return
             running.pauses += 1
             if not self._pause(running, step.after, running.pauses):
                 self._advance(running, step.after)
+
+    def _ended(self, lane: _Lane) -> None:
+        self.open[lane.sort] -= 1
+        lane.open -= 1
+        if not lane.open:
+            del self._lanes[lane.sort][lane.namespace]

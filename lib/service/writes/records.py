@@ -134,11 +134,13 @@ class Records:
     def _start(self, record: Record, writes: Iterable[PodWrite]) -> None:
         for each in writes:
             record.under_way += 1
-            self.pipeline.start(self._write(record, each), Sort.RECORD)
+            namespace = record.decision.pod.metadata.namespace
+            self.pipeline.start(self._write(record, each), Sort.RECORD, namespace)
 
     def _is_outdated(self, record: Record) -> bool:
         """Whether a record is no longer true; then no other write of it is begun."""
-        return record.outdated or self.cache.lives.phase_of(record.decision.pod) not in QUEUED
+        phase = self.cache.lives.phase_of(record.decision.pod)
+        return record.outdated or phase not in QUEUED or phase == Phase.BINDING
 
     def _write(self, record: Record, each: PodWrite) -> Write[Completed | None]:
         """Make a write of a record. The first one begins the others; the last one ends the record."""

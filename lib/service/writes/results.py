@@ -27,15 +27,22 @@ class Result(Enum):
     """Whether the binding was written isn't known."""
     NOT_SENT = auto()
     """The API server could not be reached, or poller is shutting down."""
+    OVERTAKEN = auto()
+    """The binding failed, but what became of the pod was seen before that."""
+    FOUND = auto()
+    """A pod that may be bound was looked up."""
+    NOT_FOUND_OUT = auto()
+    """A pod that may be bound could not be looked up."""
     NOT_RECORDED = auto()
     """The pod was not scheduled, and that could not be written: no API server, or a victim that stays."""
 
 
 @dataclass(frozen=True)
 class Completed:
-    """A decision with its result. error: why it FAILED or is DOUBTFUL.
+    """A decision with its result. error: why it FAILED, is DOUBTFUL or NOT_FOUND_OUT.
 
-    why: what happened to a pod that is TAKEN. now: that pod as it is now; None if it is gone.
+    why: what happened to a pod that is TAKEN. now: that pod, or one that was FOUND, as it is now; None if it
+    is gone.
     """
 
     decision: Decision

@@ -14,19 +14,19 @@ from msgspec.structs import replace
 
 from lib.kube.errors import ApiError, LostAnswerError, NotLeadingError, UnreachableError, as_api_error
 from lib.kube.objects import Pod
-from lib.kube.pod_writes import bind, nominate, record
+from lib.kube.pod_writes import bind, look_up, nominate, record
 from lib.kube.resource_claims import ReserveClaim
 from lib.kube.storage_writes import write_assumed
 from lib.kube.system import System
 from lib.kube.write import Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
-from lib.scheduling.pod_life import pod_key
+from lib.scheduling.pod_life import Phase, PodLife, pod_key
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.options import Options
 from lib.service.telemetry.rendering import as_annotation
 from lib.service.telemetry.report import Report
-from lib.service.writes.pipeline import Pipeline, Sort
+from lib.service.writes.pipeline import EVENTS_BESIDE_BINDINGS, Pipeline, Sort
 from lib.service.writes.records import Records
 from lib.service.writes.results import Completed, Result
 
@@ -39,11 +39,14 @@ MAX_BATCH_SECONDS = 0.005
 """Decisions are collected for so long before they are sent: decisions in a row are faster, because their data
 stays in the processor's caches."""
 
-MAX_FLUSH_SECONDS = 2.0
-"""A tick waits no longer than this for writes other than bindings, so that they don't delay bindings."""
+LAST_RECORDS_SECONDS = 2.0
+"""When poller ends, it waits no longer than this for the records that have begun."""
 
-SHORT_FLUSH_SECONDS = 0.1
-"""The same with --watch, for records: a tick costs little, and the next may bind a pod whose victims left."""
+MAX_EVENTS = 10_000
+"""At most so many events of bound pods are kept until they can be written; then the oldest is dropped.
+
+Counterpart in client-go: maxQueuedEvents in tools/record/event.go
+"""
 
 
 @dataclass
@@ -61,12 +64,16 @@ class Writes:
     options: Options
     system: System
     records: Records
+    more: bool = False
+    """Whether there are pods to decide on, which had no time in this tick."""
     _run_at: float = 0.0
-    """When the pipeline runs next, in seconds of `System.monotonic`."""
+    """When the pipeline runs next while pods are decided on, in seconds of `System.monotonic`."""
     _done: list[Completed] = field(default_factory=list)
     """Decisions that need no write."""
-    _events: list[tuple[Pod, str, datetime]] = field(default_factory=list)
-    """The events of bound pods: pod, message, time."""
+    _looking_up: set[str] = field(default_factory=set)
+    """The keys of the pods that are being looked up."""
+    _kept: list[tuple[Pod, str, datetime]] = field(default_factory=list)
+    """The events of bound pods that could not be written in an outage: pod, message, time."""
 
     def submit(self, decision: Decision) -> None:
         """Take a decision. Its binding is sent with others, by `completed` or `drain`."""
@@ -75,53 +82,63 @@ class Writes:
             self._done.append(Completed(decision, Result.WAITING))
         elif decision.outcome != Outcome.SCHEDULED:
             self._done.append(Completed(decision, Result.UNSCHEDULABLE))
-        elif self.options.dry_run:
-            self._done.append(Completed(decision, Result.NOT_WRITTEN))
         else:
-            self.pipeline.start(self._bind(decision), Sort.BINDING)
+            life = self.cache.lives.of(decision.pod)
+            self.cache.lives.move(life, Phase.BINDING)
+            if self.options.dry_run:
+                self._done.append(Completed(decision, Result.NOT_WRITTEN))
+            else:
+                self.pipeline.start(self._bind(decision, life), Sort.BINDING, life.pod.metadata.namespace)
+
+    def look_up(self, life: PodLife) -> None:
+        """Find out whether a pod is bound. The result comes as others do; of a pod, one at a time."""
+        if life.key not in self._looking_up:
+            self._looking_up.add(life.key)
+            self.pipeline.start(self._look_up(life.decision), Sort.LOOK_UP, life.pod.metadata.namespace)
 
     def completed(self) -> Iterator[Completed]:
-        """The results since the last call. Waits only while too many bindings are open."""
+        """The results that have come since the last call. It doesn't wait."""
         done, self._done = self._done, []
         yield from done
         if self.system.monotonic() >= self._run_at:
             if not self.pipeline.closed:
                 self.records.begin()
-            yield from self.pipeline.run(Sort.BINDING, inf, left=self.pipeline.window)
+            self.pipeline.most_events = 0
+            yield from self.pipeline.run(-inf)
             self._run_at = self.system.monotonic() + MAX_BATCH_SECONDS
 
     def drain(self) -> Iterator[Completed]:
-        """The results of all other bindings, as they come. Then make the other writes, but not for too long.
+        """At the tick's end: begin the other writes, and return the results that have come.
 
-        What isn't written goes on in the next tick. During shutdown only the events of bound pods are
-        written, however long that takes. When poller is told twice to stop, it doesn't wait.
+        What isn't written goes on over the next ticks; only a tick that is the last one waits for all. During
+        shutdown only the events of bound pods are begun, and what has begun is finished. When poller is told
+        twice to stop, it doesn't wait.
         """
         yield from self.completed()
-        yield from self.pipeline.run(Sort.BINDING, inf)
-        began, once = self.system.monotonic(), self.options.once
-        self.records.begin()
-        until = inf if once else began + MAX_FLUSH_SECONDS
-        yield from self._write_events(inf if self.pipeline.stopping else until)
-        if self.pipeline.stopping:  # finish what was begun
-            until = self.system.monotonic() + MAX_FLUSH_SECONDS
-        elif self.options.watch and not once:
-            until = min(until, self.system.monotonic() + SHORT_FLUSH_SECONDS)
-        yield from self.pipeline.run(Sort.RECORD, until)
+        if not self.pipeline.closed:
+            self.records.begin()
+        self.pipeline.most_events = EVENTS_BESIDE_BINDINGS if self.more else self.pipeline.window
+        kept, self._kept = self._kept, []
+        for each in kept:
+            self.pipeline.start(self._write_event(*each), Sort.EVENT, each[0].metadata.namespace)
+        if self.pipeline.stopping:
+            yield from self.pipeline.run(inf, [Sort.BINDING])
+            yield from self.pipeline.run(inf, [Sort.EVENT])
+            yield from self.pipeline.run(self.system.monotonic() + LAST_RECORDS_SECONDS, [Sort.RECORD])
+        else:
+            yield from self.pipeline.run(inf if self.options.once else -inf)
 
-    def _write_events(self, until: float) -> Iterator[Completed]:
-        """Write the events of bound pods. They stay true: what isn't written in time is written later."""
-        events, self._events = self._events, []
-        for each in events:
-            self.pipeline.start(self._write_event(*each), Sort.EVENT)
-        return self.pipeline.run(Sort.EVENT, until)
-
-    def _bind(self, decision: Decision) -> Write[Completed]:
+    def _bind(self, decision: Decision, life: PodLife) -> Write[Completed]:
         """Run PreBind and Bind, POST the binding, run PostBind. Any error affects this pod only.
 
+        What became of the pod may be seen before the answer comes: then that counts, and nothing more is
+        written.
         Source: bindingCycle in pkg/scheduler/schedule_one.go
         """
         if self.pipeline.closed:
             return Completed(decision, Result.NOT_SENT)
+        if life.phase != Phase.BINDING:
+            return self._overtaken(decision)
         scheduler = self.schedulers[decision.pod.spec.scheduler_name]
         decision = scheduler.bind(decision, self.cache)
         while decision.outcome == Outcome.WAITING and decision.writes:
@@ -131,7 +148,10 @@ class Writes:
                 gives_devices = any(isinstance(each, ReserveClaim) for each in decision.writes)
                 if isinstance(error, ApiError) and not gives_devices:  # what may be taken stays so
                     error.may_be_written = False  # the binding was not sent
-                return _failed(decision, error, f'PreBind plugin "{scheduler.waits_in_pre_bind(decision)}"')
+                where = f'PreBind plugin "{scheduler.waits_in_pre_bind(decision)}"'
+                return self._failed(decision, error, where, life)
+            if life.phase != Phase.BINDING:
+                return self._overtaken(decision)
             decision = scheduler.bind(decision, self.cache)
         if decision.outcome == Outcome.WAITING:
             return Completed(decision, Result.WAITING)
@@ -145,17 +165,60 @@ class Writes:
             try:
                 taken, now = yield from bind(decision.pod, decision.node_name, annotations)
             except Exception as error:
-                return _failed(self._timed(decision, began), error, 'Bind plugin "DefaultBinder"')
+                return self._failed(self._timed(decision, began), error, 'Bind plugin "DefaultBinder"', life)
             decision = self._timed(decision, began)
+            if taken and life.phase != Phase.BINDING:
+                return self._overtaken(decision)
             if taken:
                 return Completed(decision, Result.TAKEN, why=taken, now=now)
         scheduler.post_bind(decision)
         self.scheduled(decision)
         return Completed(decision, Result.BOUND)
 
+    def _failed(self, decision: Decision, error: Exception, where: str, life: PodLife) -> Completed:
+        """The result of a binding that failed; the decision says why in kube-scheduler's words."""
+        failed = as_api_error(error)
+        if failed is not error:
+            log.debug("%s: binding failed", decision.pod, exc_info=error)
+        if life.phase != Phase.BINDING:
+            return self._overtaken(decision)
+        if isinstance(failed, UnreachableError | NotLeadingError) and not failed.may_be_written:
+            return Completed(decision, Result.NOT_SENT)
+        decision = replace(decision, outcome=Outcome.ERROR, message=f"running {where}: {failed}")
+        return Completed(decision, Result.DOUBTFUL if failed.may_be_written else Result.FAILED, error=failed)
+
+    def _overtaken(self, decision: Decision) -> Completed:
+        """The result of a binding that was not answered, or refused, after its pod was seen elsewhere."""
+        if self.cache.node_of(decision.pod) != decision.node_name:
+            return Completed(decision, Result.OVERTAKEN)
+        self.scheduled(decision)  # it is on its node: only the answer was lost
+        return Completed(decision, Result.BOUND)
+
+    def _look_up(self, decision: Decision) -> Write[Completed]:
+        """Look up a pod that may be bound. Its claims, too, if it isn't: a watch may not have shown them."""
+        try:
+            now = yield from look_up(decision.pod)
+            if not (now and now.spec.node_name):
+                for each in decision.writes:
+                    if isinstance(each, ReserveClaim):
+                        from lib.kube.claim_writes import look_up as look_up_claim  # here, as few need it
+
+                        if claim := (yield from look_up_claim(each.claim)):
+                            self.cache.devices.written(claim, each.claim.metadata.uid)
+        except Exception as error:
+            return Completed(decision, Result.NOT_FOUND_OUT, error=as_api_error(error))
+        finally:
+            self._looking_up.discard(pod_key(decision.pod))
+        return Completed(decision, Result.FOUND, now=now)
+
     def scheduled(self, decision: Decision) -> None:
-        """A pod was bound: its event is written with others."""
-        self._events.append((decision.pod, decision.message, self.records.now()))
+        """A pod was bound: its event is written."""
+        if self.pipeline.open[Sort.EVENT] >= MAX_EVENTS:
+            self.pipeline.drop_oldest(Sort.EVENT)
+            self.report.observer.event_dropped()
+        pod, now = decision.pod, self.records.now()
+        event = self._write_event(pod, decision.message, now)
+        self.pipeline.start(event, Sort.EVENT, pod.metadata.namespace)
 
     def _write_assumed(self, decision: Decision) -> Write[None]:
         """Write what PreBind waits for: volumes and devices. What may take long is announced on the pod."""
@@ -189,7 +252,7 @@ class Writes:
         """Write what undoes a decision. The pod isn't tried before that is done."""
         if decision.undo and not self.options.dry_run:
             self.records.undoing.add(pod_key(decision.pod))
-            self.pipeline.start(self._undo(decision), Sort.RECORD)
+            self.pipeline.start(self._undo(decision), Sort.RECORD, decision.pod.metadata.namespace)
 
     def _undo(self, decision: Decision) -> Write[None]:
         from lib.kube.claim_writes import undo_claim
@@ -210,21 +273,10 @@ class Writes:
     def _write_event(self, pod: Pod, message: str, when: datetime) -> Write[None]:
         try:
             yield from record(pod, "Scheduled", message, when)
-        except (UnreachableError, NotLeadingError):  # it is kept
-            self._events.append((pod, message, when))
+        except (UnreachableError, NotLeadingError):
+            self._kept.append((pod, message, when))
         except Exception as error:
             failed = as_api_error(error)
             if self.pipeline.stopping and isinstance(failed, LostAnswerError):
                 self.pipeline.error = failed  # nothing answers: the other writes would hang, too
             self.report.failed(pod, "event", failed)
-
-
-def _failed(decision: Decision, error: Exception, where: str) -> Completed:
-    """The result of a binding that failed; the decision says why in kube-scheduler's words."""
-    failed = as_api_error(error)
-    if failed is not error:
-        log.debug("%s: binding failed", decision.pod, exc_info=error)
-    if isinstance(failed, UnreachableError | NotLeadingError) and not failed.may_be_written:
-        return Completed(decision, Result.NOT_SENT)
-    decision = replace(decision, outcome=Outcome.ERROR, message=f"running {where}: {failed}")
-    return Completed(decision, Result.DOUBTFUL if failed.may_be_written else Result.FAILED, error=failed)

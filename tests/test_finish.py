@@ -211,7 +211,7 @@ FOUND = [
     pytest.param({"now": placed("n1")}, "bound scheduled", "BOUND", "UNSCHEDULABLE", ["web"], id="bound"),
     pytest.param({"now": placed("n2")}, "", "BOUND", "ACTIVE", [], id="bound elsewhere"),
     pytest.param({}, "", "OUT", "ACTIVE", [], id="gone"),
-    pytest.param({"now": WEB}, "", "ACTIVE", "ACTIVE", [], id="not bound"),
+    pytest.param({"now": WEB}, "", "BACKOFF", "ACTIVE", [], id="not bound"),
     pytest.param(
         {"error": ApiError("away")},
         "decided failed_scheduling",
@@ -238,6 +238,8 @@ def test_a_doubtful_pod_is_looked_up_before_it_is_tried_again(
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
     assert " ".join(each for each in loop.said if each != "changed") == said
     assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == on_node
+    if web == "BACKOFF":
+        assert WEB in loop.queue.ready(loop.now)
     if web == "DOUBTFUL":  # it is looked up again after a longer backoff
         loop.now += 1.5
         assert poll(loop, [], complete=False) == []

@@ -335,11 +335,6 @@ class SchedulingQueue:
             if not plugins.isdisjoint(life.rejected_by):
                 self._enter(life, now, "ForceActivate")
 
-    def retry_now(self, life: PodLife) -> None:
-        """A pod that was doubtful, and isn't bound, is tried now."""
-        if life.phase == Phase.BACKOFF:
-            self._lead(life, Phase.ACTIVE, "BackoffComplete")
-
     def note(self, uid: str, reason: str) -> None:
         """A pod stays active, but can't be tried now."""
         if life := self.lives.get(uid):

@@ -36,7 +36,6 @@ class Step(Enum):
     NOTE_GONE = "remember that no list has it any more"
     LOOK_UP = "look it up now"
     LOOK_UP_SOON = "look it up, unless an answer comes within a second"
-    TRY_NOW = "try it without a backoff"
     REPORT = "report that it is bound: the answer that said so was lost"
     WARN = "warn that the API server said that it is bound, and it isn't"
     KEEP = "count it as bound until a list shows it: it may go before that"
@@ -98,7 +97,7 @@ FOUND: Mapping[Phase, Mapping[Seen, Steps]] = {
         Seen.ELSEWHERE: MOVED,
     },
     Phase.DOUBTFUL: {
-        Seen.WAITING: (Step.FREE, Step.APPLY, Step.TRY_NOW),
+        Seen.WAITING: FREE,
         Seen.ENDING: FREE,
         Seen.GONE: FREE,
         Seen.PLACED: (Step.REPORT, Step.APPLY, Step.KEEP),

@@ -134,8 +134,6 @@ class FollowUp:
                     life.look_up_at = 0.0
                 case Step.LOOK_UP_SOON:
                     life.look_up_at = min(life.look_up_at, self.now() + ANSWER_SECONDS)
-                case Step.TRY_NOW:
-                    self.queue.retry_now(life)
                 case Step.REPORT:
                     self.report.bound(decision)
                     self.writes.scheduled(decision)

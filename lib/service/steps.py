@@ -140,17 +140,17 @@ class Poller:
         if self.writes.more:
             pause = 0.0
         self.report.observer.idle_for(pause)
-        until = self.now() + pause
+        until, pipeline = self.now() + pause, self.writes.pipeline
         if self.options.watch:
             yield from self._answers(min(until, self.now() + WRITING_SECONDS))
         else:
-            while self.writes.pipeline.waits_until < until and self.now() < until:
-                yield from self._answers(min(until, self.now() + SIGNAL_SECONDS))
-        self.source.wait(max(0.0, min(until, self.writes.pipeline.waits_until) - self.now()))
+            while pipeline.waits_until < until and self.now() < until:
+                yield from self._answers(min(until, max(pipeline.waits_until, self.now() + SIGNAL_SECONDS)))
+        self.source.wait(max(0.0, min(until, pipeline.waits_until) - self.now()))
 
     def _answers(self, until: float) -> Iterator[Completed]:
         """Go on with the writes until this time, or until all have ended; yields their results."""
-        if self.writes.pipeline.waits_until < until:
+        if self.writes.pipeline.waits_until <= until:
             with self.shutdown.held():
                 yield from self.writes.pipeline.run(until)
 

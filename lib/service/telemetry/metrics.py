@@ -41,6 +41,9 @@ MOST_ATTEMPTS = 15
 PENDING = (Phase.ACTIVE.value, Phase.BACKOFF.value, Phase.UNSCHEDULABLE.value)
 """Parts of the queue whose pods are pending. kube-scheduler has no part for pods that wait for Permit."""
 
+FEW_HELD = 100
+"""So many pods that waited for Permit, and have gone, may be remembered."""
+
 
 def _growing(first: float, count: int, factor: float = 2) -> list[float]:
     """Bounds of buckets, each so many times the one before, rounded as in Go."""
@@ -315,7 +318,8 @@ class Metrics(Observer):
     def tick_ended(self, queue: SchedulingQueue, cache: Cache) -> None:
         """Count a tick, and update the gauges."""
         self._take_stock(queue, cache)
-        self._held = {uid: since for uid, since in self._held.items() if uid in queue}
+        if len(self._held) > 2 * queue.counts()["waiting"] + FEW_HELD:  # most of them have gone
+            self._held = {uid: since for uid, since in self._held.items() if uid in queue}
         self._end_tick("success")
 
     def tick_failed(self, error: Exception) -> None:

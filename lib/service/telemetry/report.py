@@ -48,6 +48,7 @@ class Report:
         self.done: Counter[str] = Counter()
         self._logged: dict[str, dict[str, str]] = {}  # by key and topic
         self._keys: set[str] = set()  # of this tick's lines
+        self._may_go: set[str] = set()  # the keys of lines that may have to be forgotten after this tick
         self._unplaced: set[str] = set()
         self._began = self._system.monotonic()
         self._tick_began = self._failing_since = self._began
@@ -113,8 +114,11 @@ class Report:
 
     def changed(self, change: AnyChange) -> None:
         """A pod that has a node now, or is gone, doesn't count as not scheduled any more."""
-        if self._skipped and (change.kind == Kind.DELETED or unassigned_pod(change) is None):
-            self._skipped.discard(change.object.metadata.uid)
+        if change.kind == Kind.DELETED or unassigned_pod(change) is None:
+            uid = change.object.metadata.uid
+            self._skipped.discard(uid)
+            if uid in self._logged:
+                self._may_go.add(uid)
 
     def not_processed(self, change: AnyChange, error: Exception) -> None:
         """A change of an object could not be applied, because of an unexpected error."""
@@ -201,8 +205,10 @@ class Report:
 
     def _settled(self, decision: Decision, *, bound: bool) -> None:
         self.observer.finished(decision, bound=bound)
-        self._unplaced.discard(decision.pod.metadata.uid)
-        self._skipped.discard(decision.pod.metadata.uid)  # it was gated before
+        uid = decision.pod.metadata.uid
+        self._unplaced.discard(uid)
+        self._skipped.discard(uid)  # it was gated before
+        self._may_go.add(uid)
 
     def not_bound(self, decision: Decision, error: ApiError | None) -> None:
         """A binding failed, or, without an error, a plugin rejected the node. The pod is tried again."""
@@ -252,10 +258,7 @@ class Report:
     def tick_done(self, queue: SchedulingQueue, cache: Cache) -> None:
         """A tick succeeded; if the one before failed, log that the trouble is over."""
         self.observer.tick_ended(queue, cache)
-        self._unplaced &= queue.uids()
-        remembered = self._keys | queue.uids()
-        self._logged = {key: logged for key, logged in self._logged.items() if key in remembered}
-        self._keys = set()
+        self._forget_lines(queue)
         if self._is_failing:
             for key in ("trouble", "retries"):
                 self._logged.pop(key, None)
@@ -265,6 +268,14 @@ class Report:
         if counts := {where: count for where, count in queue.counts().items() if count}:
             self._log_if_changed("queue", f"queue: {_listed(counts)}", logging.DEBUG)
         self.redraw()
+
+    def _forget_lines(self, queue: SchedulingQueue) -> None:
+        """Forget the lines that are neither of this tick nor of queued pods: they may be logged again."""
+        not_queued = {key for key in self._may_go | self._keys if key not in queue}
+        for key in not_queued - self._keys:
+            self._logged.pop(key, None)
+        self._unplaced -= not_queued
+        self._may_go, self._keys = not_queued & self._keys, set()
 
     def show(self, queue: SchedulingQueue) -> None:
         """Log the queue, because a signal asked for it."""

@@ -29,13 +29,16 @@ Counterpart in kube-scheduler: the states drawn in pkg/scheduler/backend/cache/i
 pkg/scheduler/framework/types.go
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
 from typing import Any
 
 from lib.kube.objects import Pod
+from lib.scheduling.groups.pod_groups import Group, group_of
+from lib.scheduling.resources import add
 
 CONFIRM_SECONDS = 60.0
 """A binding that isn't seen for so long is looked up."""
@@ -84,6 +87,14 @@ QUEUED = (
 )
 """Phases of pods in the queue: they have no node, as far as is known."""
 
+TRIED_LATER = (Phase.BACKOFF, Phase.UNSCHEDULABLE)
+
+TRIED = (Phase.ACTIVE, Phase.DOUBTFUL, *TRIED_LATER)
+"""Pods that are tried, now or later."""
+
+WITHOUT_NODE = frozenset([Phase.GATED, *TRIED])
+"""Phases of pods that have no node, as far as plugins that rejected them know."""
+
 STEPS: dict[Phase, Collection[Phase]] = {
     Phase.OUT: [Phase.GATED, Phase.ACTIVE, Phase.ASSUMED, Phase.BOUND],
     Phase.GATED: [Phase.ACTIVE, Phase.BACKOFF, Phase.OUT],
@@ -103,6 +114,31 @@ class UnknownStepError(Exception):
     """A pod can't go from its phase to another: a mistake in this program."""
 
 
+class Index:
+    """Records by a key, such as their group. Keys without any record aren't kept."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Hashable, dict[str, PodLife]] = {}
+
+    def add(self, key: Hashable, life: "PodLife") -> None:
+        """Add a record."""
+        self._by_key.setdefault(key, {})[life.key] = life
+
+    def discard(self, key: Hashable, life: "PodLife") -> None:
+        """Remove a record, if it is there."""
+        of_key = self._by_key.get(key, {})
+        if of_key.pop(life.key, None) and not of_key:
+            del self._by_key[key]
+
+    def of(self, key: Hashable) -> "Collection[PodLife]":
+        """The records with a key. Don't add or remove any while you walk over them."""
+        return self._by_key.get(key, {}).values()
+
+    def all(self) -> "Iterable[Collection[PodLife]]":
+        """The records with each key. The same holds."""
+        return (each.values() for each in self._by_key.values())
+
+
 class PodLife:
     """The record of a pod. Times are in seconds.
 
@@ -117,17 +153,18 @@ class PodLife:
     help; empty after an error. reason: why it has no node. victims: the uids of the pods that have not yet
     left a node for it. flushed: whether it is tried because it was unschedulable for too long, not because of
     a change. event: its FailedScheduling event, as it was written last; only lib/service/writes knows what
-    that is.
+    that is. group: its pod's. entry: its entry in a PodHeap, and listed: the indexes that have it, each with
+    the key; both as long as it is in its phase.
     """
 
     __slots__ = (
-        "attempts", "decision", "errors", "event", "flushed", "found", "is_gone", "key", "leaving",
-        "look_up_at", "nominated", "phase", "pod", "queued", "reason", "rejected_by", "rejections", "since",
-        "timestamp", "victims",
+        "attempts", "decision", "entry", "errors", "event", "flushed", "found", "group", "is_gone", "key",
+        "leaving", "listed", "look_up_at", "nominated", "phase", "pod", "queued", "reason", "rejected_by",
+        "rejections", "since", "timestamp", "victims",
     )  # fmt: skip
 
-    def __init__(self, pod: Pod, key: str, timestamp: float = 0.0) -> None:
-        self.pod, self.key, self.timestamp = pod, key, timestamp
+    def __init__(self, pod: Pod, key: str, timestamp: float = 0.0, group: Group | None = None) -> None:
+        self.pod, self.key, self.timestamp, self.group = pod, key, timestamp, group
         self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
         self.decision: Any = None  # a Decision, which must not be imported here: it imports this file
         self.look_up_at, self.nominated = inf, ""
@@ -137,6 +174,8 @@ class PodLife:
         self.reason, self.flushed = "", False
         self.victims: set[str] = set()
         self.event: Any = None
+        self.entry: Any = None
+        self.listed: list[tuple[Index, Hashable]] = []
 
     @property
     def is_queued(self) -> bool:
@@ -177,7 +216,7 @@ class PodLives:
     """The records of all pods that are in the queue, have reserved room, are nominated or leave.
 
     nominated: those that are nominated to a node and have no room, by its name, then by key; never an empty
-    dict.
+    dict. rejected: how many pods without a node each plugin rejected, by the plugin and the scheduler's name.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
@@ -186,6 +225,8 @@ class PodLives:
         self._in_phase: dict[Phase, dict[str, PodLife]] = {phase: {} for phase in Phase}
         self._leaving: dict[str, PodLife] = {}
         self.nominated: dict[str, dict[str, PodLife]] = {}
+        self.rejected: Counter[tuple[str, str]] = Counter()
+        self._groups, self._waiting_for = Index(), Index()
 
     def get(self, key: str) -> PodLife | None:
         """The record of a pod, by `pod_key`."""
@@ -195,8 +236,27 @@ class PodLives:
         """The record of a pod: a new one, if there is none."""
         key = pod_key(pod)
         if key not in self._by_key:
-            self._by_key[key] = self._in_phase[Phase.OUT][key] = PodLife(pod, key, self.clock())
+            life = PodLife(pod, key, self.clock(), group_of(pod))
+            self._by_key[key] = self._in_phase[Phase.OUT][key] = life
+            if life.group:
+                self._groups.add(life.group, life)
         return self._by_key[key]
+
+    def update(self, life: PodLife, pod: Pod) -> None:
+        """A pod has changed. If it is active, it may be tried sooner or later than before."""
+        life.pod = pod
+        if (group := group_of(pod)) != life.group:
+            self._groups.discard(life.group, life)
+            life.group = group
+            if group:
+                self._groups.add(group, life)
+        if life.phase == Phase.ACTIVE:
+            self._in_phase[life.phase][life.key] = self._in_phase[life.phase].pop(life.key)
+            life.entry = None
+
+    def of_group(self, group: Group) -> list[PodLife]:
+        """The records of a group's pods."""
+        return [*self._groups.of(group)]
 
     def phase_of(self, pod: Pod) -> Phase:
         """The phase of a pod."""
@@ -211,6 +271,15 @@ class PodLives:
         """The records in these phases; in each, first those that are in it for longest."""
         return [life for phase in phases for life in self._in_phase[phase].values()]
 
+    def new_in(self, phase: Phase) -> list[PodLife]:
+        """The records that came into a phase since they were put into a PodHeap last, the first first."""
+        new = []
+        for life in reversed(self._in_phase[phase].values()):
+            if life.entry is not None:
+                break
+            new.append(life)
+        return new[::-1]
+
     def count(self, phases: Iterable[Phase]) -> int:
         """How many pods are in these phases."""
         return sum(len(self._in_phase[phase]) for phase in phases)
@@ -223,8 +292,12 @@ class PodLives:
         if phase not in STEPS[life.phase]:
             known = f"{life.phase.name} is not followed by {phase.name}"
             raise UnknownStepError(f"{life.pod}: {known}")
+        if life.rejected_by and (life.phase in WITHOUT_NODE) != (phase in WITHOUT_NODE):
+            self._count_rejected(life, 1 if phase in WITHOUT_NODE else -1)
+        if life.listed:
+            self.unlist(life)
         del self._in_phase[life.phase][life.key]
-        self._in_phase[phase][life.key] = life
+        self._in_phase[phase][life.key], life.entry = life, None
         life.phase, life.since, life.look_up_at = phase, self.clock(), look_up_at
         life.found = life.is_gone = False
         if phase not in ROOM:
@@ -266,6 +339,51 @@ class PodLives:
         if life.phase == Phase.OUT and not (life.nominated or life.leaving):
             self._by_key.pop(life.key, None)
             self._in_phase[Phase.OUT].pop(life.key, None)
+            if life.group:
+                self._groups.discard(life.group, life)
+            if life.victims:
+                self.await_victims(life, ())
+
+    # --- what a pod waits for ---------------------------------------------------------------------------
+
+    def reject(self, life: PodLife, plugins: Iterable[str]) -> None:
+        """These plugins have rejected a pod; none has if an error was in the way."""
+        if life.phase in WITHOUT_NODE:
+            self._count_rejected(life, -1)
+        life.rejected_by = frozenset(plugins)
+        if life.phase in WITHOUT_NODE:
+            self._count_rejected(life, 1)
+
+    def _count_rejected(self, life: PodLife, sign: int) -> None:
+        for plugin in life.rejected_by:
+            add(self.rejected, (plugin, life.pod.spec.scheduler_name), sign)
+
+    def list_in(self, index: Index, key: Hashable, life: PodLife) -> None:
+        """Have a record in an index, until its pod goes to another phase."""
+        index.add(key, life)
+        life.listed.append((index, key))
+
+    def unlist(self, life: PodLife) -> None:
+        """Remove a record from the indexes that have it."""
+        for index, key in life.listed:
+            index.discard(key, life)
+        life.listed = []
+
+    def await_victims(self, life: PodLife, victims: Iterable[str]) -> None:
+        """A pod waits until the pods with these uids have left their nodes."""
+        for victim in life.victims:
+            self._waiting_for.discard(victim, life)
+        life.victims = {*victims}
+        for victim in life.victims:
+            self._waiting_for.add(victim, life)
+
+    def victim_left(self, victim: str) -> list[PodLife]:
+        """A pod has left its node. Returns the records of those that wait for it."""
+        found = [*self._waiting_for.of(victim)]
+        for life in found:
+            self._waiting_for.discard(victim, life)
+            life.victims.remove(victim)
+        return found
 
     # --- bindings ---------------------------------------------------------------------------------------
 

@@ -9,16 +9,18 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from math import inf
+from typing import Any
 
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.objects import Pod
 from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
-from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, Group, group_of
+from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, group_of
+from lib.scheduling.heap import PodHeap
 from lib.scheduling.hints import changes_anything, event_of, freed_room
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
-from lib.scheduling.pod_life import QUEUED, BackoffSettings, Phase, PodLife, PodLives
+from lib.scheduling.pod_life import QUEUED, TRIED, TRIED_LATER, BackoffSettings, Phase, PodLife, PodLives
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queueing_hints import Hinted, QueueingHints
 
@@ -38,11 +40,6 @@ LANES = {
     Phase.HELD.value: [Phase.HELD],
 }
 """The parts of the queue, and the phases of the pods in each."""
-
-TRIED_LATER = (Phase.BACKOFF, Phase.UNSCHEDULABLE)
-
-TRIED = (Phase.ACTIVE, Phase.DOUBTFUL, *TRIED_LATER)
-"""Pods that are tried, now or later."""
 
 Incoming = Callable[[str, str], None]
 """Called with the part of the queue that a pod enters, and the event, with kube-scheduler's names."""
@@ -65,14 +62,19 @@ class SchedulingQueue:
         self.lives = lives or PodLives()
         self._times = times or BackoffSettings()
         self._incoming = incoming
-        self._ask_gates_again = False  # something has changed since PreEnqueue plugins gated pods
+        self._active, self._unschedulable, self._gated = PodHeap(), PodHeap(), PodHeap()
+        self._backing_off, self._after_errors = PodHeap(), PodHeap()
+        self._gates_to_ask: dict[str, PodLife] = {}
+        """The gated pods that a change could help, by key."""
+        self._gated_nominated: dict[str, PodLife] = {}
+        """Those that may be nominated, by key."""
         first = next(iter(profiles.values()))  # all profiles have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._sort_fails = False
         self._pre_enqueuers = {
             name: profile.with_point(PreEnqueuePlugin) for name, profile in profiles.items()
         }
-        self._hints = QueueingHints(profiles, self.lives.clock, hinted)
+        self._hints = QueueingHints(profiles, self.lives, hinted)
         self._nominator = Nominator(self.lives)
 
     def __len__(self) -> int:
@@ -96,7 +98,9 @@ class SchedulingQueue:
             return None
         is_gone, ended, event = change.kind == Kind.DELETED, why_ended(pod), event_of(change)
         life = self.lives.of(pod)
-        was_queued, before, life.pod = life.is_queued, life.pod, pod
+        was_queued, before = life.is_queued, life.pod
+        if before is not pod:
+            self.lives.update(life, pod)
         left = ""
         if life.nominated or pod.status.nominated_node_name or change.before:
             left = self._follow_nomination(change, life)
@@ -110,7 +114,9 @@ class SchedulingQueue:
         if is_gone or ended or life.has_room:
             return None if is_gone else ended
         if was_queued and not (life.phase == Phase.UNSCHEDULABLE and self._hints.helps_itself(life, before)):
-            return self._gate(life, event)
+            if (why := self._gate(life, event)) is None and life.phase == Phase.UNSCHEDULABLE:
+                self._hints.add(life)  # as it is now
+            return why
         if life.phase == Phase.OUT:
             life.timestamp = now
         return self._enter(life, now, event)
@@ -137,10 +143,14 @@ class SchedulingQueue:
             except BaseException as error:
                 raise_if_interrupted(error)
                 why = f"plugin {plugin.name} failed: {describe(error)}"
-            life.rejected_by, life.victims = frozenset([plugin.name]), set()
+            self.lives.reject(life, [plugin.name])
+            self.lives.await_victims(life, ())
             if not was_gated:
                 self.lives.move(life, Phase.GATED)
                 self._incoming(Phase.UNSCHEDULABLE.value, event)
+            self._hints.add(life)
+            if life.nominated:
+                self._gated_nominated[life.key] = life
             return why
         return None
 
@@ -169,13 +179,14 @@ class SchedulingQueue:
 
         A node's heartbeat, for example, changes nothing that a decision depends on: it moves none.
         """
-        pods = self.lives.in_phase(Phase.UNSCHEDULABLE)
-        if not (pods or self.gated()) or not changes_anything(change):
+        if not self.lives.count([Phase.UNSCHEDULABLE, Phase.GATED]) or not changes_anything(change):
             return
-        self._ask_gates_again = True
         event = event_of(change)
-        for life in pods:
-            if life.pod.spec.priority <= up_to and self._hints.may_help(change, life):
+        for life in self._hints.helped(change):
+            if life.phase == Phase.GATED:
+                self._gates_to_ask[life.key] = life
+                self.lives.unlist(life)  # no other change needs to be looked at
+            elif life.pod.spec.priority <= up_to:
                 self._enter(life, now, event)
 
     def _follow_nomination(self, change: AnyChange, life: PodLife) -> str:
@@ -199,71 +210,98 @@ class SchedulingQueue:
         When a single one leaves, it isn't tried: unless it was tried since, and preempted nobody then.
         """
         if life := self.lives.get(uid):
-            life.victims = {victim.metadata.uid for victim in victims}
+            self.lives.await_victims(life, [victim.metadata.uid for victim in victims])
 
     def _victim_left(self, victim: str) -> None:
-        for life in self.lives.in_phase(*TRIED):
-            if victim in life.victims:
-                life.victims.remove(victim)
-                if not life.victims and life.phase in TRIED_LATER:
-                    self._lead(life, Phase.ACTIVE, "AssignedPodDelete")
+        for life in self.lives.victim_left(victim):
+            if not life.victims and life.phase in TRIED_LATER:
+                self._lead(life, Phase.ACTIVE, "AssignedPodDelete")
 
     def _wake_group(self, gone: Pod, now: float, event: str) -> None:
         """Move the unschedulable pods of a deleted pod's group: it may have been in their way."""
         if group := group_of(gone):
-            for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
-                if group_of(life.pod) == group:
+            for life in self.lives.of_group(group):
+                if life.phase == Phase.UNSCHEDULABLE:
                     self._enter(life, now, event)
 
     # --- what is tried ----------------------------------------------------------------------------------
 
-    def ready(self, now: float) -> list[Pod]:
-        """The pods to try now, highest priority first. They stay active until `drop` or `requeue`."""
-        self._recheck_gates(now)
-        for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
-            if now - life.timestamp >= self._retried_after(life):
-                life.flushed = True
-                self._enter(life, now, "UnschedulableTimeout")
-        for life in self.lives.in_phase(Phase.BACKOFF):
-            if now >= self._times.ends_at(life):
-                self._lead(life, Phase.ACTIVE, "BackoffComplete")
-        if not self.lives.count([Phase.ACTIVE]):
-            for life in self._backing_off()[:MAX_POPPED]:
-                self._lead(life, Phase.ACTIVE, "PopFromBackoffQ")
-        active = self.lives.in_phase(Phase.ACTIVE)
-        if groups := {group_of(life.pod) for life in active} - {None}:
-            active += self._others_of(groups)
-        self._put_in_order(active)
-        return [life.pod for life in active]
+    def ready(self, now: float, most: float = inf) -> list[Pod]:
+        """The pods to try now, highest priority first. They stay active until `drop` or `requeue`.
 
-    def _put_in_order(self, active: list[PodLife]) -> None:
-        """Sort pods by the QueueSort plugin; by priority if it fails, or its keys can't be compared."""
+        most: at most so many, and the others of their groups.
+        """
+        self._recheck_gates(now)
+        new = self.lives.new_in(Phase.UNSCHEDULABLE)
+        self._unschedulable.add(((life.timestamp + self._retried_after(life),), life) for life in new)
+        for life in self._unschedulable.pop_until(now):
+            life.flushed = True
+            self._enter(life, now, "UnschedulableTimeout")
+        self._note_backoffs()
+        for life in self._backing_off.pop_until(now) + self._after_errors.pop_until(now):
+            self._lead(life, Phase.ACTIVE, "BackoffComplete")
+        if not self.lives.count([Phase.ACTIVE]):
+            for life in self._backing_off.pop(MAX_POPPED):
+                self._lead(life, Phase.ACTIVE, "PopFromBackoffQ")
+        return [life.pod for life in self._in_order(most)]
+
+    def _in_order(self, most: float) -> list[PodLife]:
+        """The active pods, at most so many, sorted by the QueueSort plugin.
+
+        By priority, if it fails, or its keys can't be compared.
+        """
         try:
-            active.sort(key=lambda life: (self._sort.queue_sort(life.pod), life.timestamp))
+            new = self.lives.new_in(Phase.ACTIVE)
+            self._active.add(((self._sort.queue_sort(life.pod), life.timestamp), life) for life in new)
+            found = self._with_groups(self._active.smallest(most), self._place)
             self._sort_fails = False
         except BaseException as error:
             raise_if_interrupted(error)
             if not self._sort_fails:
                 log.exception("plugin %s failed to sort the queue: it is sorted by priority", self._sort.name)
             self._sort_fails = True
-            active.sort(key=lambda life: (-life.pod.spec.priority, life.timestamp))
+            self._active = PodHeap()
+            active = self.lives.in_phase(Phase.ACTIVE)
+            for life in active:
+                life.entry = None  # so that the plugin is asked again
+            active.sort(key=_by_priority)
+            found = self._with_groups(active[: len(active) if most == inf else int(most)], _by_priority)
+        return found
+
+    def _place(self, life: PodLife) -> Any:
+        return self._sort.queue_sort(life.pod), life.timestamp
+
+    def _with_groups(self, active: list[PodLife], place: Callable[[PodLife], Any]) -> list[PodLife]:
+        """These pods, and the others of their groups: if one of a group is to be tried, all of them are."""
+        groups = dict.fromkeys(life.group for life in active if life.group)
+        of_groups = [life for group in groups for life in self.lives.of_group(group)]
+        for life in of_groups:
+            if life.phase in TRIED_LATER:
+                self._lead(life, Phase.ACTIVE, "ForceActivate")
+        known = {life.key for life in active}
+        others = [life for life in of_groups if life.phase == Phase.ACTIVE and life.key not in known]
+        return sorted(active + others, key=place) if others else active
 
     def _recheck_gates(self, now: float) -> None:
-        """Ask the PreEnqueue plugins again about gated pods, after a change, and once in a while.
+        """Ask the PreEnqueue plugins again about gated pods that a change could help, or that are overdue.
 
         No room is kept for them: they aren't tried, so nothing else would end their nominations.
         """
-        for gated in self.lives.in_phase(Phase.GATED):
-            if node_name := gated.nominated:
-                self._nominator.delete(gated.pod)
-                self._wake(freed_room(gated.pod, node_name), now, up_to=gated.pod.spec.priority)
-        for gated in self.lives.in_phase(Phase.GATED):
-            overdue = now - gated.timestamp >= self._times.unschedulable
-            if overdue:
-                gated.timestamp = now
-            if overdue or self._ask_gates_again:
-                self._enter(gated, now, "UnschedulableTimeout" if overdue else "ForceActivate")
-        self._ask_gates_again = False
+        nominated, self._gated_nominated = self._gated_nominated, {}
+        for life in nominated.values():
+            if life.phase == Phase.GATED and (node_name := life.nominated):
+                self._nominator.delete(life.pod)
+                self._wake(freed_room(life.pod, node_name), now, up_to=life.pod.spec.priority)
+        pause = self._times.unschedulable
+        self._gated.add(((life.timestamp + pause,), life) for life in self.lives.new_in(Phase.GATED))
+        for life in self._gated.pop_until(now):
+            life.timestamp = now
+            self._gated.add([((now + pause,), life)])
+            self._enter(life, now, "UnschedulableTimeout")
+        to_ask, self._gates_to_ask = self._gates_to_ask, {}
+        for life in to_ask.values():
+            if life.phase == Phase.GATED:
+                self._enter(life, now, "ForceActivate")
 
     def gate_again(self) -> list[tuple[Pod, str]]:
         """Ask the PreEnqueue plugins about active pods: they know more than when these came.
@@ -273,10 +311,11 @@ class SchedulingQueue:
         asked = [(life, self._gate(life, "ForceActivate")) for life in self.lives.in_phase(Phase.ACTIVE)]
         return [(life.pod, why) for life, why in asked if why is not None]
 
-    def _backing_off(self) -> list[PodLife]:
-        """The pods that may be tried before their backoff has ended: not after an error."""
-        found = [life for life in self.lives.in_phase(Phase.BACKOFF) if life.rejected_by]
-        return sorted(found, key=lambda life: (self._times.ends_at(life), -life.pod.spec.priority))
+    def _note_backoffs(self) -> None:
+        """Note when the backoff of pods ends. After an error, they aren't tried before."""
+        for life in self.lives.new_in(Phase.BACKOFF):
+            heap = self._backing_off if life.rejected_by else self._after_errors
+            heap.add([((self._times.ends_at(life), -life.pod.spec.priority), life)])
 
     def _retried_after(self, life: PodLife) -> float:
         """The seconds after which an unschedulable pod is tried again, even without any change."""
@@ -285,19 +324,14 @@ class SchedulingQueue:
             return min(seconds, UNSEEN_SECONDS) if seconds < inf else inf
         return seconds
 
-    def _others_of(self, groups: Set[Group | None]) -> list[PodLife]:
-        """The other pods of these groups: if one pod of a group is to be tried, all of them are."""
-        later = [life for life in self.lives.in_phase(*TRIED_LATER) if group_of(life.pod) in groups]
-        for life in later:
-            self._lead(life, Phase.ACTIVE, "ForceActivate")
-        return later
-
     def next_in(self, now: float) -> float:
         """The seconds until the next pod is tried or looked up, without any change; infinity if none is."""
-        if self._backing_off():
+        self._note_backoffs()
+        if self._backing_off.first():
             return 0.0  # no other pod is active then
-        ends = [self._times.ends_at(life) for life in self.lives.in_phase(Phase.BACKOFF)]
-        ends += [life.look_up_at for life in self.lives.in_phase(Phase.BINDING, Phase.DOUBTFUL)]
+        ends = [life.look_up_at for life in self.lives.in_phase(Phase.BINDING, Phase.DOUBTFUL)]
+        if after_error := self._after_errors.first():
+            ends.append(after_error[0])
         return max(0.0, min(ends, default=inf) - now)
 
     def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:
@@ -312,7 +346,8 @@ class SchedulingQueue:
             return
         life.attempts += 1
         life.timestamp, life.flushed = now, False
-        life.rejected_by, life.reason = frozenset(rejected_by), reason
+        life.reason = reason
+        self.lives.reject(life, rejected_by)
         if life.rejected_by:
             life.rejections, life.errors = life.rejections + 1, 0
         else:
@@ -323,6 +358,7 @@ class SchedulingQueue:
             self._incoming(Phase.BACKOFF.value, event)
         else:
             self._lead(life, Phase.UNSCHEDULABLE if life.rejected_by else Phase.BACKOFF, event)
+            self._hints.add(life)
 
     def retry_all(self, now: float) -> None:
         """Try all unschedulable pods again: something has changed that no `apply` shows."""
@@ -331,18 +367,14 @@ class SchedulingQueue:
 
     def retry_rejected_by(self, plugins: Set[str], now: float) -> None:
         """Try the unschedulable pods again that one of these plugins rejected."""
-        for life in self.lives.in_phase(Phase.UNSCHEDULABLE):
-            if not plugins.isdisjoint(life.rejected_by):
+        for life in self._hints.rejected_by(plugins):
+            if life.phase == Phase.UNSCHEDULABLE:
                 self._enter(life, now, "ForceActivate")
 
     def note(self, uid: str, reason: str) -> None:
         """A pod stays active, but can't be tried now."""
         if life := self.lives.get(uid):
             life.reason = reason
-
-    def uids(self) -> Set[str]:
-        """The uids of all queued pods."""
-        return {life.pod.metadata.uid for life in self.lives.in_phase(*QUEUED)}
 
     # --- for reports and metrics ------------------------------------------------------------------------
 
@@ -356,12 +388,7 @@ class SchedulingQueue:
 
     def unschedulable_by_plugin(self) -> Counter[tuple[str, str]]:
         """The number of unschedulable pods, by plugin and scheduler name."""
-        return Counter(
-            (plugin, life.pod.spec.scheduler_name)
-            for life in self.lives.in_phase(Phase.GATED, *TRIED)
-            for plugin in life.rejected_by
-            if plugin != NO_NODES
-        )
+        return Counter({key: count for key, count in self.lives.rejected.items() if key[0] != NO_NODES})
 
     def lanes(self) -> dict[str, list[Pod]]:
         """The pods in each part of the queue, and those that a PreEnqueue plugin keeps out of it."""
@@ -371,6 +398,10 @@ class SchedulingQueue:
     def oldest(self) -> PodLife | None:
         """The pod that has been queued longest."""
         return min(self.lives.in_phase(*QUEUED), key=lambda life: life.queued, default=None)
+
+
+def _by_priority(life: PodLife) -> tuple[int, float]:
+    return -life.pod.spec.priority, life.timestamp
 
 
 def why_ended(pod: Pod) -> str | None:

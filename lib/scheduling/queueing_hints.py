@@ -4,16 +4,22 @@ Counterpart in kube-scheduler: isPodWorthRequeuing in pkg/scheduler/backend/queu
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Set
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod
-from lib.scheduling.framework.interface import Profile, QueueingHintPlugin
-from lib.scheduling.framework.runtime import Clock, raise_if_interrupted
+from lib.scheduling.framework.interface import (
+    EnqueueExtensions,
+    HintSignPlugin,
+    Profile,
+    QueueingHintPlugin,
+    SignPlugin,
+)
+from lib.scheduling.framework.runtime import raise_if_interrupted
 from lib.scheduling.groups.pod_groups import REJECTING, group_of
-from lib.scheduling.hints import changed_itself, changes_anything, event_of, placed_pod
+from lib.scheduling.hints import changes_anything, event_of, placed_pod
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
-from lib.scheduling.pod_life import PodLife
+from lib.scheduling.pod_life import Index, PodLife, PodLives
 from lib.scheduling.pod_limits import TOO_COMPLEX
 
 log = logging.getLogger(__name__)
@@ -22,53 +28,106 @@ log = logging.getLogger(__name__)
 QUEUE, QUEUE_SKIP, ERROR = "Queue", "QueueSkip", "Error"
 """What came of asking a hint, in kube-scheduler's metric."""
 
+Waiting = tuple[str, str]
+"""A scheduler name, and a plugin that rejected pods."""
+
 Hinted = Callable[[str, str, str, float], None]
 """Called with a plugin's name, the event, what came of asking the plugin's hint, and the seconds it took."""
 
 
 class QueueingHints:
-    """The queueing hints of all profiles. profiles: by scheduler name. hinted: called after each hint."""
+    """The pods that wait for a change that could help them, and the queueing hints of all profiles.
+
+    A hint is asked once for pods that its plugin can't tell apart (SignPlugin, HintSignPlugin), and only
+    about events that could help at all (EnqueueExtensions).
+
+    profiles: by scheduler name. hinted: called after each hint.
+    """
 
     def __init__(
-        self, profiles: Mapping[str, Profile], clock: Clock = lambda: 0.0, hinted: Hinted | None = None
+        self, profiles: Mapping[str, Profile], lives: PodLives, hinted: Hinted | None = None
     ) -> None:
-        self._clock, self._hinted = clock, hinted
+        self._lives, self._hinted = lives, hinted
         self._hints = {
             name: {plugin.name: plugin for plugin in profile.with_point(QueueingHintPlugin)}
             for name, profile in profiles.items()
         }
+        self._waiting: dict[Waiting, Index] = {}
+        """The pods that wait, by signature."""
+        self._events: dict[Waiting, Collection[str]] = {}
+        """Those that could help; without an entry, all could."""
+        self._signers: dict[Waiting, Callable[[Pod], Hashable]] = {}
+        """What tells apart the pods of which a hint is asked."""
+        for scheduler_name, hints in self._hints.items():
+            for name, plugin in hints.items():
+                if isinstance(plugin, EnqueueExtensions):
+                    self._events[scheduler_name, name] = plugin.events_to_register
+                if isinstance(plugin, HintSignPlugin):
+                    self._signers[scheduler_name, name] = plugin.sign_for_hint
+                elif isinstance(plugin, SignPlugin):
+                    self._signers[scheduler_name, name] = plugin.sign_pod
 
-    def may_help(self, change: AnyChange, queued: PodLife) -> bool:
-        """Whether a change could help a pod that was rejected. Without a hint, every change could.
+    def add(self, life: PodLife) -> None:
+        """A pod waits, as long as it is in its phase, for a change that could help it."""
+        self._lives.unlist(life)
+        scheduler_name = life.pod.spec.scheduler_name
+        for name in life.rejected_by:
+            if name not in (TOO_COMPLEX, BUDGETS_UNSEEN):  # what could help these isn't a change of others
+                index = self._waiting.setdefault((scheduler_name, name), Index())
+                self._lives.list_in(index, self._signature(life, name), life)
+
+    def _signature(self, life: PodLife, name: str) -> Hashable:
+        """Equal for pods that get the same answer from a plugin's hint."""
+        scheduler_name = life.pod.spec.scheduler_name
+        if name not in self._hints[scheduler_name]:
+            return life.group
+        try:
+            sign = self._signers.get((scheduler_name, name))
+            return sign(life.pod) if sign else life.key
+        except BaseException as error:
+            raise_if_interrupted(error)
+            log.debug("plugin %s failed to sign %s", name, life.pod, exc_info=error)
+            return life.key
+
+    def helped(self, change: AnyChange) -> list[PodLife]:
+        """The records of the pods that a change could help. Without a hint, every change could.
 
         A hint that fails counts as one that says yes. No change helps a pod that has itself left a node only
         because it is nominated to another, or one that still waits for other victims to leave.
         """
-        pod, left = queued.pod, placed_pod(change)
-        if left and left.metadata.uid == pod.metadata.uid and pod.status.nominated_node_name:
-            return False
-        if left and left.metadata.uid in queued.victims and len(queued.victims) > 1:
-            return False
-        return any(self._says_yes(change, queued, name) for name in queued.rejected_by)
+        found: dict[str, PodLife] = {}
+        event, other = event_of(change), placed_pod(change)
+        for waiting, index in self._waiting.items():
+            _, name = waiting
+            asked = index.all() if event in self._events.get(waiting, [event]) else ()
+            if name == REJECTING:  # does the change add a pod to its group?
+                asked = [index.of(group_of(other))] if other else ()
+            for alike in asked:
+                if alike and self._says_yes(change, next(iter(alike)).pod, name):
+                    found.update((life.key, life) for life in alike)
+        return [life for life in found.values() if not (other and _is_in_vain(other, life))]
 
-    def helps_itself(self, queued: PodLife, before: Pod) -> bool:
+    def rejected_by(self, plugins: Set[str]) -> list[PodLife]:
+        """The records of the pods that wait, and that one of these plugins rejected."""
+        indexes = [index for (_, name), index in self._waiting.items() if name in plugins]
+        return [*{life.key: life for index in indexes for alike in index.all() for life in alike}.values()]
+
+    def helps_itself(self, life: PodLife, before: Pod) -> bool:
         """Whether a pod that was rejected has changed so that it may fit. before: as it was then."""
-        change = Change(Kind.MODIFIED, queued.pod, before)
-        return changes_anything(change) and self.may_help(change, queued)
+        change = Change(Kind.MODIFIED, life.pod, before)
+        return changes_anything(change) and any(
+            self._says_yes(change, life.pod, name) for name in life.rejected_by
+        )
 
-    def _says_yes(self, change: AnyChange, queued: PodLife, name: str) -> bool:
-        pod = queued.pod
-        if name == TOO_COMPLEX:
-            return changed_itself(pod, change)
+    def _says_yes(self, change: AnyChange, pod: Pod, name: str) -> bool:
         if name == BUDGETS_UNSEEN:
             return False  # it is tried again after some seconds
-        if name == REJECTING:  # does the change add a pod to its group?
-            other = placed_pod(change)
-            return changed_itself(pod, change) or (other is not None and group_of(other) == group_of(pod))
+        if name in (TOO_COMPLEX, REJECTING):
+            return True
         plugin = self._hints[pod.spec.scheduler_name].get(name)
         if plugin is None:
             return True
-        began = self._clock()
+        began = self._lives.clock()
         try:
             yes = bool(plugin.queueing_hint(pod, change))
             said = QUEUE if yes else QUEUE_SKIP
@@ -77,5 +136,13 @@ class QueueingHints:
             log.exception("plugin %s failed to say what could help %s", name, pod, extra={"pod": str(pod)})
             yes, said = True, ERROR
         if self._hinted:
-            self._hinted(name, event_of(change), said, self._clock() - began)
+            self._hinted(name, event_of(change), said, self._lives.clock() - began)
         return yes
+
+
+def _is_in_vain(left: Pod, life: PodLife) -> bool:
+    """Whether a pod isn't helped by what another pod, or it itself, did on a node."""
+    uid = left.metadata.uid
+    if uid == life.pod.metadata.uid and life.pod.status.nominated_node_name:
+        return True
+    return uid in life.victims and len(life.victims) > 1

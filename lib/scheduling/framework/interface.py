@@ -9,7 +9,7 @@ https://kubernetes.io/docs/concepts/scheduling-eviction/scheduling-framework/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -196,7 +196,10 @@ class SignPlugin(Plugin, Protocol):
         """What its results depend on besides the pod."""
 
     def sign_pod(self, pod: Pod) -> Hashable:
-        """The pod's signature: all that the plugin reads of a pod. Equal signatures mean equal results."""
+        """The pod's signature: all that the plugin reads of a pod. Equal signatures mean equal results.
+
+        If the plugin has a `queueing_hint`, too, that is asked once for pods with equal signatures.
+        """
 
 
 @runtime_checkable
@@ -221,6 +224,26 @@ class QueueingHintPlugin(Plugin, Protocol):
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """Whether to try the pod again after this change."""
+
+
+@runtime_checkable
+class EnqueueExtensions(Plugin, Protocol):
+    """Says which events could help a pod that it rejected: about others, its hint isn't asked.
+
+    Source: EnqueueExtensions in staging/src/k8s.io/kube-scheduler/framework/interface.go
+    """
+
+    @property
+    def events_to_register(self) -> Collection[str]:
+        """The names of these events, such as "NodeAdd"; not of changes of the pod itself."""
+
+
+@runtime_checkable
+class HintSignPlugin(Plugin, Protocol):
+    """Gives the same hints for pods with the same signature. Plugins that sign pods anyway don't need it."""
+
+    def sign_for_hint(self, pod: Pod) -> Hashable:
+        """All that `queueing_hint` reads of a pod, if the change isn't one of the pod itself."""
 
 
 @runtime_checkable
@@ -443,8 +466,8 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 }
 """The kinds of plugins at each extension point, by its name in a configuration.
 
-The others have none: SignPlugin and QueueingHintPlugin describe a plugin, AnnotatePlugin is poller's own,
-ExplainPlugin and RemedyPlugin are for people who ask.
+The others have none: SignPlugin, QueueingHintPlugin, EnqueueExtensions and HintSignPlugin describe a plugin,
+AnnotatePlugin is poller's own, ExplainPlugin and RemedyPlugin are for people who ask.
 """
 
 

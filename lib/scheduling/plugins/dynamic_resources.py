@@ -98,6 +98,18 @@ class DynamicResources:
             return unresolvable(str(error))
         return None
 
+    events_to_register = (
+        "NodeAdd",
+        "NodeUpdate",
+        "ResourceClaimAdd",
+        "ResourceClaimUpdate",
+        "ResourceClaimDelete",
+        "ResourceSliceAdd",
+        "ResourceSliceUpdate",
+        "DeviceClassAdd",
+        "DeviceClassUpdate",
+    )
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """Its claims have changed, or another's devices are free; a class, slice or node came or changed."""
         if isinstance(change.object, Node):

@@ -8,7 +8,7 @@ Source: pkg/scheduler/framework/plugins/interpodaffinity/filtering.go, scoring.g
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -87,6 +87,19 @@ class InterPodAffinity:
     ignore_preferred_terms_of_existing_pods: bool = False
     name: str = "InterPodAffinity"
     args: ClassVar = InterPodAffinityArgs
+
+    events_to_register = (
+        "NodeAdd",
+        "NodeUpdate",
+        "NodeDelete",
+        "AssignedPodAdd",
+        "AssignedPodUpdate",
+        "AssignedPodDelete",
+    )
+
+    def sign_for_hint(self, pod: Pod) -> Hashable:
+        """The pod's namespace, labels and terms."""
+        return pod.metadata.namespace, frozenset(pod.metadata.labels.items()), terms_of(pod)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """New labels of the pod; a pod that terms match came, went or was labelled; a node's new domain.

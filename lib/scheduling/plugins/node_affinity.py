@@ -159,6 +159,8 @@ class NodeAffinity:
         affinity = pod.spec.affinity.node_affinity
         return frozenset(pod.spec.node_selector.items()), _required(affinity), tuple(_preferred(affinity))
 
+    events_to_register = ("NodeAdd", "NodeUpdate")
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that matches now, and that is new or didn't match before."""
         return fits_now(change, lambda node: self._rejection(pod, node) is None)

@@ -33,6 +33,8 @@ class NodeDeclaredFeatures:
         """The features that the pod needs."""
         return required_features(pod)
 
+    events_to_register = ("NodeAdd", "NodeUpdate")
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A new node, or one whose declared features have changed; a pod that needs other ones."""
         if was := before_itself(pod, change):

@@ -25,6 +25,8 @@ class NodeName:
         """The pod's spec.nodeName."""
         return pod.spec.node_name
 
+    events_to_register = ("NodeAdd", "NodeUpdate")
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """The node with that name."""
         node = new_node(change)

@@ -46,6 +46,8 @@ class NodePorts:
         """The pod's host ports."""
         return tuple(used_ports(pod))
 
+    events_to_register = ("NodeAdd", "NodeUpdate", "AssignedPodDelete")
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A new node, or a deleted pod that had one of the ports."""
         gone = deleted_pod(change)

@@ -233,6 +233,15 @@ class NodeResourcesFit:
         """The pod's requests, and the amounts that it is scored with."""
         return tuple(pod_requests(pod).items()), tuple(requests_at_least(pod).items())
 
+    events_to_register = (
+        "NodeAdd",
+        "NodeUpdate",
+        "AssignedPodUpdate",
+        "AssignedPodDelete",
+        "DeviceClassAdd",
+        "DeviceClassUpdate",
+    )
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node that came or grew, and could take the pod if empty; a pod that went or requests less.
 

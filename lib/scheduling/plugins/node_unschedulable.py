@@ -42,6 +42,8 @@ class NodeUnschedulable:
         """The pod's tolerations."""
         return tuple(pod.spec.tolerations)
 
+    events_to_register = ("NodeAdd", "NodeUpdate")
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A schedulable node that is new or was cordoned before; a toleration of that."""
         if was := before_itself(pod, change):

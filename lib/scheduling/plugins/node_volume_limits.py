@@ -4,7 +4,7 @@ Source: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -36,6 +36,7 @@ from lib.scheduling.volumes.attached import (
     may_have_volumes_of,
     volumes_of,
 )
+from lib.scheduling.volumes.claims import signed_volumes
 
 TOO_MANY = unschedulable("node(s) exceed max volume count")
 
@@ -45,6 +46,18 @@ class NodeVolumeLimits:
     """Filters out nodes that can't attach the pod's volumes, by the limits of their CSINode."""
 
     name: str = "NodeVolumeLimits"
+
+    events_to_register = (
+        "AssignedPodDelete",
+        "PersistentVolumeClaimAdd",
+        "VolumeAttachmentDelete",
+        "CSINodeAdd",
+        "CSINodeUpdate",
+    )
+
+    def sign_for_hint(self, pod: Pod) -> Hashable:
+        """The pod's namespace and volumes."""
+        return signed_volumes(pod)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A volume that is no longer used, a driver with a higher limit, or a new claim of the pod."""

@@ -8,7 +8,7 @@ own gets default ones of that kind, if it belongs to a service or a controller.
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go, scoring.go, plugin.go
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from math import floor, log
@@ -211,6 +211,22 @@ class PodTopologySpread:
     default_constraints: tuple[TopologySpreadConstraint, ...] = SYSTEM_DEFAULTS
     name: str = "PodTopologySpread"
     args: ClassVar = PodTopologySpreadArgs
+
+    events_to_register = (
+        "NodeAdd",
+        "NodeUpdate",
+        "NodeDelete",
+        "AssignedPodAdd",
+        "AssignedPodUpdate",
+        "AssignedPodDelete",
+    )
+
+    def sign_for_hint(self, pod: Pod) -> Hashable:
+        """The pod's namespace and constraints, and whether it selects nodes."""
+        own, spec = _own_constraints(pod, "DoNotSchedule"), pod.spec
+        constraints = tuple([(each.topology_key, selector) for each, selector in own])
+        selects = bool(spec.node_selector or spec.affinity.node_affinity)
+        return pod.metadata.namespace, bool(spec.topology_spread_constraints), constraints, selects
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A matching pod that came, went, ends or has new labels; a node that came, went or has new labels or

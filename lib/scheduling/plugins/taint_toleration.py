@@ -50,6 +50,8 @@ class TaintToleration:
         """The pod's tolerations."""
         return tuple(pod.spec.tolerations)
 
+    events_to_register = ("NodeAdd", "NodeUpdate")
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A node whose taints the pod tolerates, and that is new or had other taints; a new toleration."""
         if was := before_itself(pod, change):

@@ -3,7 +3,7 @@
 Source: pkg/scheduler/framework/plugins/volumebinding/volume_binding.go
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -57,7 +57,7 @@ from lib.scheduling.volumes.binder import (
     find_pod_volumes,
     is_delayed,
 )
-from lib.scheduling.volumes.claims import existing_claims, has_claims, why_not_usable
+from lib.scheduling.volumes.claims import existing_claims, has_claims, signed_volumes, why_not_usable
 from lib.scheduling.volumes.in_reach import nodes_in_reach
 from lib.scheduling.volumes.matching import allows, reaches
 
@@ -120,6 +120,27 @@ class VolumeBinding:
     bind_timeout_seconds: int = 600
     name: str = "VolumeBinding"
     args: ClassVar = VolumeBindingArgs
+
+    events_to_register = (
+        "NodeAdd",
+        "NodeUpdate",
+        "PersistentVolumeClaimAdd",
+        "PersistentVolumeClaimUpdate",
+        "PersistentVolumeAdd",
+        "PersistentVolumeUpdate",
+        "StorageClassAdd",
+        "StorageClassUpdate",
+        "CSINodeAdd",
+        "CSINodeUpdate",
+        "CSIDriverAdd",
+        "CSIDriverUpdate",
+        "CSIStorageCapacityAdd",
+        "CSIStorageCapacityUpdate",
+    )
+
+    def sign_for_hint(self, pod: Pod) -> Hashable:
+        """The pod's namespace and volumes."""
+        return signed_volumes(pod)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A change of its claims; a volume, class, node or capacity that came, or changed for the better."""

@@ -4,7 +4,7 @@ Source: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.g
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
@@ -24,7 +24,7 @@ from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import add
 from lib.scheduling.text import names, verb
-from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, existing_claims, has_claims
+from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, existing_claims, has_claims, signed_volumes
 from lib.scheduling.volumes.disks import clashing_disks, disks_of
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
@@ -41,6 +41,12 @@ class VolumeRestrictions:
     """Filters out nodes where a disk is in use, and all nodes if a ReadWriteOncePod claim is in use."""
 
     name: str = "VolumeRestrictions"
+
+    events_to_register = ("NodeAdd", "AssignedPodDelete", "PersistentVolumeClaimAdd")
+
+    def sign_for_hint(self, pod: Pod) -> Hashable:
+        """The pod's namespace and volumes."""
+        return signed_volumes(pod)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A deleted pod that used the same disk or claim; a new node, or a new claim of the pod."""

@@ -3,6 +3,7 @@
 Source: pkg/scheduler/framework/plugins/volumezone/volume_zone.go
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
@@ -13,7 +14,7 @@ from lib.scheduling.framework.interface import SKIP, CycleState, Lines, Status, 
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.text import names
-from lib.scheduling.volumes.claims import claim_names, existing_claims
+from lib.scheduling.volumes.claims import claim_names, existing_claims, signed_volumes
 from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, SEVERAL_ZONES
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
@@ -33,6 +34,20 @@ class VolumeZone:
     """Filters out nodes of other zones; a node without zone and region labels passes."""
 
     name: str = "VolumeZone"
+
+    events_to_register = (
+        "NodeAdd",
+        "NodeUpdate",
+        "PersistentVolumeClaimAdd",
+        "PersistentVolumeClaimUpdate",
+        "PersistentVolumeAdd",
+        "PersistentVolumeUpdate",
+        "StorageClassAdd",
+    )
+
+    def sign_for_hint(self, pod: Pod) -> Hashable:
+        """The pod's namespace and volumes."""
+        return signed_volumes(pod)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A change of its claims; a new or moved node or volume; a new WaitForFirstConsumer class."""

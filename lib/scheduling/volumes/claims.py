@@ -5,9 +5,11 @@ pkg/scheduler/framework/plugins/volumebinding/volume_binding.go, podHasPVCs
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from lib.kube.objects import Pod, Volume
 from lib.kube.storage import PersistentVolumeClaim
@@ -41,6 +43,13 @@ def claim_name(pod: Pod, volume: Volume) -> ClaimName | None:
 def claim_names(pod: Pod) -> Mapping[ClaimName, int]:
     """The claims of a pod, in the order of its volumes, each with the number of volumes that have it."""
     return Counter(found for volume in pod.spec.volumes if (found := claim_name(pod, volume)))
+
+
+def signed_volumes(pod: Pod) -> Hashable:
+    """A pod's namespace and volumes, with its name if it has claims of its own."""
+    volumes = pod.spec.volumes
+    own = pod.metadata.name if any(each.ephemeral for each in volumes) else ""
+    return pod.metadata.namespace, own, msgspec.json.encode(volumes)
 
 
 def has_claims(pod: Pod) -> bool:

@@ -1,0 +1,82 @@
+"""The pods of a phase by a key, such as when their backoff ends: the smallest first, without a walk over all.
+
+Counterpart in kube-scheduler: pkg/scheduler/backend/heap/heap.go
+"""
+
+from collections.abc import Iterable
+from heapq import heapify, heappop, heappush
+from itertools import count
+from math import inf
+from typing import Any
+
+from lib.scheduling.pod_life import PodLife
+
+Entry = tuple[Any, int, PodLife]
+"""A key, a number that no other entry has, and the pod's record."""
+
+FEW = 64
+"""So many entries that don't count any more are never worth a walk over all."""
+
+
+class PodHeap:
+    """Records by a key. Of equal keys, the one that was added first is the first.
+
+    A record is in one heap at a time, until it goes to another phase (`PodLife.entry`). Its entry stays
+    behind then, and doesn't count any more.
+    """
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._numbers = count()
+        self._most = FEW  # entries; with more, those that don't count are dropped
+
+    def add(self, new: Iterable[tuple[Any, PodLife]]) -> None:
+        """Add records, each with its key; or give them another key. TypeError if keys can't be compared."""
+        for key, life in new:
+            life.entry = entry = key, next(self._numbers), life
+            heappush(self._entries, entry)
+        if len(self._entries) > self._most:
+            self._entries = [each for each in self._entries if _counts(each)]
+            heapify(self._entries)
+            self._most = 2 * len(self._entries) + FEW
+
+    def first(self) -> Any:
+        """The smallest key; None if there is none."""
+        while self._entries and not _counts(self._entries[0]):
+            heappop(self._entries)
+        return self._entries[0][0] if self._entries else None
+
+    def pop_until(self, time: float) -> list[PodLife]:
+        """Remove the records whose key, of which the first part is a time, isn't later than this time."""
+        found = []
+        while (key := self.first()) is not None and key[0] <= time:
+            found.append(self._pop())
+        return found
+
+    def pop(self, most: int) -> list[PodLife]:
+        """Remove the records with the smallest keys, at most so many."""
+        found: list[PodLife] = []
+        while len(found) < most and self.first() is not None:
+            found.append(self._pop())
+        return found
+
+    def smallest(self, most: float = inf) -> list[PodLife]:
+        """The records with the smallest keys, at most so many, in order. They stay."""
+        if most >= len(self._entries):
+            self._entries = sorted(filter(_counts, self._entries))  # it is a heap then, too
+            return [life for *_, life in self._entries]
+        found: list[Entry] = []
+        while len(found) < most and self.first() is not None:
+            found.append(heappop(self._entries))
+        for entry in found:
+            heappush(self._entries, entry)
+        return [life for *_, life in found]
+
+    def _pop(self) -> PodLife:
+        _, _, life = heappop(self._entries)
+        life.entry = None
+        return life
+
+
+def _counts(entry: Entry) -> bool:
+    return entry[2].entry is entry

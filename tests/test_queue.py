@@ -117,6 +117,14 @@ def test_pods_whose_backoff_ends_first_are_tried_early_and_not_too_many_at_once(
     assert sorted(ready(pods, 10.1)) == names[5:]
 
 
+def test_of_pods_that_back_off_for_as_long_the_most_important_are_tried_early() -> None:
+    pods = queue(*(waiting(f"web-{i}", priority=i) for i in range(MAX_POPPED + 1)))
+    for i in range(MAX_POPPED + 1):
+        pods.requeue(f"uid-of-web-{i}", FIT, "", now=10)
+    pods.apply(added(node("n1")), now=10.1)
+    assert ready(pods, 10.1) == [f"web-{i}" for i in range(MAX_POPPED, 0, -1)]
+
+
 def test_after_an_error_a_pod_backs_off_although_no_other_is_active() -> None:
     pods = queue(waiting("web"))
     pods.requeue(UID, (), "could not be written", now=10)

@@ -39,6 +39,20 @@ def bench(*arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
+def test_ticks_are_measured_beside_pods_that_wait(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    done = bench("--nodes", "5", "--only", "tick", "--waiting", "20", "--json", str(file))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(file.read_bytes())["figures"]
+    assert {each["measure"].split("; ")[1] for each in figures} == {
+        f"{number} pods {phase}" for number in (0, 20) for phase in ("gated", "unschedulable", "held")
+    }
+    assert len(figures) == 6 * 2 * 3
+    for each in figures:
+        assert 0 < each["value"] < 1_000, each
+    assert re.search(r"tick beside 20 pods gated: [0-9.]+x at most \(", done.stdout)
+
+
 def test_a_burst_is_measured_and_who_cannot_take_part_is_named(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
     sizes = "--nodes", "5", "--pods", "10", "--repeat", "2"
@@ -195,5 +209,5 @@ def test_an_unknown_part_is_named() -> None:
     done = bench("--only", "bursts")
     assert done.returncode == 2
     assert (
-        "'bursts' is none of burst, throughput, single, start, idle, failover, decide, replay" in done.stderr
+        "'bursts' is none of burst, throughput, single, start, idle, failover, decide, replay, tick" in done.stderr
     )

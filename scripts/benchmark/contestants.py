@@ -166,7 +166,7 @@ BASELINES = ("kube-unlimited", "bare")
 """The others are compared with the first of these that has a figure."""
 
 CONTESTANTS = (
-    Contestant("poller", "poller", poller(), parts=("decide", "replay", *COMPARED, "failover")),
+    Contestant("poller", "poller", poller(), parts=("decide", "replay", "tick", *COMPARED, "failover")),
     Contestant("watch", "poller --watch", poller("--watch"), _no_watch, parts=(*COMPARED, "failover")),
     Contestant("lab", "lab's script", lab, _no_lab, most_pods=50),
     Contestant("bare", "bare loop", bare, parts=BINDING_ONLY, workloads=["SchedulingBasic"]),

@@ -85,17 +85,17 @@ class Scene:
 
 def main(arguments: Sequence[str]) -> None:
     scene = _workload_scene(*arguments) if len(arguments) == 2 else _burst_scene(*arguments)
-    services = [_read(Service, each) for each in scene.services]
+    services = [read(Service, each) for each in scene.services]
     cache = Cache(
-        (_read(Node, each) for each in scene.nodes),
-        (_read(Pod, _with_uid(each)) for each in scene.existing),
+        (read(Node, each) for each in scene.nodes),
+        (read(Pod, with_uid(each)) for each in scene.existing),
         LookedUp(scene.namespaces, workloads=Workloads(services)),
     )
     for each in scene.storage:
         cache.storage.put(_read_storage(each))
     for each in scene.devices:
         cache.devices.put(_read_device(each))
-    waiting = [_read(Pod, _with_uid(each)) for each in scene.waiting]
+    waiting = [read(Pod, with_uid(each)) for each in scene.waiting]
     scheduler = Scheduler(default_profile(NAME), Random(1), in_full=False)
     began = time.process_time()
     decisions = [_decide(scheduler, pod, cache) for pod in waiting]
@@ -141,16 +141,16 @@ def _workload_scene(name: str, scale: str) -> Scene:
         dict.fromkeys(workload.namespaces(), labels),
         [service] if service else [],
         workload.storage_objects(),
-        [_with_uid(each) for each in of_devices if each["kind"] != "ResourceClaimTemplate"],
+        [with_uid(each) for each in of_devices if each["kind"] != "ResourceClaimTemplate"],
     )
 
 
-def _with_uid(body: Json) -> Json:
+def with_uid(body: Json) -> Json:
     metadata = body["metadata"]
     return {**body, "metadata": {**metadata, "uid": f"uid-of-{metadata['name']}"}}
 
 
-def _read(kind: type[Read], body: Any) -> Read:
+def read(kind: type[Read], body: Any) -> Read:
     """The object as poller reads it from JSON."""
     return msgspec.json.decode(msgspec.json.encode(body), type=kind, dec_hook=decode_hook)
 

@@ -4,9 +4,9 @@ from typing import Literal
 
 import msgspec
 
-Part = Literal["burst", "throughput", "single", "start", "idle", "failover", "decide", "replay"]
+Part = Literal["burst", "throughput", "single", "start", "idle", "failover", "decide", "replay", "tick"]
 
-WITHOUT_ARENA = "decide", "failover", "replay"
+WITHOUT_ARENA = "decide", "failover", "replay", "tick"
 """These parts need no API server, or start one of their own."""
 
 

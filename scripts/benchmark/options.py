@@ -16,6 +16,7 @@ PARTS: Sequence[Part] = get_args(Part)
 SERVERS = "real", "embedded"
 NODES = (100, 1000, 5000)
 MANY_NODES = (15_000, 65_000)
+WAITING = (1_000, 10_000)
 KEYS = [each.key for each in CONTESTANTS]
 
 
@@ -27,6 +28,7 @@ class Options:
     repeat: int
     singles: int
     bound: int
+    waiting: Sequence[int]
     idle: float
     limit: float
     only: Sequence[str]
@@ -54,6 +56,13 @@ def options() -> Options:
         default=10_000,
         metavar="PODS",
         help="that run already, for start and idle (default %(default)s)",
+    )
+    add(
+        "--waiting",
+        type=_counts,
+        default=WAITING,
+        metavar="PODS,PODS",
+        help=f"that wait beside a tick (default {_listed(WAITING)})",
     )
     add("--idle", type=float, default=60.0, metavar="SECONDS", help="how long to do nothing (default 60)")
     add("--limit", type=float, default=180.0, metavar="SECONDS", help="of patience for a burst (default 180)")

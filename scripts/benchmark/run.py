@@ -20,6 +20,7 @@ from scripts.benchmark.options import Options
 from scripts.benchmark.processes import FailedError
 from scripts.benchmark.replaying import REPLAY, replay
 from scripts.benchmark.steady import steady
+from scripts.benchmark.ticks import KINDS, PHASES, tick_of, ticks
 from scripts.benchmark.workloads import NAMES, Workload, chosen
 
 FAILURES = (FailedError, RefusedError, OSError, http.client.HTTPException)
@@ -55,6 +56,7 @@ def steps(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> 
     planned = [
         *_deciding(options, contestants),
         *_replaying(options, contestants),
+        *_ticking(options, contestants),
         *_singles(arena, options, contestants),
         *_bursts(arena, options, contestants),
         *_throughput(arena, options, contestants),
@@ -82,6 +84,15 @@ def _deciding(options: Options, contestants: Sequence[Contestant]) -> Iterator[S
 def _replaying(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
     for contestant, nodes in product(_taking_part("replay", contestants), options.nodes):
         yield Step("replay", [REPLAY], contestant, nodes, partial(replay, nodes, options.pods))
+
+
+def _ticking(options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:
+    """Ticks beside pods that wait, in the largest cluster."""
+    nodes = options.nodes[-1]
+    for contestant, phase in product(_taking_part("tick", contestants), PHASES):
+        waiting = [0, *options.waiting]
+        yields = [tick_of(what, number, phase) for what in KINDS for number in waiting]
+        yield Step("tick", yields, contestant, nodes, partial(ticks, nodes, phase, waiting))
 
 
 def _singles(arena: Arena, options: Options, contestants: Sequence[Contestant]) -> Iterator[Step]:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from scripts.benchmark.contestants import BASELINES, CONTESTANTS, Contestant
 from scripts.benchmark.figures import Figure, Results
+from scripts.benchmark.ticks import KINDS, tick_of
 
 WIDTH = 160
 """The table's width in a file."""
@@ -131,6 +132,9 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
         yield "deciding alone: by seconds of CPU time, in a process of its own, without an API server."
     if "replay" in parts:
         yield "replay: by the clock, in virtual time, without an API server."
+    if "tick" in parts:
+        yield "tick: CPU time of one tick with --watch, what it reads handed to it, writes left out."
+        yield from _tick_ratios(results.figures)
     if "burst" in parts:
         yield "burst: from SIGCONT, with all pods waiting, to the last binding that a watch sees."
         for each in CONTESTANTS:
@@ -158,6 +162,21 @@ def _notes(results: Results, problems: Sequence[str]) -> Iterator[str]:
         yield f"left out: {titles[key]}: {why}."
     for number, problem in enumerate(problems, 1):
         yield f"[{number}] {problem}"
+
+
+def _tick_ratios(figures: Sequence[Figure]) -> Iterator[str]:
+    """How much more a tick costs beside pods that wait than without any, at worst."""
+    by_name = {each.measure: each.value for each in figures if each.part == "tick" and each.value}
+    for phase, waiting in dict.fromkeys((each.measure.split()[-1], each.pods) for each in figures):
+        names = {what: tick_of(what, waiting, phase) for what in KINDS}
+        ratios = {
+            what: by_name[name] / alone
+            for what, name in names.items()
+            if waiting and name in by_name and (alone := by_name.get(tick_of(what, 0, phase)))
+        }
+        if ratios:
+            worst = max(ratios, key=ratios.__getitem__)
+            yield f"tick beside {waiting:,} pods {phase}: {ratios[worst]:.2f}x at most ({worst})."
 
 
 def _rounds(figures: Sequence[Figure]) -> int:

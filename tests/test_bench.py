@@ -209,5 +209,6 @@ def test_an_unknown_part_is_named() -> None:
     done = bench("--only", "bursts")
     assert done.returncode == 2
     assert (
-        "'bursts' is none of burst, throughput, single, start, idle, failover, decide, replay, tick" in done.stderr
+        "'bursts' is none of burst, throughput, single, start, idle, failover, decide, replay, tick"
+        in done.stderr
     )

@@ -3,7 +3,7 @@
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import product
+from itertools import pairwise, product
 from math import inf
 from random import Random
 from typing import Any
@@ -14,15 +14,17 @@ from plugins.storage_objects import attachment, claim, csi_node, csi_volume, sto
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod, with_parts
-from lib.scheduling.decision import NO_NODES
+from lib.scheduling.attempt import Attempt
+from lib.scheduling.cache import Cache
+from lib.scheduling.decision import NO_NODES, Outcome
 from lib.scheduling.framework.interface import QueueingHintPlugin, Status, unschedulable
 from lib.scheduling.groups.pod_groups import GROUP, REJECTING, group_of
 from lib.scheduling.hints import changes_anything, freed_room, placed_pod
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.pod_life import BackoffSettings, Phase, PodLife
+from lib.scheduling.pod_life import BackoffSettings, Phase, PodLife, PodLives
 from lib.scheduling.pod_limits import TOO_COMPLEX
-from lib.scheduling.queue import SchedulingQueue
+from lib.scheduling.queue import HELD_PAUSE, MAX_HELD, SchedulingQueue
 
 TAINTED = [{"key": "gpu", "effect": "NoSchedule"}]
 PORT = [{"name": "main", "ports": [{"hostPort": 80}]}]
@@ -346,3 +348,68 @@ def test_more_pods_than_are_tried_in_a_tick_keep_their_order() -> None:
         for each in some:
             queue.drop(each.metadata.uid)
     assert tried == [f"web-{i}" for i in (2, 5, 8, 1, 4, 7, 0, 3, 6, 9)]
+
+
+# --- held pods --------------------------------------------------------------------------------------------
+
+
+def holding(*pods: Pod, on: str = "n1") -> tuple[SchedulingQueue, list[float]]:
+    """A queue whose pods are held since second 0, and its clock."""
+    clock = [0.0]
+    cache = Cache([node(on)], lives=PodLives(lambda: clock[0]))
+    queue = SchedulingQueue({"my-scheduler": PROFILE}, lives=cache.lives)
+    for each in pods:
+        queue.apply(Change(Kind.ADDED, each), 0)
+        cache.assume(each, on)
+        cache.lives.of(each).decision = Attempt(each, cache).decide(Outcome.WAITING, "", node_name=on)
+        cache.lives.hold(each.metadata.uid, "waits")
+    return queue, clock
+
+
+def times_asked(queue: SchedulingQueue, until: float) -> dict[str, list[float]]:
+    """When each held pod is asked about, if the loop ticks ten times a second."""
+    found: dict[str, list[float]] = {}
+    for tick in range(int(until * 10)):
+        for each in queue.held(tick / 10):
+            found.setdefault(each.metadata.name, []).append(tick / 10)
+    return found
+
+
+def test_a_held_pod_is_asked_about_at_once_and_then_more_and_more_seldom() -> None:
+    queue, _ = holding(made("web", {}, {}))
+    assert queue.next_in(0) == 0
+    (times,) = times_asked(queue, until=1000).values()
+    pauses = [after - before for before, after in pairwise(times)]
+    assert times[:3] == [0.0, 0.1, 0.2]
+    assert all(pause <= max(0.2, before / 8 + 0.2) for before, pause in zip(times, pauses, strict=False))
+    assert max(pauses) <= 30.2
+    assert queue.next_in(999) <= 30
+
+
+def test_many_held_pods_are_asked_about_by_and_by() -> None:
+    queue, _ = holding(*(made(f"web-{i}", {}, {}) for i in range(1000)))
+    assert [len(queue.held(now)) for now in (0, 0.01, 0.1, 0.2)] == [MAX_HELD, 0, MAX_HELD, MAX_HELD]
+    assert queue.next_in(0.2) == pytest.approx(HELD_PAUSE)
+    asked = times_asked(queue, until=200)
+    assert len(asked) == 1000
+    assert max(after - before for times in asked.values() for before, after in pairwise(times)) <= 31
+
+
+def test_the_held_pods_of_a_group_are_asked_about_together() -> None:
+    queue, _ = holding(*(made(f"web-{i}", {}, {GROUP: "a"} if i % 60 == 0 else {}) for i in range(121)))
+    first = [each.metadata.name for each in queue.held(0)]
+    assert {"web-0", "web-60", "web-120"} <= {*first}
+    assert len(first) == len({*first}) == MAX_HELD + 2
+
+
+def test_a_held_pod_that_loses_its_node_or_is_preempted_is_asked_about_at_once() -> None:
+    web = made("web", {}, {})
+    for lose in (
+        lambda queue: queue.lives.preempt([web]),
+        lambda queue: queue.apply(Change(Kind.DELETED, node("n1"), node("n1")), 60),
+    ):
+        queue, _ = holding(web)
+        times_asked(queue, until=60)
+        assert queue.held(60) == []
+        lose(queue)
+        assert queue.held(60) == [web]

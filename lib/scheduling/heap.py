@@ -46,18 +46,16 @@ class PodHeap:
             heappop(self._entries)
         return self._entries[0][0] if self._entries else None
 
-    def pop_until(self, time: float) -> list[PodLife]:
-        """Remove the records whose key, of which the first part is a time, isn't later than this time."""
-        found = []
-        while (key := self.first()) is not None and key[0] <= time:
-            found.append(self._pop())
-        return found
+    def pop(self, until: float = inf, most: float = inf) -> list[PodLife]:
+        """Remove the records with the smallest keys, at most so many.
 
-    def pop(self, most: int) -> list[PodLife]:
-        """Remove the records with the smallest keys, at most so many."""
+        until: only those whose key, of which the first part is a time, isn't later.
+        """
         found: list[PodLife] = []
-        while len(found) < most and self.first() is not None:
-            found.append(self._pop())
+        while len(found) < most and (key := self.first()) is not None and key[0] <= until:
+            _, _, life = heappop(self._entries)
+            life.entry = None
+            found.append(life)
         return found
 
     def smallest(self, most: float = inf) -> list[PodLife]:
@@ -71,11 +69,6 @@ class PodHeap:
         for entry in found:
             heappush(self._entries, entry)
         return [life for *_, life in found]
-
-    def _pop(self) -> PodLife:
-        _, _, life = heappop(self._entries)
-        life.entry = None
-        return life
 
 
 def _counts(entry: Entry) -> bool:

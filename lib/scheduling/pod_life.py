@@ -251,8 +251,12 @@ class PodLives:
             if group:
                 self._groups.add(group, life)
         if life.phase == Phase.ACTIVE:
-            self._in_phase[life.phase][life.key] = self._in_phase[life.phase].pop(life.key)
-            life.entry = None
+            self.renew(life)
+
+    def renew(self, life: PodLife) -> None:
+        """Have a record stand in its phase as if it had just come there."""
+        self._in_phase[life.phase][life.key] = self._in_phase[life.phase].pop(life.key)
+        life.entry = None
 
     def of_group(self, group: Group) -> list[PodLife]:
         """The records of a group's pods."""
@@ -435,6 +439,8 @@ class PodLives:
         for pod in pods:
             life = self._leaving[pod_key(pod)] = self.of(pod)
             life.leaving = True
+            if life.phase == Phase.HELD:
+                self.renew(life)  # so that it gives its room back at once
 
     def spare(self, pods: Iterable[Pod]) -> None:
         """These pods don't leave any more: they stay, or they have left."""

@@ -12,7 +12,7 @@ from math import inf
 from typing import Any
 
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
-from lib.kube.objects import Pod
+from lib.kube.objects import Node, Pod
 from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
@@ -32,6 +32,13 @@ PodGroup's `minMember`, or of the right to list disruption budgets."""
 
 MAX_POPPED = 100
 """When no pod is active, at most so many pods are tried before their backoff has ended."""
+
+MAX_HELD, HELD_PAUSE = 50, 0.1
+"""At most so many held pods are asked about at a time, and not more often than after so many seconds."""
+
+HELD_SHARE, LONGEST_HELD_PAUSE = 8, 30.0
+"""A held pod is asked about again after this part of the time that it was held, with many of them later; but
+after so many seconds at the latest, if there is time for all."""
 
 LANES = {
     Phase.ACTIVE.value: [Phase.ACTIVE, Phase.ASSUMED, Phase.BINDING],
@@ -63,7 +70,9 @@ class SchedulingQueue:
         self._times = times or BackoffSettings()
         self._incoming = incoming
         self._active, self._unschedulable, self._gated = PodHeap(), PodHeap(), PodHeap()
-        self._backing_off, self._after_errors = PodHeap(), PodHeap()
+        self._backing_off, self._after_errors, self._held = PodHeap(), PodHeap(), PodHeap()
+        self._held_from = 0.0
+        """No held pod is asked about before this time."""
         self._gates_to_ask: dict[str, PodLife] = {}
         """The gated pods that a change could help, by key."""
         self._gated_nominated: dict[str, PodLife] = {}
@@ -173,6 +182,10 @@ class SchedulingQueue:
         self._wake(change, now)
         if isinstance(change.object, Pod) and change.kind == Kind.DELETED:
             self._victim_left(uid)
+        if isinstance(change.object, Node) and change.kind == Kind.DELETED:
+            for life in self.lives.in_phase(Phase.HELD):
+                if life.decision.node_name == change.object.metadata.name:
+                    self.lives.renew(life)  # so that it is asked about at once
 
     def _wake(self, change: AnyChange, now: float, up_to: float = inf) -> None:
         """Move the unschedulable pods that a change could help. up_to: the highest priority of these pods.
@@ -234,16 +247,33 @@ class SchedulingQueue:
         self._recheck_gates(now)
         new = self.lives.new_in(Phase.UNSCHEDULABLE)
         self._unschedulable.add(((life.timestamp + self._retried_after(life),), life) for life in new)
-        for life in self._unschedulable.pop_until(now):
+        for life in self._unschedulable.pop(until=now):
             life.flushed = True
             self._enter(life, now, "UnschedulableTimeout")
-        self._note_backoffs()
-        for life in self._backing_off.pop_until(now) + self._after_errors.pop_until(now):
+        self._note_times()
+        for life in self._backing_off.pop(until=now) + self._after_errors.pop(until=now):
             self._lead(life, Phase.ACTIVE, "BackoffComplete")
         if not self.lives.count([Phase.ACTIVE]):
-            for life in self._backing_off.pop(MAX_POPPED):
+            for life in self._backing_off.pop(most=MAX_POPPED):
                 self._lead(life, Phase.ACTIVE, "PopFromBackoffQ")
         return [life.pod for life in self._in_order(most)]
+
+    def held(self, now: float) -> list[Pod]:
+        """The held pods for which Permit or PreBind is to run again now, with those of their groups.
+
+        First each is asked about at once, then more and more seldom: so 10,000 of them are no burden.
+        """
+        self._note_times()
+        if now < self._held_from or not (due := self._held.pop(until=now, most=MAX_HELD)):
+            return []
+        self._held_from = now + HELD_PAUSE
+        groups = dict.fromkeys(life.group for life in due if life.group)
+        of_groups = [life for group in groups for life in self.lives.of_group(group)]
+        due += [life for life in of_groups if life.phase == Phase.HELD and life not in due]
+        slower = max(1.0, self.lives.count([Phase.HELD]) * HELD_PAUSE / MAX_HELD) / HELD_SHARE
+        pauses = [min((now - life.since) * slower, LONGEST_HELD_PAUSE) for life in due]
+        self._held.add(((now + pause,), life) for pause, life in zip(pauses, due, strict=True))
+        return [life.pod for life in due]
 
     def _in_order(self, most: float) -> list[PodLife]:
         """The active pods, at most so many, sorted by the QueueSort plugin.
@@ -294,7 +324,7 @@ class SchedulingQueue:
                 self._wake(freed_room(life.pod, node_name), now, up_to=life.pod.spec.priority)
         pause = self._times.unschedulable
         self._gated.add(((life.timestamp + pause,), life) for life in self.lives.new_in(Phase.GATED))
-        for life in self._gated.pop_until(now):
+        for life in self._gated.pop(until=now):
             life.timestamp = now
             self._gated.add([((now + pause,), life)])
             self._enter(life, now, "UnschedulableTimeout")
@@ -311,8 +341,9 @@ class SchedulingQueue:
         asked = [(life, self._gate(life, "ForceActivate")) for life in self.lives.in_phase(Phase.ACTIVE)]
         return [(life.pod, why) for life, why in asked if why is not None]
 
-    def _note_backoffs(self) -> None:
-        """Note when the backoff of pods ends. After an error, they aren't tried before."""
+    def _note_times(self) -> None:
+        """Note when pods are due that are held now, or back off. After an error, they aren't tried before."""
+        self._held.add(((life.since,), life) for life in self.lives.new_in(Phase.HELD))
         for life in self.lives.new_in(Phase.BACKOFF):
             heap = self._backing_off if life.rejected_by else self._after_errors
             heap.add([((self._times.ends_at(life), -life.pod.spec.priority), life)])
@@ -325,13 +356,15 @@ class SchedulingQueue:
         return seconds
 
     def next_in(self, now: float) -> float:
-        """The seconds until the next pod is tried or looked up, without any change; infinity if none is."""
-        self._note_backoffs()
+        """The seconds until the next pod is tried, asked about or looked up, without any change."""
+        self._note_times()
         if self._backing_off.first():
             return 0.0  # no other pod is active then
         ends = [life.look_up_at for life in self.lives.in_phase(Phase.BINDING, Phase.DOUBTFUL)]
         if after_error := self._after_errors.first():
             ends.append(after_error[0])
+        if held := self._held.first():
+            ends.append(max(held[0], self._held_from))
         return max(0.0, min(ends, default=inf) - now)
 
     def requeue(self, uid: str, rejected_by: Iterable[str], reason: str, now: float) -> None:

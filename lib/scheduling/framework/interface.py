@@ -48,7 +48,7 @@ class Code(Enum):
     UNSCHEDULABLE_AND_UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """Not here; to remove other pods would not help."""
     WAIT = "Wait"
-    """For Permit and PreBind: not yet, call again at the next tick."""
+    """For Permit and PreBind: not yet, call again, first at the next tick."""
     SKIP = "Skip"
     """Nothing to do for this pod: don't call the plugin again in this cycle. For Bind: ask the next one."""
     DEFAULT_BIND = "post"
@@ -421,7 +421,7 @@ class PermitPlugin(Plugin, Protocol):
     """Approves the node, rejects it, or has the pod wait."""
 
     def permit(self, state: CycleState, pod: Pod, node_name: str, waited: float) -> Status | None:
-        """WAIT keeps the node reserved; it is called again at the next tick. waited: in seconds."""
+        """WAIT keeps the node reserved; it is called again (`SchedulingQueue.held`). waited: in seconds."""
 
 
 @runtime_checkable
@@ -429,7 +429,7 @@ class PreBindPlugin(Plugin, Protocol):
     """Does what must be done before a pod is bound."""
 
     def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """A rejection means that the pod is not bound. WAIT: it is called again at the next tick."""
+        """A rejection means that the pod is not bound. WAIT: it is called again (`SchedulingQueue.held`)."""
 
 
 @runtime_checkable

@@ -249,7 +249,7 @@ class Poller:
         decision depends on them. A pod is left out, too, until the answers have come that it needs.
         """
         until, self.writes.more = self._decides_until(), False
-        for batch in batches(life.pod for life in self.lives.in_phase(Phase.HELD)):
+        for batch in batches(self.queue.held(self.now())):
             held = [pod for pod in batch if self.lives.phase_of(pod) == Phase.HELD]
             if held and not self.writes.pipeline.closed:
                 yield held

@@ -9,10 +9,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from objects import node, pod
+from objects import node, pod, read
 from plugins.storage_objects import attachment, claim, csi_node, csi_volume, storage_class
 
 from lib.kube.changes import AnyChange, Change, Kind
+from lib.kube.devices import ResourceClaim
 from lib.kube.objects import Pod, with_parts
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
@@ -50,6 +51,8 @@ SPECS: Sequence[tuple[dict[str, Any], str]] = (
     ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "VolumeBinding"),
     ({"volumes": [{"name": "own", "ephemeral": {"volumeClaimTemplate": {}}}]}, "VolumeBinding"),
     ({"volumes": [{"name": "other", "ephemeral": {"volumeClaimTemplate": {}}}]}, "NodeVolumeLimits"),
+    ({"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}, "DynamicResources"),
+    ({"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]}, "DynamicResources"),
     ({"volumes": [{"name": "disk", "gcePersistentDisk": {"pdName": "disk"}}]}, "VolumeRestrictions"),
 )
 """Specs of pods, each with the plugin that rejects such a pod as a rule."""
@@ -66,6 +69,15 @@ def made(name: str, spec: dict[str, Any], labels: dict[str, str], **more: Any) -
     return with_parts(found, metadata={"labels": labels})
 
 
+def device_claim(name: str, owner: str = "", *, given: bool = False) -> ResourceClaim:
+    """A ResourceClaim; owner: the uid of the pod that it was made for. given: whether it has devices."""
+    owners = [{"kind": "Pod", "name": "web", "uid": owner, "controller": True}] if owner else []
+    metadata = {"namespace": "default", "name": name, "ownerReferences": owners}
+    status = {"allocation": {}} if given else {}
+    found: ResourceClaim = read(ResourceClaim, {"metadata": metadata, "status": status})
+    return found
+
+
 NAMES = "abcdefghijklmnop"
 PRIORITIES = {name: i % 2 for i, name in enumerate(NAMES)}
 NODES = [
@@ -76,10 +88,12 @@ NODES = [
         ({}, {"taints": TAINTED}, {"unschedulable": True}),
     )
 ]
+DEVICE_CLAIMS = [*product(("gpu", "other"), ("", "uid-of-a", "uid-of-b"), (False, True))]
 STORAGE = (
     claim("data"),
     claim("data", "pv"),
     *(claim(f"{name}-{volume}") for name in NAMES[:3] for volume in ("own", "other")),
+    *(device_claim(name, owner, given=given) for name, owner, given in DEVICE_CLAIMS),
     csi_volume("pv"),
     storage_class("fast"),
     csi_node("n1", example=1),
@@ -272,6 +286,8 @@ def calls_of(queue: SchedulingQueue, change: AnyChange, now: float) -> int:
 
 
 OLD = made("old", {}, {}, nodeName="n1")
+
+
 CHANGES: dict[str, AnyChange] = {
     "a pod is placed": Change(Kind.ADDED, OLD),
     "a pod on a node goes": Change(Kind.DELETED, OLD, OLD),
@@ -321,6 +337,35 @@ def test_pods_that_a_plugin_cannot_tell_apart_are_asked_for_one_hint() -> None:
     queue.apply(Change(Kind.ADDED, node("n1", {"disk": "ssd"})), 5)
     assert sorted(hints) == [("NodeAffinity", "NodeAdd", "Queue"), ("NodeAffinity", "NodeAdd", "QueueSkip")]
     assert len(queue.ready(5)) == 50
+
+
+def test_a_change_of_a_claim_asks_only_about_the_pods_that_have_it() -> None:
+    hints: list[str] = []
+    profile = {"my-scheduler": PROFILE}
+    queue = SchedulingQueue(profile, hinted=lambda _plugin, _event, said, _: hints.append(said))
+    for i in range(100):
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{i}"}}]
+        queue.apply(Change(Kind.ADDED, made(f"web-{i}", {"volumes": volumes}, {})), 0)
+    for each in queue.ready(0):
+        queue.requeue(each.metadata.uid, ["VolumeBinding"], "", 0)
+    queue.apply(Change(Kind.MODIFIED, claim("data-7", "pv"), claim("data-7")), 5)
+    assert (hints, [each.metadata.name for each in queue.ready(5)]) == (["Queue"], ["web-7"])
+
+
+def test_a_change_of_a_device_claim_asks_only_about_the_pods_that_have_it_unless_it_frees_devices() -> None:
+    hints: list[str] = []
+    profile = {"my-scheduler": PROFILE}
+    queue = SchedulingQueue(profile, hinted=lambda _plugin, _event, said, _: hints.append(said))
+    for i in range(10):
+        named = [{"name": "gpu", "resourceClaimName": f"gpu-{i}"}]
+        queue.apply(Change(Kind.ADDED, made(f"web-{i}", {"resourceClaims": named}, {})), 0)
+    for each in queue.ready(0):
+        queue.requeue(each.metadata.uid, ["DynamicResources"], "", 0)
+    queue.apply(Change(Kind.ADDED, device_claim("gpu-3")), 5)
+    queue.apply(Change(Kind.ADDED, device_claim("own", owner="uid-of-web-4")), 5)
+    assert (hints, [each.metadata.name for each in queue.ready(5)]) == (["Queue"] * 2, ["web-3", "web-4"])
+    queue.apply(Change(Kind.DELETED, device_claim("gpu-3", given=True), device_claim("gpu-3", given=True)), 6)
+    assert len(queue.ready(6)) == 10
 
 
 def test_a_gate_that_names_its_events_is_asked_after_them_alone_and_once_a_tick() -> None:

@@ -4,11 +4,13 @@ Counterpart in kube-scheduler: isPodWorthRequeuing in pkg/scheduler/backend/queu
 """
 
 import logging
-from collections.abc import Callable, Collection, Hashable, Mapping, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
 
-from lib.kube.changes import AnyChange, Change, Kind
+from lib.kube.changes import AnyChange, AnyObject, Change, Kind
 from lib.kube.objects import Pod
+from lib.kube.storage import PersistentVolumeClaim
 from lib.scheduling.framework.interface import (
+    ClaimHintPlugin,
     EnqueueExtensions,
     HintSignPlugin,
     Profile,
@@ -21,12 +23,16 @@ from lib.scheduling.hints import changes_anything, event_of, placed_pod
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.pod_life import Index, PodLife, PodLives
 from lib.scheduling.pod_limits import TOO_COMPLEX
+from lib.scheduling.volumes.claims import claim_names
 
 log = logging.getLogger(__name__)
 
 
 QUEUE, QUEUE_SKIP, ERROR = "Queue", "QueueSkip", "Error"
 """What came of asking a hint, in kube-scheduler's metric."""
+
+RESOURCE_CLAIM = "ResourceClaim"
+"""The class, which is imported only when a pod needs devices."""
 
 Waiting = tuple[str, str]
 """A scheduler name, and a plugin that rejected pods."""
@@ -58,10 +64,15 @@ class QueueingHints:
         """Those that could help; without an entry, all could."""
         self._signers: dict[Waiting, Callable[[Pod], Hashable]] = {}
         """What tells apart the pods of which a hint is asked."""
+        self._claim_hints: dict[Waiting, ClaimHintPlugin] = {}
+        self._by_claim = Index()
+        """The pods that wait, and that one of these plugins rejected, by the claims that they have."""
         for scheduler_name, hints in self._hints.items():
             for name, plugin in hints.items():
                 if isinstance(plugin, EnqueueExtensions):
                     self._events[scheduler_name, name] = plugin.events_to_register
+                if isinstance(plugin, ClaimHintPlugin):
+                    self._claim_hints[scheduler_name, name] = plugin
                 if isinstance(plugin, HintSignPlugin):
                     self._signers[scheduler_name, name] = plugin.sign_for_hint
                 elif isinstance(plugin, SignPlugin):
@@ -75,6 +86,9 @@ class QueueingHints:
             if name not in (TOO_COMPLEX, BUDGETS_UNSEEN):  # what could help these isn't a change of others
                 index = self._waiting.setdefault((scheduler_name, name), Index())
                 self._lives.list_in(index, self._signature(life, name), life)
+        if any((scheduler_name, name) in self._claim_hints for name in life.rejected_by):
+            for key in _claims_of(life.pod):
+                self._lives.list_in(self._by_claim, key, life)
 
     def _signature(self, life: PodLife, name: str) -> Hashable:
         """Equal for pods that get the same answer from a plugin's hint."""
@@ -96,16 +110,31 @@ class QueueingHints:
         because it is nominated to another, or one that still waits for other victims to leave.
         """
         found: dict[str, PodLife] = {}
-        event, other = event_of(change), placed_pod(change)
         for waiting, index in self._waiting.items():
-            _, name = waiting
-            asked = index.all() if event in self._events.get(waiting, [event]) else ()
-            if name == REJECTING:  # does the change add a pod to its group?
-                asked = [index.of(group_of(other))] if other else ()
-            for alike in asked:
-                if alike and self._says_yes(change, next(iter(alike)).pod, name):
+            for alike in self._asked(change, waiting, index):
+                if alike and self._says_yes(change, next(iter(alike)).pod, waiting[1]):
                     found.update((life.key, life) for life in alike)
+        other = placed_pod(change)
         return [life for life in found.values() if not (other and _is_in_vain(other, life))]
+
+    def _asked(self, change: AnyChange, waiting: Waiting, index: Index) -> Iterable[Collection[PodLife]]:
+        """The pods about which a plugin is asked, together if they are alike."""
+        if waiting[1] == REJECTING:  # does the change add a pod to its group?
+            other = placed_pod(change)
+            return [index.of(group_of(other))] if other else []
+        events, claims = self._events.get(waiting), self._claim_hints.get(waiting)
+        if events is not None and event_of(change) not in events:
+            return []
+        if claims and claims.helps_owners_alone(change):
+            owners = self._owners(change.object)
+            return [[life] for life in owners if any(its is index for its, _ in life.listed)]
+        return index.all()
+
+    def _owners(self, claim: AnyObject) -> Iterable[PodLife]:
+        """The pods that wait, and that name a claim or own it."""
+        names = type(claim).__name__, claim.metadata.namespace, claim.metadata.name
+        keys = [names, *(each.uid for each in claim.metadata.owner_references)]
+        return {life.key: life for key in keys for life in self._by_claim.of(key)}.values()
 
     def rejected_by(self, plugins: Set[str]) -> list[PodLife]:
         """The records of the pods that wait, and that one of these plugins rejected."""
@@ -146,3 +175,16 @@ def _is_in_vain(left: Pod, life: PodLife) -> bool:
     if uid == life.pod.metadata.uid and life.pod.status.nominated_node_name:
         return True
     return uid in life.victims and len(life.victims) > 1
+
+
+def _claims_of(pod: Pod) -> Iterable[Hashable]:
+    """The claims that a pod names, and its uid, by which it may own others."""
+    namespace = pod.metadata.namespace
+    yield pod.metadata.uid
+    if pod.spec.volumes:
+        for claim in claim_names(pod):
+            yield PersistentVolumeClaim.__name__, namespace, claim.name
+    for named in pod.spec.resource_claims:
+        yield RESOURCE_CLAIM, namespace, named.resource_claim_name
+    for made in pod.status.resource_claim_statuses:
+        yield RESOURCE_CLAIM, namespace, made.resource_claim_name

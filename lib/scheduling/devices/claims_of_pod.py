@@ -74,6 +74,19 @@ def is_reserved_for(claim: ResourceClaim, pod: Pod) -> bool:
     return any(each.uid == pod.metadata.uid for each in claim.status.reserved_for)
 
 
+def changes_claim(change: AnyChange) -> bool:
+    """Whether a change is one of a claim."""
+    return isinstance(change.object, ResourceClaim)
+
+
+def gives_back(change: AnyChange) -> bool:
+    """Whether a claim had devices, and has none any more."""
+    now, before = change.object, change.before
+    if not isinstance(now, ResourceClaim) or not isinstance(before, ResourceClaim):
+        return False
+    return bool(before.status.allocation) and (change.kind == Kind.DELETED or not now.status.allocation)
+
+
 def may_give_devices(pod: Pod, change: AnyChange) -> bool:
     """Whether a pod may get devices now: its claim has changed, or a claim, class or slice gives more."""
     now, before = change.object, change.before
@@ -82,8 +95,7 @@ def may_give_devices(pod: Pod, change: AnyChange) -> bool:
         return not is_gone
     if not isinstance(now, ResourceClaim):
         return False
-    had_devices = isinstance(before, ResourceClaim) and before.status.allocation
-    if had_devices and (is_gone or not now.status.allocation):
+    if gives_back(change):
         return True
     if is_gone:
         return False

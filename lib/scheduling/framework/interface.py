@@ -247,6 +247,14 @@ class HintSignPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class ClaimHintPlugin(Plugin, Protocol):
+    """Says which changes of a claim could help only the pods that have it."""
+
+    def helps_owners_alone(self, change: AnyChange) -> bool:
+        """Whether `queueing_hint` says no for each pod that neither names the changed claim nor owns it."""
+
+
+@runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
     """Looks at a pod once, before the nodes are filtered."""
 
@@ -466,8 +474,8 @@ EXTENSION_POINTS: Mapping[str, tuple[type[Plugin], ...]] = {
 }
 """The kinds of plugins at each extension point, by its name in a configuration.
 
-The others have none: SignPlugin, QueueingHintPlugin, EnqueueExtensions and HintSignPlugin describe a plugin,
-AnnotatePlugin is poller's own, ExplainPlugin and RemedyPlugin are for people who ask.
+The others have none: SignPlugin, QueueingHintPlugin, EnqueueExtensions, HintSignPlugin and ClaimHintPlugin
+describe a plugin, AnnotatePlugin is poller's own, ExplainPlugin and RemedyPlugin are for people who ask.
 """
 
 

@@ -110,6 +110,14 @@ class DynamicResources:
         "DeviceClassUpdate",
     )
 
+    def helps_owners_alone(self, change: AnyChange) -> bool:
+        """A change of a ResourceClaim that gives no devices back."""
+        if isinstance(change.object, Pod | Node):
+            return False
+        from lib.scheduling.devices.claims_of_pod import changes_claim, gives_back
+
+        return changes_claim(change) and not gives_back(change)
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """Its claims have changed, or another's devices are free; a class, slice or node came or changed."""
         if isinstance(change.object, Node):

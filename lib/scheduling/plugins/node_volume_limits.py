@@ -10,7 +10,7 @@ from functools import cached_property
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
-from lib.kube.storage import CSINode, VolumeAttachment
+from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     SKIP,
@@ -58,6 +58,10 @@ class NodeVolumeLimits:
     def sign_for_hint(self, pod: Pod) -> Hashable:
         """The pod's namespace and volumes."""
         return signed_volumes(pod)
+
+    def helps_owners_alone(self, change: AnyChange) -> bool:
+        """Each change of a PersistentVolumeClaim."""
+        return isinstance(change.object, PersistentVolumeClaim)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A volume that is no longer used, a driver with a higher limit, or a new claim of the pod."""

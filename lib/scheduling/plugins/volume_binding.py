@@ -142,6 +142,10 @@ class VolumeBinding:
         """The pod's namespace and volumes."""
         return signed_volumes(pod)
 
+    def helps_owners_alone(self, change: AnyChange) -> bool:
+        """Each change of a PersistentVolumeClaim."""
+        return isinstance(change.object, PersistentVolumeClaim)
+
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A change of its claims; a volume, class, node or capacity that came, or changed for the better."""
         if change.kind == Kind.DELETED:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
+from lib.kube.storage import PersistentVolumeClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     SKIP,
@@ -47,6 +48,10 @@ class VolumeRestrictions:
     def sign_for_hint(self, pod: Pod) -> Hashable:
         """The pod's namespace and volumes."""
         return signed_volumes(pod)
+
+    def helps_owners_alone(self, change: AnyChange) -> bool:
+        """Each change of a PersistentVolumeClaim."""
+        return isinstance(change.object, PersistentVolumeClaim)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A deleted pod that used the same disk or claim; a new node, or a new claim of the pod."""

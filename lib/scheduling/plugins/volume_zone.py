@@ -8,7 +8,12 @@ from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import REGION, ZONE, Pod
-from lib.kube.storage import WAIT_FOR_FIRST_CONSUMER, PersistentVolume, StorageClass
+from lib.kube.storage import (
+    WAIT_FOR_FIRST_CONSUMER,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP, CycleState, Lines, Status, unresolvable
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
@@ -48,6 +53,10 @@ class VolumeZone:
     def sign_for_hint(self, pod: Pod) -> Hashable:
         """The pod's namespace and volumes."""
         return signed_volumes(pod)
+
+    def helps_owners_alone(self, change: AnyChange) -> bool:
+        """Each change of a PersistentVolumeClaim."""
+        return isinstance(change.object, PersistentVolumeClaim)
 
     def queueing_hint(self, pod: Pod, change: AnyChange) -> bool:
         """A change of its claims; a new or moved node or volume; a new WaitForFirstConsumer class."""

@@ -434,6 +434,10 @@ class PodLives:
         """The keys of the pods that are being preempted, and aren't seen to be deleted yet."""
         return self._leaving.keys()
 
+    def are_leaving(self) -> list[PodLife]:
+        """The records of these pods."""
+        return [*self._leaving.values()]
+
     def preempt(self, pods: Iterable[Pod]) -> None:
         """These pods leave for a more important one."""
         for pod in pods:

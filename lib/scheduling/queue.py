@@ -36,9 +36,9 @@ MAX_POPPED = 100
 MAX_HELD, HELD_PAUSE = 50, 0.1
 """At most so many held pods are asked about at a time, and not more often than after so many seconds."""
 
-HELD_SHARE, LONGEST_HELD_PAUSE = 8, 30.0
-"""A held pod is asked about again after this part of the time that it was held, with many of them later; but
-after so many seconds at the latest, if there is time for all."""
+HELD_SHARE, LONGEST_HELD_PAUSE = 8, 1.0
+"""A held pod is asked about again after this part of the time that it was held; at the latest after so many
+seconds, or when all others had their turn."""
 
 LANES = {
     Phase.ACTIVE.value: [Phase.ACTIVE, Phase.ASSUMED, Phase.BINDING],
@@ -261,17 +261,20 @@ class SchedulingQueue:
     def held(self, now: float) -> list[Pod]:
         """The held pods for which Permit or PreBind is to run again now, with those of their groups.
 
-        First each is asked about at once, then more and more seldom: so 10,000 of them are no burden.
+        First each is asked about at once, then more and more seldom: so 10,000 of them are no burden. One
+        that is preempted is asked about now.
         """
         self._note_times()
-        if now < self._held_from or not (due := self._held.pop(until=now, most=MAX_HELD)):
-            return []
-        self._held_from = now + HELD_PAUSE
+        due = [life for life in self.lives.are_leaving() if life.phase == Phase.HELD]
+        if now >= self._held_from and (popped := self._held.pop(until=now, most=MAX_HELD)):
+            self._held_from = now + HELD_PAUSE
+            due += [life for life in popped if not life.leaving]
         groups = dict.fromkeys(life.group for life in due if life.group)
         of_groups = [life for group in groups for life in self.lives.of_group(group)]
-        due += [life for life in of_groups if life.phase == Phase.HELD and life not in due]
-        slower = max(1.0, self.lives.count([Phase.HELD]) * HELD_PAUSE / MAX_HELD) / HELD_SHARE
-        pauses = [min((now - life.since) * slower, LONGEST_HELD_PAUSE) for life in due]
+        known = {life.key for life in due}
+        due += [life for life in of_groups if life.phase == Phase.HELD and life.key not in known]
+        longest = max(LONGEST_HELD_PAUSE, self.lives.count([Phase.HELD]) / MAX_HELD * HELD_PAUSE)
+        pauses = [min((now - life.since) / HELD_SHARE, longest) for life in due]
         self._held.add(((now + pause,), life) for pause, life in zip(pauses, due, strict=True))
         return [life.pod for life in due]
 

@@ -4,7 +4,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 
 from tenacity import (
@@ -63,6 +63,9 @@ DECIDING_SECONDS = 0.1
 """With --watch, pods are decided on for so long in a tick, or for ten times what it took to read the changes.
 Then what was decided is sent, and changes are read. When polling, it is an interval."""
 
+MOST_PODS = 1000
+"""So many pods at most are decided on in a tick, but for the only tick, and large groups."""
+
 VICTIM_PATIENCE = 1.0
 """A victim whose binding is on its way is not evicted before this time: it may be bound in a moment."""
 
@@ -93,6 +96,8 @@ class Poller:
     left_out: bool = False
     system: System = MACHINE
     _tick_began: float = 0.0
+    _left_out: set[str] = field(default_factory=set)
+    """The uids of the pods that were not tried in the last tick."""
 
     # --- the loop ---------------------------------------------------------------------------------------
 
@@ -254,7 +259,12 @@ class Poller:
             if held and not self.writes.pipeline.closed:
                 yield held
         with self.shutdown.interruptible():
-            pods = self.queue.ready(self.now())
+            groups = [*batches(self.queue.ready(self.now()))]
+            if len(groups) > MOST_PODS and not self.options.once:
+                self.writes.more = True
+                groups.sort(key=lambda group: group[0].metadata.uid in self._left_out)  # the others first
+                del groups[MOST_PODS:]
+            pods = [pod for group in groups for pod in group]
             if pods:
                 needs = needs_of(pods, self.cache, [each.profile for each in self.schedulers.values()])
                 before, patience = self.cache.looked_up, self.now() + self._patience
@@ -262,19 +272,21 @@ class Poller:
             else:  # the pods that waited for an answer may have gone
                 self.cache.looked_up = replace(self.cache.looked_up, errors={}, pending={})
         pending = {**self._with_doubtful(pods), **self.cache.looked_up.pending}
-        self.left_out = bool(self.cache.looked_up.pending)
-        for batch in batches(pods):
+        self.left_out, self._left_out = bool(self.cache.looked_up.pending), set()
+        for group in groups:
             if self.writes.pipeline.closed:
                 break
             if self.now() >= until:
                 self.writes.more = True
                 break
-            uids = [pod.metadata.uid for pod in batch]
+            uids = [pod.metadata.uid for pod in group]
             if why := next((pending[uid] for uid in uids if uid in pending), ""):
                 for uid in uids:
                     self.queue.note(uid, why)
             elif not any(map(self.writes.records.must_wait, uids)):
-                yield batch
+                yield group
+                continue
+            self._left_out.update(uids)
 
     def _decides_until(self) -> float:
         """When the time for decisions in this tick is over."""

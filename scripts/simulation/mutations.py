@@ -81,9 +81,9 @@ def _event_before_binding() -> Iterable[AbstractContextManager[Any]]:
     """A pod is said to be bound before it is."""
     real = Writes._bind
 
-    def bind(self: Writes, decision: Any) -> Write[Any]:
+    def bind(self: Writes, decision: Any, life: Any) -> Write[Any]:
         yield from pod_writes.record(decision.pod, "Scheduled", decision.message, BEGINNING)
-        return (yield from real(self, decision))
+        return (yield from real(self, decision, life))
 
     yield patch.object(Writes, "_bind", bind)
 

@@ -1,5 +1,6 @@
 """Claims that take for ever hold up no other pod: a search that took too long isn't made again in vain."""
 
+import gc
 import json
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -20,14 +21,16 @@ OTHERS = [{"cel": {"expression": "device.driver == 'other'"}}]
 
 
 class Clock:
-    """A second later each time it is asked, beginning with the search."""
+    """A second (or `step`) later each time it is asked, beginning with the search."""
+
+    step = timedelta(seconds=1)
 
     def __init__(self) -> None:
         self.now, self.asked = datetime(2026, 1, 1, tzinfo=UTC), 0
 
     def __call__(self) -> datetime:
         self.asked += 1
-        self.now += timedelta(seconds=1)
+        self.now += self.step
         return self.now
 
 
@@ -111,3 +114,18 @@ def test_what_takes_too_long_is_tried_again_only_when_devices_have_changed(
     world.clock.now += timedelta(minutes=5)  # slow searches get a tenth of the time
     world.decide()
     assert world.clock.asked > asked + 5
+
+
+def test_a_selector_without_a_value_takes_no_more_memory_however_often_its_pod_is_tried() -> None:
+    """An exception that is kept and raised again has a longer traceback each time."""
+    world = World(1, claim(selectors=[{"cel": {"expression": 'device.attributes["d"].nope == 1'}}]))
+    world.clock.step = timedelta(0)
+
+    def tried(times: int) -> int:
+        for _ in range(times):
+            assert "no such key: nope" in world.decide().message
+        gc.collect()
+        return len(gc.get_objects())
+
+    before = tried(10)
+    assert tried(100) < before + 100

@@ -39,7 +39,7 @@ class Selectors:
     """
 
     def __init__(self) -> None:
-        self._results: dict[tuple[int, str], bool | SelectorError] = {}
+        self._results: dict[tuple[int, str], bool | str] = {}  # or why there is none: no exception is kept
         self._devices: list[Device] = []  # so that no other gets the id of one of them
 
     def match(self, expression: str, device: Device, driver: str, check: Check = nothing) -> bool:
@@ -56,10 +56,10 @@ class Selectors:
             try:
                 self._results[key] = evaluate(expression, device, driver, check)
             except SelectorError as error:
-                self._results[key] = error
+                self._results[key] = str(error)
         result = self._results[key]
-        if isinstance(result, SelectorError):
-            raise result
+        if isinstance(result, str):
+            raise SelectorError(result)
         return result
 
 

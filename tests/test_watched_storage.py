@@ -1,6 +1,8 @@
 """The known claims when the right to read them is taken away while they are watched."""
 
+import gc
 import threading
+from types import TracebackType
 
 from canned import Json, canned
 from cluster import PATIENCE, eventually
@@ -14,6 +16,15 @@ from lib.scheduling.cache import Cache
 
 CLAIMS = "/api/v1/persistentvolumeclaims"
 
+POD = {
+    "metadata": {"namespace": "ours", "name": "web", "uid": "web", "resourceVersion": "1"},
+    "spec": {
+        "schedulerName": "my-scheduler",
+        "containers": [{"name": "main"}],
+        "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
+    },
+}
+
 
 def claim(namespace: str) -> Json:
     names = {"namespace": namespace, "name": "data", "uid": f"of-{namespace}", "resourceVersion": "1"}
@@ -21,15 +32,7 @@ def claim(namespace: str) -> Json:
 
 
 def test_claims_of_the_served_namespaces_are_still_known_when_others_may_not_be_seen_any_more() -> None:
-    pod = {
-        "metadata": {"namespace": "ours", "name": "web", "uid": "web", "resourceVersion": "1"},
-        "spec": {
-            "schedulerName": "my-scheduler",
-            "containers": [{"name": "main"}],
-            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
-        },
-    }
-    objects = {"pods": [pod], "persistentvolumeclaims": [claim("ours"), claim("theirs")]}
+    objects = {"pods": [POD], "persistentvolumeclaims": [claim("ours"), claim("theirs")]}
     machine = Later()
     with canned(objects) as server, Api(server.url, threading.Event(), system=machine) as api:
         informer, cache = Informer(api, ["my-scheduler"], ["ours"]), Cache([node("n1")])
@@ -52,3 +55,20 @@ def test_claims_of_the_served_namespaces_are_still_known_when_others_may_not_be_
         eventually(theirs_have_gone)
         poll()
         assert {str(each) for each in cache.storage.claims} == {"ours/data"}
+
+
+def test_a_refusal_takes_no_more_memory_with_each_tick() -> None:
+    """An exception that is kept and raised again has a longer traceback each time."""
+    with canned({"pods": [POD]}) as server, Api(server.url, threading.Event(), system=Later()) as api:
+        server.forbidden.add(CLAIMS)
+        informer = Informer(api, ["my-scheduler"], [])
+
+        def tracebacks_after(ticks: int) -> int:
+            for _ in range(ticks):
+                informer.poll(patience=PATIENCE)
+            gc.collect()
+            return sum(isinstance(each, TracebackType) for each in gc.get_objects())
+
+        eventually(lambda: informer.poll(patience=PATIENCE) and informer.storage.unseen)
+        before = tracebacks_after(1)
+        assert tracebacks_after(50) < before + 10

@@ -123,18 +123,24 @@ class Narrowing:
 
         Raises the error if it is indispensable, or if the right may be back in a moment.
         """
-        if not self.served or path in self:
+        if not self.may_do_without(path, error, without):
             raise error
+
+    def may_do_without(self, path: str, error: ForbiddenError, without: str) -> bool:
+        """The same, but False when `do_without` raises the error: one that is kept is not raised again."""
+        if not self.served or path in self:
+            return False
         right, now = self._rights[path], self._now()
         if now > right.refused_at + ASK_AGAIN:
             right.refused_since = now
         right.refused_at = now
         if right.was_read and now < right.refused_since + LONGEST_REFUSAL:
-            raise error
+            return False
         if not right.is_missing:
             lost = f", as this has been refused for {LONGEST_REFUSAL:.0f} s" if right.was_read else ""
             log.warning("%s%s: %s", without, lost, error)
         self._rights[path] = _Right(is_missing=True, refused_at=now)
+        return True
 
     def paths(self, everywhere: str) -> list[str]:
         """The paths that list a resource: that of all namespaces, or those of the served ones."""

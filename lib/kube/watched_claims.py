@@ -116,21 +116,15 @@ class WatchedClaims(Claims):
             self._read_claims_at([everywhere])  # perhaps that is allowed by now
         self._open(until)
         refused = self._failed.get(everywhere)
-        if isinstance(refused, ForbiddenError) and self._may_do_without(refused):
+        if isinstance(refused, ForbiddenError) and self._narrowing.may_do_without(
+            everywhere, refused, self.kinds.unseen_elsewhere
+        ):
             gone = (*self._claims[0].keep(self._narrowing.served),)
             self._lines.put((self._claims[0], None, gone))  # what was listed comes before
             self._read_claims_at(self._narrowing.paths(everywhere))
             self._open(until)
         failed = [self._failed[each.path] for each in self.reflectors if each.path in self._failed]
         self._note_errors("; ".join(map(str, failed)))
-
-    def _may_do_without(self, refused: ForbiddenError) -> bool:
-        """Whether to go on with the claims of the served namespaces."""
-        try:
-            self._narrowing.do_without(self.kinds.claims, refused, self.kinds.unseen_elsewhere)
-        except ForbiddenError:
-            return False
-        return True
 
     def _read_claims_at(self, paths: Iterable[str]) -> None:
         """Read claims at other paths from now on."""

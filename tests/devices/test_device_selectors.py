@@ -4,6 +4,7 @@ tests/data/README.md says where they come from.
 """
 
 import sys
+import tracemalloc
 from typing import Any
 from unittest.mock import ANY
 
@@ -14,7 +15,7 @@ from devices.test_allocator import Json, rows
 from lib.kube.devices import Device
 from lib.scheduling.devices import cel_compile, cel_library, selectors
 from lib.scheduling.devices.cel_library import MissingPackageError
-from lib.scheduling.devices.selectors import SelectorError, Selectors, evaluate, evaluated
+from lib.scheduling.devices.selectors import SelectorError, Selectors, compiled_selector, evaluate, evaluated
 
 GPU = 'device.attributes["gpu.example.com"]'
 IN_ANY_ORDER = {f'{GPU}.exists(k, k == "model" && {GPU}[k] == "a100-SXM")'}
@@ -142,6 +143,84 @@ def test_what_the_library_knows_otherwise_has_its_value(expression: str) -> None
 def test_no_expression_takes_long(expression: str, said: str) -> None:
     found = answer({"expression": expression, "driver": "d"})
     assert said in next(iter(map(str, found.values())))
+
+
+LONG, LETTERS = "a" * 1000, "cel.bind(a, 'LONG', cel.bind(b, a.replace('a', a), BODY))"
+
+
+def with_long_texts(body: str) -> str:
+    """An expression in which `a` has 1,000 letters, and `b` a million."""
+    return LETTERS.replace("LONG", LONG).replace("BODY", body)
+
+
+def with_nested_lists(body: str) -> str:
+    """An expression in which `v23` is a list of lists of lists ..., with 4^24 numbers."""
+    bound = "".join(f"cel.bind(v{i}, [v{i - 1}, v{i - 1}, v{i - 1}, v{i - 1}], " for i in range(1, 24))
+    return f"cel.bind(v0, [1, 1, 1, 1], {bound}{body}{')' * 24}"
+
+
+GROWN = "".join(f"cel.bind(a{i}, a{i - 1} + a{i - 1} + a{i - 1} + a{i - 1}, " for i in range(1, 24))
+
+HOSTILE = {
+    "replace": f"'{LONG}'.replace('a', '{LONG}').replace('a', '{LONG}').size() > 0",
+    "replace nothing": f"''.replace('', '{LONG * 4}').replace('', '{LONG * 4}').size() > 0",
+    "many texts": with_long_texts("cel.bind(x, 'a', [" + "a.replace(x, a), " * 300 + "a].size() > 0)"),
+    "format": with_long_texts(f"'{'%s' * 1000}'.format(lists.range(1000).map(x, b)).size() > 0"),
+    "join": with_long_texts("lists.range(1000).map(x, b).join().size() > 0"),
+    "add": with_long_texts("(b + b).size() > 0"),
+    "longer in quotes": with_long_texts("strings.quote(b.replace('a', '\"')).size() > 0"),
+    "split": with_long_texts("[b.split(''), b.split(''), b.split('')].size() > 0"),
+    "add lists": f"cel.bind(a0, lists.range(1000), {GROWN}a23.size() > 0{')' * 24}",
+    "equal": with_nested_lists("v23 == v23"),
+    "not equal": with_nested_lists("v23 != v23"),
+    "in": with_nested_lists("v23 in [v23]"),
+    "index": with_nested_lists("[v23].indexOf(v23) == 0"),
+    "distinct": with_nested_lists("[v23, v23].distinct().size() == 1"),
+    "formatted": with_nested_lists("'%s'.format([v23]).size() > 0"),
+    "flatten": with_nested_lists("v23.flatten(50).size() > 0"),
+    "sets": with_nested_lists("sets.contains([v23], [v23])"),
+    "optional": with_nested_lists("optional.of(v23) == optional.of(v23)"),
+}
+
+
+@pytest.mark.parametrize("expression", HOSTILE.values(), ids=HOSTILE)
+def test_what_a_call_would_make_or_compare_is_limited_before(expression: str) -> None:
+    """Each of them would take hundreds of megabytes, or some hours."""
+    compiled_selector(expression)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SelectorError, match="actual cost limit exceeded"):
+            evaluate(expression, Device("d"), "d")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 << 20
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "lists.range(900000).size() == 900000",
+        "lists.range(60000).map(x, x) == lists.range(60000)",
+        "lists.range(60000).transformMap(i, v, v).size() == 60000",
+        with_long_texts("b.size() == 1000000 && b.contains('aa') && b.endsWith(a)"),
+        with_long_texts("a.replace('a', a, 3).size() == 3997 && 'bb'.replace('', 'a', 2) == 'abab'"),
+        "cel.bind(a, [0], [1].map(x, a + [x]) == [[0, 1]] && a == [0])",
+        "[[1, 2], [3]].map(x, x.map(y, y + 1)) == [[2, 3], [4]]",
+        "[1, 2].all(n, [3].map(x, x) == [3] && [].map(x, x) == [])",
+        "{'a': 1}.transformMap(k, v, v + 1) == {'a': 2}",
+        "dyn({'a': 1}).exists(k, [1] == [1]) && !(dyn([1]) in dyn({'a': 1}))",
+    ],
+)
+def test_what_is_not_too_much_has_its_value(expression: str) -> None:
+    for _ in range(2):  # a constant of the expression isn't changed
+        assert evaluate(expression, Device("d"), "d")
+
+
+def test_a_long_text_makes_no_long_error() -> None:
+    with pytest.raises(SelectorError) as found:
+        evaluate(with_long_texts("ip(b).family() == 4"), Device("d"), "d")
+    assert len(str(found.value)) < 3000
 
 
 MANY = "9" * 5000

@@ -64,8 +64,28 @@ def _read(amount: float) -> int:
     return ceil(amount * STRING_FACTOR)
 
 
-def call_cost(name: str, arguments: Sequence[Any], result: Any) -> int:
-    """What a call costs, besides its arguments."""
+def joined_size(arguments: Sequence[Any]) -> int:
+    """How long the text is that `join` makes; 1 if it fails."""
+    texts, by = arguments[0], arguments[1] if len(arguments) > 1 else ""
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in (*texts, by)):
+        return 1
+    return sum(map(len, texts)) + len(by) * max(0, len(texts) - 1)
+
+
+def listed_size(name: str, arguments: Sequence[Any]) -> int:
+    """How long the list is that `slice`, `lists.range` or `reverse` makes; 1 if it fails."""
+    match name, arguments:
+        case "slice", [list() as values, int() as start, int() as end] if 0 <= start <= end <= len(values):
+            return end - start
+        case "lists.range", [int() as count]:
+            return max(0, count)
+        case "reverse", [list() as values]:
+            return len(values)
+    return 1
+
+
+def call_cost(name: str, arguments: Sequence[Any]) -> int:
+    """What a call costs, besides its arguments. It is known before the call is made."""
     first = arguments[0] if arguments else None
     if name in TRAVERSED:
         return _traversal(first)
@@ -74,7 +94,7 @@ def call_cost(name: str, arguments: Sequence[Any], result: Any) -> int:
     if name in READ_TWICE:
         return ceil(size(first) * 2 * STRING_FACTOR)
     if name == "join":
-        return ceil(size(result) * 2 * STRING_FACTOR)
+        return ceil(joined_size(arguments) * 2 * STRING_FACTOR)
     if name in SEARCHED:
         return _searched(size(first), size(arguments[1]))
     if name == "contains":
@@ -89,7 +109,7 @@ def call_cost(name: str, arguments: Sequence[Any], result: Any) -> int:
     if name in COMPARED_WITH_ITSELF:
         return _self_comparison(arguments[-1] if name.startswith("@") else first)
     if name in ("slice", "lists.range") or (name == "reverse" and isinstance(first, list)):
-        return size(result) + 1 + LIST
+        return listed_size(name, arguments) + 1 + LIST
     if name == "flatten":
         return size(first) * (arguments[1] if len(arguments) > 1 else 1) + 1 + LIST
     if name.startswith("sets."):
@@ -120,10 +140,18 @@ def _searched(text: int, pattern: int) -> int:
 
 
 def _traversal(value: Any) -> int:
-    if isinstance(value, str | bytes):
-        return int(len(value.encode() if isinstance(value, str) else value) * STRING_FACTOR)
-    if isinstance(value, list):
-        return sum(map(_traversal, value))
-    if isinstance(value, dict):
-        return sum(_traversal(key) + _traversal(each) for key, each in value.items())
-    return 1
+    """Of all that is in a value, at all depths. It isn't counted any further than to MAX_COST."""
+    found, seen, left = 0, 0, [value]
+    while left and seen <= MAX_COST:
+        each = left.pop()
+        seen += 1
+        if isinstance(each, str | bytes):
+            found += int(len(each.encode() if isinstance(each, str) else each) * STRING_FACTOR)
+        elif isinstance(each, list):
+            left += each
+        elif isinstance(each, dict):
+            left += each.keys()
+            left += each.values()
+        else:
+            found += 1
+    return found if seen <= MAX_COST else MAX_COST + 1

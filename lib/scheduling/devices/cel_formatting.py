@@ -21,6 +21,7 @@ from lib.scheduling.devices.cel_values import (
     Unsigned,
     Url,
 )
+from lib.scheduling.devices.cel_work import check_text
 
 TYPES: Mapping[type, str] = {
     bool: "bool",
@@ -181,15 +182,17 @@ def clauses(text: str, count: int) -> Iterator[tuple[str, str, int]]:
 
 def formatted(text: str, values: list[Any]) -> str:
     """TEXT.format(VALUES)."""
-    made, left = "", iter(values)
+    made, length, left = list[str](), 0, iter(values)
     for literal, clause, precision in clauses(text, len(values)):
-        made += literal
+        made.append(literal)
         if clause:
             try:
-                made += _clause(clause, precision, next(left))
+                made.append(_clause(clause, precision, next(left)))
             except CelError as error:
                 raise CelError(f"error during formatting: {error}") from None
-    return made
+            length += len(made[-1])
+            check_text(length)
+    return "".join(made)
 
 
 def _clause(clause: str, precision: int, value: Any) -> str:

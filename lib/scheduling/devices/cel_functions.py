@@ -20,9 +20,6 @@ from lib.scheduling.devices.cel_library import find, find_all, matches
 from lib.scheduling.devices.cel_operators import COMPARABLE, OPERATORS, bounded, is_equal, is_in, key_of
 from lib.scheduling.devices.cel_values import NONE, CelError, Optional, TypeValue, Unsigned
 
-MOST_ELEMENTS = 100_000
-"""The longest list that `lists.range` makes. kube-scheduler has no limit, and would make any."""
-
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
 
@@ -269,12 +266,6 @@ def _distinct(values: list[Any]) -> list[Any]:
     return found
 
 
-def _range(count: int) -> list[int]:
-    if count > MOST_ELEMENTS:
-        raise CelError("operation cancelled: actual cost limit exceeded")
-    return [*range(count)]
-
-
 def _sorted(values: list[Any], keys: list[Any] | None = None) -> list[Any]:
     keys = values if keys is None else keys
     kinds = {type(each) for each in keys}
@@ -293,12 +284,13 @@ def _includes(target: Any, wanted: Any) -> bool:
     return is_in(wanted, target) if isinstance(target, list) else is_equal(target, wanted)
 
 
-def _insert(target: dict[Any, Any], *more: Any) -> dict[Any, Any]:
+def new_entries(target: dict[Any, Any], *more: Any) -> dict[Any, Any]:
+    """What is inserted into a map: the entries of another map, or one. CelError if a key is there already."""
     entries = more[0] if len(more) == 1 else {key_of(more[0]): more[1]}
     for key in entries:
         if key in target:
             raise CelError(f"insert failed: key {text_of(key)} already exists")
-    return {**target, **entries}
+    return entries
 
 
 def _value(optional: Optional) -> Any:
@@ -354,12 +346,11 @@ FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "distinct": _distinct,
     "first": lambda values: Optional.of(values[0]) if values else NONE,
     "last": lambda values: Optional.of(values[-1]) if values else NONE,
-    "lists.range": _range,
+    "lists.range": lambda count: [*range(count)],
     "sets.contains": _contains_all,
     "sets.equivalent": lambda a, b: _contains_all(a, b) and _contains_all(b, a),
     "sets.intersects": lambda a, b: any(is_in(each, a) for each in b),
     "includes": _includes,
-    "cel.@mapInsert": _insert,
     "optional.of": Optional.of,
     "optional.none": lambda: NONE,
     "optional.ofNonZeroValue": _non_zero,

@@ -13,7 +13,9 @@ from lib.scheduling.devices.cel_values import CelError
 PACKAGE = "cel-expr-python"
 
 MOST_TEXT = 10_000
-"""The longest text in which all matches are searched: that takes quadratic time at worst."""
+"""The longest text in which all matches are searched: that takes quadratic time at worst. No pattern is
+longer, as 1,000 of them are kept.
+"""
 
 MATCHES = "text.matches(pattern)"
 REPLACE_FIRST, REPLACE_ALL = "regex.replace(text, pattern, by, 1)", "regex.replace(text, pattern, by)"
@@ -96,6 +98,8 @@ def _found(text: str, pattern: str, expression: str) -> list[str]:
 
 
 def _check(pattern: str, prefix: str = "") -> None:
+    if len(pattern) > MOST_TEXT:
+        raise CelError(f"{prefix}the pattern is too long")
     if why := pattern_error(pattern):
         raise CelError(f"{prefix}error parsing regexp: {why}")
 

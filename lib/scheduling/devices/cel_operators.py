@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
-from lib.scheduling.devices.cel_formatting import shown_double
+from lib.scheduling.devices.cel_formatting import shown_double, type_name
 from lib.scheduling.devices.cel_values import (
     NONE,
     CelError,
@@ -23,11 +23,13 @@ COMPARABLE = str | bytes | bool | timedelta | datetime
 
 def key_of(value: Any) -> Any:
     """A map's key: numbers of all types are alike, but true isn't 1."""
+    if isinstance(value, str):
+        return value
     if isinstance(value, bool):
         return "bool", value
-    return (
-        value if isinstance(value, str | int | float | tuple) or value is None else (type(value), str(value))
-    )
+    if isinstance(value, list | dict):  # no map has such a key
+        return type(value), id(value)
+    return value if isinstance(value, int | float | tuple) or value is None else (type(value), str(value))
 
 
 def _is_number(value: Any) -> bool:
@@ -37,6 +39,8 @@ def _is_number(value: Any) -> bool:
 def _shown(key: Any) -> str:
     if isinstance(key, bool):
         return str(key).lower()
+    if isinstance(key, list | dict):
+        return type_name(key)
     return shown_double(key) if isinstance(key, float) else str(key)
 
 

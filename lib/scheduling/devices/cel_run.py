@@ -11,10 +11,11 @@ from typing import Any
 from lib.scheduling.devices.cel_cost import COMPARED_WITH_ITSELF, LIST, MAP, MAX_COST, call_cost
 from lib.scheduling.devices.cel_declarations import declarations
 from lib.scheduling.devices.cel_formatting import type_name
-from lib.scheduling.devices.cel_functions import FUNCTIONS
+from lib.scheduling.devices.cel_functions import FUNCTIONS, new_entries
 from lib.scheduling.devices.cel_operators import OPERATORS, index, key_of, optional_index
 from lib.scheduling.devices.cel_syntax import Call, Constant, List, Loop, Map, Name, Node, Select
-from lib.scheduling.devices.cel_values import CelError, Domains, Optional, TypeValue
+from lib.scheduling.devices.cel_values import CelError, Domains, EndError, Optional, TypeValue
+from lib.scheduling.devices.cel_work import COUNTED, ELEMENT, MOST_WORK, check_text, work
 
 Scope = dict[str, Any]
 
@@ -23,6 +24,14 @@ GO_TYPES |= {"bytes": "Bytes", "null_type": "Null"}
 
 COST_BETWEEN_CHECKS = 10_000
 """An evaluation that costs so much takes about 10 ms."""
+
+WORK_BETWEEN_CHECKS = 100_000
+"""So much work takes a tenth of a second at most: so long, if values are compared."""
+
+GROWING = "@result"
+"""The variable of the macros' loops that make a list or a map. An expression can't name it."""
+
+TEXTS = (str, bytes)
 
 INDEXES = ("_[_]", "_[?_]", "_?._")
 
@@ -34,11 +43,15 @@ KINDS |= {"null_type": "null"}
 
 
 class Evaluation:
-    """One evaluation. check: called now and then; it may raise to end it. cost: what it has cost so far."""
+    """One evaluation. check: called now and then; it may raise to end it. cost: what it has cost so far.
+
+    _work: what it has done besides (cel_work.py).
+    """
 
     def __init__(self, check: Callable[[], None] = lambda: None) -> None:
         self.cost, self._check = 0, check
         self._next_check = COST_BETWEEN_CHECKS
+        self._work, self._next_check_of_work = 0, WORK_BETWEEN_CHECKS
 
     def run(self, node: Node, scope: Scope) -> Any:
         """The value of an expression. CelError if it has none."""
@@ -48,9 +61,17 @@ class Evaluation:
         self.cost += cost
         if self.cost > self._next_check:
             if self.cost > MAX_COST:
-                raise _EndError("operation cancelled: actual cost limit exceeded")
+                raise EndError
             self._check()
             self._next_check = min(MAX_COST, self.cost + COST_BETWEEN_CHECKS)
+
+    def _count(self, work: int) -> None:
+        self._work += work
+        if self._work > self._next_check_of_work:
+            if self._work > MOST_WORK:
+                raise EndError
+            self._check()
+            self._next_check_of_work = self._work + WORK_BETWEEN_CHECKS
 
     def _value(self, node: Node, scope: Scope) -> Any:
         match node:
@@ -89,6 +110,7 @@ class Evaluation:
     def _list(self, node: List, scope: Scope) -> list[Any]:
         elements = [self._value(each, scope) for each in node.elements]
         self._spend(LIST)
+        self._count(ELEMENT * len(elements))
         return [
             each.value if at in node.optional else each
             for at, each in enumerate(elements)
@@ -105,6 +127,7 @@ class Evaluation:
                 value = value.value
             made[key] = value
         self._spend(MAP)
+        self._count(ELEMENT * len(made))
         return made
 
     def _loop(self, node: Loop, scope: Scope) -> Any:
@@ -114,8 +137,8 @@ class Evaluation:
             shown = f"types.{GO_TYPES[kind]}" if kind in GO_TYPES else kind
             raise CelError(f"got '{shown}', expected iterable type")
         inner = dict(scope)
-        inner[node.result_variable] = _Later(cache(lambda: self._or_error(node.begin, scope)))
-        for at, each in enumerate(list(over)):
+        inner[node.result_variable] = _Later(cache(lambda: self._begun(node, scope)))
+        for at, each in enumerate(over):
             element = each[1] if isinstance(each, tuple) else each
             inner[node.variable] = element
             if node.second_variable:
@@ -126,11 +149,16 @@ class Evaluation:
             inner[node.result_variable] = self._or_error(node.step, inner)
         return self._raised(self._or_error(node.result, inner))
 
+    def _begun(self, node: Loop, scope: Scope) -> Any:
+        begun = self._or_error(node.begin, scope)
+        is_growing = node.result_variable == GROWING and isinstance(begun, list | dict)
+        return begun.copy() if is_growing else begun  # it may be a constant
+
     def _or_error(self, node: Node, scope: Scope) -> Any:
         """The value, or the error as a value."""
         try:
             return self._value(node, scope)
-        except _EndError:
+        except EndError:
             raise
         except CelError as error:
             error.__context__ = None
@@ -177,16 +205,34 @@ class Evaluation:
                     name in COMPARED_WITH_ITSELF and name != "sort"
                 ):  # kube-scheduler's count of the cost fails then
                     what = "interface conversion: *types.Err is not traits.Lister: missing method Add"
-                    raise _EndError(f"internal error: {what}")
-                self._spend(call_cost(name, values, None))  # the call is made, with the error
+                    raise EndError(f"internal error: {what}")
+                self._spend(call_cost(name, values))  # the call is made, with the error
                 raise each
-        result: Any = None
-        try:
-            result = self._result(node, name, values)
-        finally:
-            if not (name == "@in" and isinstance(arguments[1], Constant) and isinstance(values[1], list)):
-                self._spend(call_cost(name, values, result))
+        if not (name == "@in" and isinstance(arguments[1], Constant) and isinstance(values[1], list)):
+            self._spend(call_cost(name, values))
+        first = arguments[0] if arguments else None
+        if isinstance(first, Name) and first.name == GROWING:
+            return self._grown(node, name, values)
+        if name in COUNTED and (steps := work(name, values)):
+            self._count(steps)
+        result = self._result(node, name, values)
+        if type(result) in TEXTS:
+            check_text(len(result))
         return result
+
+    def _grown(self, node: Call, name: str, values: Sequence[Any]) -> Any:
+        """A macro's list or map with what a step of its loop adds. It isn't copied: nobody else has it."""
+        match name, values:
+            case "_+_", [list() as grown, list() as more]:
+                self._count(ELEMENT * len(more))
+                grown += more
+                return grown
+            case "cel.@mapInsert", [dict() as grown, *more]:
+                entries = new_entries(grown, *more)
+                self._count(ELEMENT * len(entries))
+                grown |= entries
+                return grown
+        return self._result(node, name, values)
 
     def _index(self, node: Call, name: str, scope: Scope) -> Any:
         values = [self._value(each, scope) for each in node.arguments]
@@ -232,10 +278,6 @@ class _Later:
     """The first value of a loop's result: it is found out when it is needed."""
 
     value: Callable[[], Any]
-
-
-class _EndError(CelError):
-    """The evaluation has ended, as it took too many steps: nothing passes over that."""
 
 
 def _no_overload(name: str, values: Sequence[Any]) -> CelError:

@@ -17,6 +17,13 @@ class CelError(Exception):
     """An expression has no value. The text is cel-go's."""
 
 
+class EndError(CelError):
+    """The evaluation has ended, as it would take too many steps: nothing passes over that."""
+
+    def __init__(self, why: str = "operation cancelled: actual cost limit exceeded") -> None:
+        super().__init__(why)
+
+
 QUANTITY = re.compile(r"[+-]?[0-9]*(\.[0-9]*)?[eEinumkKMGTP]*[-+]?[0-9]*")
 
 

@@ -20,6 +20,9 @@ from lib.scheduling.devices.cel_values import CelError, CelQuantity, CelSemver, 
 MOST_MATCHES = 1_000_000
 """So many results are kept at most."""
 
+MOST_SAID = 2_000
+"""The longest text of an error that is kept: it may name a text of the expression, which may be long."""
+
 
 Check = Callable[[], None]
 
@@ -82,7 +85,7 @@ def evaluated(expression: str, device: Device, driver: str, check: Check = nothi
         if not isinstance(found, bool):
             raise CelError(_no_bool(type_name(found)))
     except CelError as error:
-        raise SelectorError(f"runtime error: {error}") from None
+        raise SelectorError(f"runtime error: {error}"[:MOST_SAID]) from None
     except RecursionError:
         raise SelectorError("runtime error: the expression is nested too deeply") from None
     return found, evaluation.cost

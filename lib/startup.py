@@ -42,7 +42,7 @@ OBJECTS_BEFORE_COLLECTION = 100_000
 few are garbage."""
 
 DEEPEST_CALLS = 10_000
-"""The allocator of devices calls itself for each device of a pod. A pod may have more than a thousand."""
+"""An expression that selects devices may have thousands of parts within each other: 1 + 1 + 1 ..."""
 
 WHAT_TO_DO = "Run scripts/install once, then start poller with .venv/bin/python poller.py"
 

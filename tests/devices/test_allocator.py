@@ -4,8 +4,11 @@ tests/data/README.md says where they come from.
 """
 
 import gzip
+import inspect
 import json
 import re
+import sys
+from collections.abc import Iterator
 from math import inf
 from pathlib import Path
 from random import Random
@@ -14,7 +17,6 @@ from typing import Any
 import msgspec
 import pytest
 
-import lib.startup  # noqa: F401  (it allows as deep calls as poller makes)
 from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Node, decode_hook
 from lib.kube.quantity import Quantity
@@ -164,6 +166,16 @@ def test_the_search_ends_when_its_time_is_up() -> None:
         )
 
 
+@pytest.fixture
+def few_calls() -> Iterator[None]:
+    """No more than a hundred calls within each other."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 100)
+    yield
+    sys.setrecursionlimit(limit)
+
+
+@pytest.mark.usefixtures("few_calls")
 def test_a_thousand_devices_are_allocated() -> None:
     """32 claims of a pod with 32 devices each: the search isn't stopped by Python's limit of calls."""
     slices = [

@@ -8,7 +8,8 @@ features that kube-scheduler 1.36 has by default
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from enum import Enum
 from random import Random
 from uuid import UUID
 
@@ -90,13 +91,40 @@ RequestKey = tuple[int, int, int]
 """The claim, its request, and of this the subrequest."""
 
 
-class _TooManyDevicesError(Exception):
-    """A claim would get more devices than it can have."""
+class _End(Enum):
+    """What came of a part of the search: all claims got their devices from there on, or they can't get them,
+    or a claim would get more devices than it can have.
+    """
+
+    FOUND = "found"
+    STUCK = "stuck"
+    TOO_MANY = "too many"
+
+
+FOUND, STUCK, TOO_MANY = _End
+
+Steps = Generator["Steps", _End, _End]
+"""A part of the search. It yields the part that comes next, and is sent what came of that."""
+
+
+def _end_of(steps: Steps) -> _End:
+    """Carry out a part of the search. It may have thousands of parts within each other: one a device."""
+    under_way = [steps]
+    end: _End | None = None
+    while under_way:
+        try:
+            under_way.append(under_way[-1].send(end))  # type: ignore[arg-type]  # None begins it
+            end = None
+        except StopIteration as ended:
+            under_way.pop()
+            end = ended.value
+    assert end is not None
+    return end
 
 
 class _Search:
-    """A search on one node. `_claim`, `_request` and `_device` call each other: each returns whether all of
-    the claims got their devices from there on.
+    """A search on one node. `_request` and `_device` are followed by each other, until all claims got their
+    devices.
     """
 
     def __init__(
@@ -123,11 +151,10 @@ class _Search:
         """Whether all claims got their devices. Errors: see `Allocator.search`."""
         for index, claim in enumerate(self._claims):
             self._prepare(index, claim)
-        try:
-            found = self._claim(0)
-        except _TooManyDevicesError:
-            raise AllocationError("allocation max size exceeded") from None
-        if found:
+        end = _end_of(self._request(0, 0))
+        if end is TOO_MANY:
+            raise AllocationError("allocation max size exceeded")
+        if end is FOUND:
             return True
         if any(pool.invalid for pool in self._pools):
             raise NodeAllocationError("invalid resource pools were encountered")
@@ -219,37 +246,29 @@ class _Search:
         if self._allocator.clock() > self._until:
             raise AllocationTimeoutError(TOO_LONG)
 
-    def _claim(self, index: int) -> bool:
-        """Allocate this claim and those after it."""
-        return index == len(self._claims) or self._request(index, 0)
-
-    def _request(self, index: int, number: int) -> bool:
+    def _request(self, index: int, number: int) -> Steps:
         """Allocate this request of a claim, and all after it."""
+        if index == len(self._claims):
+            return FOUND
         self._check_time()
         requests = self._claims[index].spec.devices.requests
         if number == len(requests):
-            try:
-                return self._claim(index + 1)
-            except _TooManyDevicesError:  # with other devices for this claim, fewer may be needed there
-                return False
+            end = yield self._request(index + 1, 0)
+            # With other devices for this claim, fewer may be needed for the next one.
+            return STUCK if end is TOO_MANY else end
         options = len(requests[number].first_available)
         if not options:
-            return self._device((index, number, 0), 0, 0)
-        all_too_many = True
+            return (yield self._device((index, number, 0), 0, 0))
+        ends: set[_End] = set()
         for option in range(options):
-            try:
-                found = self._device((index, number, option), 0, 0)
-            except _TooManyDevicesError:  # the next one may need fewer
-                continue
-            all_too_many = False
-            if found:
+            end = yield self._device((index, number, option), 0, 0)
+            if end is FOUND:
                 self._chosen_sub_request[index, number] = option
-                return True
-        if all_too_many:
-            raise _TooManyDevicesError
-        return False
+                return end
+            ends.add(end)
+        return STUCK if STUCK in ends else TOO_MANY
 
-    def _device(self, key: RequestKey, number: int, start: int) -> bool:
+    def _device(self, key: RequestKey, number: int, start: int) -> Steps:
         """Allocate the request's device of this number, and all that comes after it.
 
         start: the first candidate. Those before it were tried for the devices before: their order doesn't
@@ -258,36 +277,40 @@ class _Search:
         self._check_time()
         request = self._requests[key]
         if request.all_devices is not None and not request.all_devices:
-            return False
+            return STUCK
         if number >= request.count:
-            return self._request(key[0], key[1] + 1)
+            return (yield self._request(key[0], key[1] + 1))
         if len(self._chosen[key[0]]) + request.count - number > RESULTS_MAX_SIZE:
-            raise _TooManyDevicesError
+            return TOO_MANY
         if request.all_devices is not None:  # there is no choice
-            pool, device = request.all_devices[number]
-            return self._try(key, self._pools[pool], device, number, 0)
+            of_pool, device = request.all_devices[number]
+            if not self._take(key, self._pools[of_pool], device):
+                return STUCK
+            end = yield self._after(key, number, 0)
+            if end is not FOUND:
+                self._give_back(key, self._pools[of_pool], device)
+            return end
         for at in range(start, len(self._candidates)):
-            in_pool, device = self._candidates[at]
+            pool, device = self._candidates[at]
             if (
                 not self._is_in_use(request, device.id, key[0])
                 and self._selects(key, request, device)
                 and self._has_enough(request, device)
-                and self._try(key, in_pool, device, number, at + 1)
+                and self._take(key, pool, device)
             ):
-                return True
-        return False
-
-    def _try(self, key: RequestKey, pool: Pool, device: PoolDevice, number: int, start: int) -> bool:
-        """Take a device, and allocate all that comes after it. If that fails, the device is given back."""
-        if not self._take(key, pool, device):
-            return False
-        found = False
-        try:
-            found = self._device(key, number + 1, start)
-        finally:
-            if not found:
+                end = yield self._after(key, number, at + 1)
+                if end is FOUND:
+                    return end
                 self._give_back(key, pool, device)
-        return found
+                if end is TOO_MANY:
+                    return end
+        return STUCK
+
+    def _after(self, key: RequestKey, number: int, start: int) -> Steps:
+        """What comes after the request's device of this number."""
+        if number + 1 < self._requests[key].count:
+            return self._device(key, number + 1, start)
+        return self._request(key[0], key[1] + 1)
 
     def _take(self, key: RequestKey, pool: Pool, device: PoolDevice) -> bool:
         """Take a device that is selected, if it is free, tolerated, and suits the constraints."""

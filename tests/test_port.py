@@ -45,6 +45,8 @@ HERE = {name: has == "yes" for names, has, _ in ROWS for name in re.findall("`([
 
 EXTRA_CHECKS = ["loop", "api-server"]
 
+LOCAL = [("Host", "localhost:10251")]
+
 
 def row_of(name: str) -> str:
     """The entry of a name, which may be a pattern."""
@@ -216,8 +218,57 @@ def test_other_machines_see_neither_configuration_nor_pods(
 ) -> None:
     health = Health()
     more = {"/configz": (TEXT, "a secret"), "/flagz": (TEXT, "a secret")}
-    pages = Pages(health, Metrics(health), more, open_resources=open_resources)
-    answered = asyncio.run(pages(Request("GET", path, "", [], "192.0.2.7")))
+    pages = Pages(health, Metrics(health), more, "0.0.0.0", open_resources=open_resources)
+    answered = asyncio.run(pages(Request("GET", path, "", [("Host", "10.0.0.7:10251")], "192.0.2.7")))
     assert httpx.Response(int(answered.split()[1])).status_code == status
     assert b"secret" not in answered
-    assert b"200 OK" in asyncio.run(pages(Request("GET", path, "", [], "127.0.0.1")))
+    assert b"200 OK" in asyncio.run(pages(Request("GET", path, "", LOCAL, "127.0.0.1")))
+
+
+FOREIGN_HOSTS = [
+    ["evil.example"],
+    ["evil.example:10251"],
+    ["127.0.0.1.evil.example"],
+    ["localhost.evil.example:10251"],
+    ["user@127.0.0.1"],
+    ["0.0.0.0:10251"],
+    [""],
+    [],
+    ["127.0.0.1", "evil.example"],
+]
+
+
+@pytest.mark.parametrize("hosts", FOREIGN_HOSTS, ids=str)
+def test_a_web_page_with_a_name_of_its_own_reads_neither_configuration_nor_pods(hosts: list[str]) -> None:
+    """Its name may lead to 127.0.0.1: the request comes from this machine, and isn't meant for it."""
+    health, more = Health(), {"/configz": (TEXT, "a secret")}
+    for host, path, status in (
+        ("127.0.0.1", "/configz", 403),
+        ("127.0.0.1", "/statusz", 403),
+        ("127.0.0.1", "/metrics/resources", 403),
+        ("127.0.0.1", "/metrics", 403),
+        ("localhost", "/metrics", 403),
+        ("::1", "/metrics/slis", 403),
+        ("127.0.0.1", "/livez", 200),
+        ("127.0.0.1", "/readyz/loop", 200),
+        ("0.0.0.0", "/configz", 403),
+        ("0.0.0.0", "/metrics/resources", 403),
+        ("0.0.0.0", "/metrics", 200),  # Prometheus may ask by any name
+        ("0.0.0.0", "/livez", 200),
+    ):
+        pages = Pages(health, Metrics(health), more, host)
+        fields = [("Host", each) for each in hosts]
+        answered = asyncio.run(pages(Request("GET", path, "", fields, "127.0.0.1")))
+        assert int(answered.split()[1]) == status, (host, path)
+        if status == 403:
+            assert b"ask for it at 127.0.0.1 or localhost" in answered
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1:10251", "127.0.0.1", "localhost:8080", "LOCALHOST", "[::1]:10251", "127.0.0.2:80"]
+)
+def test_the_machine_itself_may_be_asked_at_any_port(host: str) -> None:
+    """That of `kubectl port-forward` is another one."""
+    pages = Pages(Health(), Metrics(Health()), {"/configz": (TEXT, "{}")})
+    for path in ("/configz", "/metrics", "/metrics/resources"):
+        assert b"200 OK" in asyncio.run(pages(Request("GET", path, "", [("host", host)], "127.0.0.1")))

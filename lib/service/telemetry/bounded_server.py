@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
@@ -27,6 +28,9 @@ MAX_REQUEST = 16 << 10
 
 CHUNK = 1 << 16
 
+LOOPBACK_HOST = re.compile(r"(?:127(?:\.\d{1,3}){3}|localhost|\[::1\])(?::(\d+))?", re.IGNORECASE)
+"""A Host that is this machine, with its port. Nobody's DNS server can let another machine have this name."""
+
 Field = tuple[str, str]
 
 Stream = AsyncGenerator[bytes, None]
@@ -47,6 +51,17 @@ class Request(NamedTuple):
     def values(self, name: str) -> list[str]:
         """The values of all headers of this name, which is given in small letters."""
         return [value for each, value in self.headers if each.lower() == name]
+
+
+def is_asked_by_loopback(request: Request, port: int | None = None) -> bool:
+    """Whether a client calls this machine 127.0.0.1, localhost or [::1], with this port; None for any port.
+
+    A web page can make a browser ask here, and read the answer, by a name of its own that its DNS server has
+    led to 127.0.0.1 (DNS rebinding). Its requests come from this machine, but they have that name as Host.
+    """
+    hosts = request.values("host")
+    found = LOOPBACK_HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    return bool(found and (port is None or found[1] == str(port)))
 
 
 def answer_of(status: HTTPStatus, fields: Sequence[Field], body: bytes, *, head_only: bool = False) -> bytes:

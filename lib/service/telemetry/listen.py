@@ -1,8 +1,11 @@
 """The HTTP server for probes (/healthz, /livez, /readyz), for Prometheus, and for operators.
 
-Answers are as in k8s.io/apiserver's pkg/server/healthz, with the reason of a failure added. The port asks
-for no credentials. So pages about the configuration and about pods are for clients on this machine, where
-`kubectl port-forward` ends.
+Answers are as in k8s.io/apiserver's pkg/server/healthz, with the reason of a failure added. The port asks for
+no credentials. So pages about the configuration and about pods are for clients on this machine, where
+`kubectl port-forward` ends. A web page can lead a browser on this machine here: so these clients must call
+the machine by a name that no web page has. This holds for metrics, too, if poller listens on loopback only.
+On other addresses Prometheus asks for them, by names that poller doesn't know. Probes are answered whatever
+name they use: they tell nothing of pods, and if one fails, poller is started again.
 """
 
 import asyncio
@@ -20,11 +23,17 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from prometheus_client.exposition import choose_encoder, gzip_accepted
 
 from lib.kube.system import MACHINE, System
-from lib.service.telemetry.bounded_server import BoundedServer, Field, Request, answer_of
+from lib.service.telemetry.bounded_server import (
+    BoundedServer,
+    Field,
+    Request,
+    answer_of,
+    is_asked_by_loopback,
+)
 from lib.service.telemetry.collectors import PodResources
 from lib.service.telemetry.health import LONGEST_SILENCE, Health
 from lib.service.telemetry.metrics import Metrics
-from lib.service.telemetry.observer import Address, ListenError
+from lib.service.telemetry.observer import LOOPBACK, Address, ListenError
 from lib.service.telemetry.zpages import TEXT, Page, statusz
 
 log = logging.getLogger("poller")
@@ -57,7 +66,7 @@ def answering(
     """
     health = Health(system)
     metrics = Metrics(health, system)
-    served = Pages(health, metrics, pages or {}, system, open_resources=open_resources)
+    served = Pages(health, metrics, pages or {}, address.host, system, open_resources=open_resources)
     try:
         server = BoundedServer(address, served)
     except OSError as error:
@@ -85,7 +94,8 @@ class Pages:
 
     READINESS may wait for the API server, and RESOURCES takes time if there are many pods.
 
-    checks: by path. paths: all that are served. pages: more of them, for clients on this machine.
+    checks: by path. paths: all that are served. pages: more of them, for clients on this machine. host: the
+    address, or name, that is listened at.
     """
 
     def __init__(
@@ -93,6 +103,7 @@ class Pages:
         health: Health,
         metrics: Metrics,
         pages: Mapping[str, Page],
+        host: str = LOOPBACK,
         system: System = MACHINE,
         *,
         open_resources: bool = False,
@@ -109,6 +120,8 @@ class Pages:
         }
         self._pages = pages
         self._local = {*pages, STATUSZ, *(() if open_resources else (RESOURCES,))}
+        if _is_loopback(host):
+            self._local |= self._scraped.keys()
         self._system, self._began = system, system.now()
         self.paths = [*self.checks, *self._scraped, *pages, STATUSZ]
         self._waiting = ThreadPoolExecutor(1, "readiness")
@@ -130,9 +143,9 @@ class Pages:
 
     def _page(self, request: Request) -> Answer:
         path = request.path
-        if path in self._local and not ip_address(request.client).is_loopback:
-            why = f"{path} is for clients on the machine where poller runs: use kubectl port-forward"
-            return _text(HTTPStatus.FORBIDDEN, f"{why}\n")
+        if path in self._local and (why := _why_foreign(request)):
+            text = f"{path} is for clients on the machine where poller runs: {why}\n"
+            return _text(HTTPStatus.FORBIDDEN, text)
         if path in self._scraped:
             return _scraped(self._scraped[path], request)
         if path == STATUSZ or path in self._pages:
@@ -190,6 +203,23 @@ class _Slis:
         """Count a result."""
         self._last.labels(check, kind).set(ok)
         self._all.labels(check, kind, "success" if ok else "error").inc()
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether an address, or a name, is known to be this machine's own."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def _why_foreign(request: Request) -> str:
+    """Why a request isn't from a client on this machine, or comes from a web page there; with what to do."""
+    if not _is_loopback(request.client):
+        return "use kubectl port-forward"
+    if not is_asked_by_loopback(request):
+        return "ask for it at 127.0.0.1 or localhost, as a web page may have any other name"
+    return ""
 
 
 def _scraped(registry: CollectorRegistry, request: Request) -> Answer:

@@ -25,6 +25,7 @@ from lib.service.telemetry.bounded_server import (
     Stream,
     answer_of,
     head_of,
+    is_asked_by_loopback,
 )
 from lib.service.telemetry.observer import LOOPBACK, Address, ListenError
 
@@ -101,8 +102,8 @@ class _Page:
         self._asking = asyncio.Semaphore(1)
         self._token = token_urlsafe(32)
         server = BoundedServer(Address(LOOPBACK, 0), self._answer)
-        self._hosts = [f"{name}:{server.port}" for name in (LOOPBACK, "localhost", "[::1]")]
-        self.address = f"http://{self._hosts[0]}/{self._token}/"
+        self._port = server.port
+        self.address = f"http://{LOOPBACK}:{self._port}/{self._token}/"
         server.start("page")
 
     async def _answer(self, request: Request) -> Answer:
@@ -127,10 +128,11 @@ class _Page:
 
     def _why_foreign(self, request: Request) -> str:
         """Why a request doesn't come from the page, or from a user who has typed its address; else empty."""
-        hosts = [each.lower() for each in request.values("host")]
-        if len(hosts) != 1 or hosts[0] not in self._hosts:
-            return f"The host must be {' or '.join(self._hosts)}."
-        if any(each.lower() != f"http://{hosts[0]}" for each in request.values("origin")):
+        if not is_asked_by_loopback(request, self._port):
+            names = [f"{name}:{self._port}" for name in (LOOPBACK, "localhost", "[::1]")]
+            return f"The host must be {' or '.join(names)}."
+        (host,) = request.values("host")
+        if any(each.lower() != f"http://{host.lower()}" for each in request.values("origin")):
             return "This is for no other web page: the Origin is another one."
         if any(each not in ("same-origin", "none") for each in request.values("sec-fetch-site")):
             return "This is for no other web page. Don't follow a link: paste the address into the browser."

@@ -19,9 +19,11 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
+from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.groups.pod_groups import Group
 from lib.scheduling.looked_up import LookedUp
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import ROOM
 from lib.scheduling.queue import SchedulingQueue, batches
@@ -131,6 +133,158 @@ def test_when_one_of_a_held_group_loses_its_node_all_do(why: str) -> None:
     }
     assert decisions[0].message == f"group g needs default/c: {decisions[2].message}"
     assert [each.metadata.name for each in cluster.nodes["n1"].pods] == ["alone"]
+
+
+class World:
+    """A cluster, a queue with the pods of a group, and the names of those that are tried."""
+
+    def __init__(self, cluster: Cache, pods: list[Pod], *plugins: Any) -> None:
+        self.cluster, self.pods, self.tried, self.now = cluster, pods, list[str](), 0.0
+        profile = default_profile("my-scheduler", *plugins)
+        scheduler = Scheduler(profile, Random(1))
+        self.schedulers = {"my-scheduler": scheduler}
+        self.queue = SchedulingQueue({"my-scheduler": profile}, lives=cluster.lives)
+        for each in pods:
+            self.queue.apply(Change(Kind.ADDED, each), now=0)
+        self._schedule_one = scheduler.schedule_one
+        scheduler.schedule_one = self._noted  # type: ignore[method-assign]
+
+    def _noted(self, pod: Pod, cache: Cache) -> Decision:
+        self.tried.append(pod.metadata.name)
+        return self._schedule_one(pod, cache)
+
+    def decide(self) -> list[Decision]:
+        """Try the group. Pods without a node go back into the queue."""
+        self.tried.clear()
+        self.now += 60  # more than any backoff
+        self.queue.retry_all(self.now)
+        assert len(self.queue.ready(self.now)) == len(self.pods)
+        decisions = schedule_pod_group(self.pods, self.cluster, self.schedulers)
+        for each in decisions:
+            if each.outcome != Outcome.SCHEDULED:
+                self.queue.requeue(each.pod.metadata.uid, each.rejected_by, each.message, self.now)
+        return decisions
+
+
+def large_group(size: int, *, odd: int, cpu: str = "64") -> list[Pod]:
+    """So many pods of a group; the one with the number `odd` wants more than any node has."""
+    pods = [member(f"p{at}", size=str(size)) for at in range(size)]
+    pods[odd].spec.containers[0].resources.requests["cpu"] = Quantity.parse(cpu)
+    return pods
+
+
+def test_no_more_pods_of_a_group_are_tried_than_one_that_can_not_fit() -> None:
+    world = World(room_for(50), large_group(40, odd=20))
+    decisions = world.decide()
+    assert world.tried == [f"p{at}" for at in range(21)]
+    assert [each.pod for each in decisions] == world.pods
+    message = decisions[20].message
+    assert message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
+    others = {each.message for each in decisions if each is not decisions[20]}
+    assert others == {f"group g needs default/p20: {message}"}
+    assert {each.rejecting_plugin for each in (decisions[0], decisions[39])} == {"PodGroup"}
+    assert not world.cluster.nodes["n1"].pods
+
+    again = world.decide()
+    assert world.tried == ["p20"]
+    assert [each.message for each in again] == [each.message for each in decisions]
+    assert [each.rejected_by for each in again] == [each.rejected_by for each in decisions]
+
+
+def test_when_the_pod_that_failed_fits_its_group_is_tried_as_a_new_one_is() -> None:
+    world = World(room_for(3), large_group(4, odd=1, cpu="4"))
+    assert {each.outcome for each in world.decide()} == {Outcome.UNSCHEDULABLE}
+    world.cluster.apply(Change(Kind.MODIFIED, node("n1", has={"cpu": "7"})))
+    assert {each.outcome for each in world.decide()} == {Outcome.SCHEDULED}
+    assert world.tried == ["p1", "p0", "p1", "p2", "p3"]
+    assert len(world.cluster.nodes["n1"].pods) == 4
+
+
+class NotFirst:
+    """A plugin without a hint: the pod b gets a node only when there is another pod."""
+
+    name = "NotFirst"
+
+    def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status | None:
+        return None if node.pods or pod.metadata.name != "b" else unschedulable("not first")
+
+
+NEAR_WEB: Any = {
+    "podAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"role": "web"}}}
+        ]
+    }
+}
+
+
+@pytest.mark.parametrize("why", ["affinity", "a policy"])
+def test_a_pod_that_needs_others_of_its_group_is_tried_after_them(why: str) -> None:
+    """It failed the last time. Alone it would fail again, though the group fits now."""
+    web = member("a", size="2")
+    web.metadata.labels["role"] = "web"
+    near = {"affinity": NEAR_WEB} if why == "affinity" else {}
+    labels = {"kubernetes.io/hostname": "n1"}
+    small = node("n1", labels, has={"cpu": "1"})
+    world = World(Cache([small]), [web, member("b", size="2", **near)], NotFirst())
+    (first, second) = world.decide()
+    assert (first.rejected_by, second.rejected_by) == ({"PodGroup"}, {"NodeResourcesFit"})
+    # Now it fails for the other reason, as the first pod of the group doesn't fit.
+    world.cluster.apply(Change(Kind.ADDED, node("n2", has={"cpu": "9"}, unschedulable=True)))
+    world.cluster.apply(Change(Kind.MODIFIED, node("n1", labels, has={"cpu": "2"})))
+    assert {each.outcome for each in world.decide()} == {Outcome.SCHEDULED}
+    assert world.tried == ["b", "a", "b"]
+
+
+def test_no_pod_is_tried_first_for_which_room_is_kept() -> None:
+    victim = pod("victim", {"cpu": "2"}, nodeName="n2")
+    cluster = Cache([node("n1", has={"cpu": "2"}), node("n2", has={"cpu": "2"})], [victim])
+    world = World(cluster, [important("a", "2"), important("b", "2")])
+    assert [each.nominated for each in world.decide()] == ["n1", "n2"]
+    world.cluster.apply(Change(Kind.DELETED, victim))
+    assert {each.outcome for each in world.decide()} == {Outcome.SCHEDULED}
+    assert world.tried == ["a", "b"]
+
+
+def taken(group: str, seconds: float, outcome: Outcome = Outcome.UNSCHEDULABLE) -> list[Decision]:
+    """The decisions for a group's two pods, which took so long."""
+    pods = [of_group(group, name) for name in "xy"]
+    return [Decision(each, outcome, began=0.0, ended=seconds / 2) for each in pods]
+
+
+def of_group(group: str, name: str) -> Pod:
+    made = pod(f"{group}-{name}")
+    made.metadata.labels = {"poller/group": group}
+    return made
+
+
+def test_slow_groups_take_a_tenth_of_the_time_and_come_last() -> None:
+    times = GroupTime()
+    ready = [of_group("a", "x"), of_group("b", "x"), pod("new"), of_group("quick", "x"), of_group("a", "y")]
+
+    def tried(now: float) -> list[str]:
+        return [each.metadata.name for each in times.in_turn(ready, now)]
+
+    assert tried(0) == ["a-x", "b-x", "new", "quick-x", "a-y"]
+    times.took(taken("quick", 0.01), now=1)
+    times.took(taken("a", 3), now=3)
+    times.took(taken("b", 2), now=5)
+    assert tried(6) == ["new", "quick-x"]
+    assert tried(22.9) == ["new", "quick-x"]
+    assert tried(23) == ["new", "quick-x", "a-x", "a-y"]
+    times.took(taken("a", 3), now=26)
+    assert tried(26) == ["new", "quick-x"]
+    assert tried(53) == ["new", "quick-x", "b-x"]
+    times.took(taken("b", 2, Outcome.SCHEDULED), now=55)
+    assert tried(55) == ["b-x", "new", "quick-x", "a-x", "a-y"]
+
+
+def test_slow_groups_that_have_gone_are_forgotten() -> None:
+    times = GroupTime()
+    for number in range(2000):
+        times.took(taken(f"g{number}", 1), now=number)
+    old, new = of_group("g0", "x"), of_group("g1999", "x")
+    assert times.in_turn([new, old], now=2000) == [old]
 
 
 def test_a_group_that_is_not_all_there_waits() -> None:

@@ -1,0 +1,62 @@
+"""How much time groups may take that need long and don't fit, so that they don't hold up all other pods.
+
+Each attempt to place a group of a thousand pods takes a second or more, in which nothing else can be placed.
+A group that waits for room is tried after each pod that ends. So slow groups take a tenth of the time in the
+long run, and pods that are ready at the same time go first.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from lib.kube.objects import Pod
+from lib.scheduling.decision import PLACED, Decision
+from lib.scheduling.groups.pod_groups import Group, group_of
+
+SHARE = 0.1
+"""The part of the time that slow groups get."""
+
+USUAL = 0.05
+"""A group isn't slow that takes no more seconds than this."""
+
+MOST_GROUPS = 1_000
+"""So many slow groups are remembered at most."""
+
+
+class GroupTime:
+    """Which slow groups may be tried. All times are in seconds."""
+
+    def __init__(self) -> None:
+        self._slow: dict[Group, None] = {}  # the one that was tried last is the last
+        self._next_at = 0.0  # when the next one may be tried
+
+    def in_turn(self, pods: Iterable[Pod], now: float) -> list[Pod]:
+        """The pods in the order in which they are tried now.
+
+        Of all slow groups only the one that has waited longest is tried, after all other pods, and none if
+        they have had their time.
+        """
+        pods = [*pods]
+        if not self._slow:
+            return pods
+        others, of_slow = list[Pod](), dict[Group, list[Pod]]()
+        for pod in pods:
+            if (group := group_of(pod)) and group in self._slow:
+                of_slow.setdefault(group, []).append(pod)
+            else:
+                others.append(pod)
+        if now >= self._next_at:
+            others += next((of_slow[group] for group in self._slow if group in of_slow), ())
+        return others
+
+    def took(self, decisions: Sequence[Decision], now: float) -> None:
+        """Note how long the attempt to place a group took that has ended."""
+        group = group_of(decisions[0].pod) if decisions else None
+        if not group:
+            return
+        self._slow.pop(group, None)
+        seconds = sum(each.seconds for each in decisions)
+        if seconds <= USUAL or all(each.outcome in PLACED for each in decisions):
+            return
+        self._slow[group] = None
+        self._next_at = now + seconds / SHARE - seconds
+        if len(self._slow) > MOST_GROUPS:
+            del self._slow[next(iter(self._slow))]

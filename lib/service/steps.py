@@ -26,6 +26,7 @@ from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.runtime import describe
+from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.needs import needs_of
@@ -95,6 +96,7 @@ class Poller:
     unreadable: int = 0
     left_out: bool = False
     system: System = MACHINE
+    group_time: GroupTime = field(default_factory=GroupTime)
     _tick_began: float = 0.0
     _left_out: set[str] = field(default_factory=set)
     """The uids of the pods that were not tried in the last tick."""
@@ -259,7 +261,7 @@ class Poller:
             if held and not self.writes.pipeline.closed:
                 yield held
         with self.shutdown.interruptible():
-            groups = [*batches(self.queue.ready(self.now()))]
+            groups = [*batches(self.group_time.in_turn(self.queue.ready(self.now()), self.now()))]
             if len(groups) > MOST_PODS and not self.options.once:
                 self.writes.more = True
                 groups.sort(key=lambda group: group[0].metadata.uid in self._left_out)  # the others first
@@ -342,7 +344,9 @@ class Poller:
         if pods and (life := self.lives.get(pods[0].metadata.uid)) and life.phase == Phase.HELD:
             return self._recheck_permit(pods)
         if pods and group_of(pods[0]):
-            return schedule_pod_group(pods, self.cache, self.schedulers)
+            decisions = schedule_pod_group(pods, self.cache, self.schedulers)
+            self.group_time.took(decisions, self.now())
+            return decisions
         return [self.schedulers[pod.spec.scheduler_name].schedule_one(pod, self.cache) for pod in pods]
 
     def _recheck_permit(self, pods: Iterable[Pod]) -> list[Decision]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
-from lib.kube.objects import Container, Pod
+from lib.kube.objects import Container, Pod, ResourceRequirements, with_parts
 from lib.kube.quantity import Quantity
 
 Resources = dict[str, int]
@@ -92,6 +92,14 @@ def requests_at_least(pod: Pod) -> Mapping[str, int]:
     if not may_resize and all(AT_LEAST.keys() <= each.resources.requests.keys() for each in containers):
         return pod_requests(pod)
     return pod_requests(pod, (*AT_LEAST,))
+
+
+@lru_cache(maxsize=1024)
+def container_requests_at_least(pod: Pod) -> Mapping[str, int]:
+    """The same, of its containers alone: without pod-level requests."""
+    if not pod.spec.resources.requests:
+        return requests_at_least(pod)
+    return requests_at_least(with_parts(pod, spec={"resources": ResourceRequirements()}))
 
 
 @lru_cache(maxsize=1024)

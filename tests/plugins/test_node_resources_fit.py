@@ -307,6 +307,16 @@ def test_a_container_that_requests_nothing_is_taken_to_use_a_little(
     assert raw_scores(plugin, asking, cluster) == {"a": expected}
 
 
+def test_pod_level_requests_of_the_pod_itself_do_not_count() -> None:
+    """kube-scheduler 1.36's answers. Those of pods that have a node do."""
+    whole = {"requests": {"cpu": "2", "memory": "4Gi"}}
+    small, large = node("small", has={"cpu": "4"}), node("large", has={"cpu": "16", "memory": "64Gi"})
+    cluster = Cache([small, large], [pod("e", {"cpu": "6", "memory": "24Gi"}, nodeName="large")])
+    assert raw_scores(NodeResourcesFit(), pod(resources=whole), cluster) == {"small": 97, "large": 61}
+    full = Cache([small], [pod("e", resources=whole, nodeName="small")])
+    assert raw_scores(NodeResourcesFit(), pod(), full) == {"small": 47}
+
+
 def test_nothing_is_filled_in_where_nodes_are_filtered() -> None:
     cluster = Cache(
         [node("a", has={"cpu": "100m"})], [pod(any_name(), nodeName="a"), pod(any_name(), nodeName="a")]

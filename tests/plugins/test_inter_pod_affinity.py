@@ -23,6 +23,7 @@ from plugin_harness import (
     zones,
 )
 
+from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import SKIP
@@ -481,3 +482,29 @@ def test_wishes_mean_pods_of_some_namespaces(meant: dict[str, Any], own: str, se
         != NOT_ASKED
     ]
     assert " ".join(found) == seen
+
+
+# --- what could help --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "helps"),
+    [
+        ("app=db team=red", "app=web team=blue", True),
+        ("app=db team=red", "app=web team=red", True),
+        ("app=db team=red", "app=db team=blue", True),
+        (
+            "app=db team=blue",
+            "app=web team=red",
+            True,
+        ),  # kube-scheduler says no, though a node may be free now
+        ("app=db team=blue", "app=db team=red", False),
+        ("app=web team=blue", "app=db team=red", False),
+        ("app=web team=blue", "app=api team=blue", False),
+    ],
+)
+def test_each_term_is_asked_whether_new_labels_help(before: str, now: str, helps: bool) -> None:
+    """A pod that one term matches no longer may make a node free, even if another term still matches it."""
+    spec = far(term("app=db", "host"), term("team=red", "rack"))
+    change = Change(Kind.MODIFIED, labelled(now, on="a"), labelled(before, on="a"))
+    assert InterPodAffinity().queueing_hint(spec, change) is helps

@@ -117,8 +117,9 @@ class InterPodAffinity:
                 return _attracts(pod, placed)
             if was.metadata.labels == placed.metadata.labels:
                 return False
-            if _keeps_off(pod, was) and not _keeps_off(pod, placed):
-                return True
+            far = terms_of(pod).anti_affinity
+            if any(each.may_select(was) and not each.may_select(placed) for each in far):
+                return True  # another term may still match it, and rule out fewer nodes
             return _attracts(pod, was) != _attracts(pod, placed) and (
                 _attracts(pod, placed) or _attracts(pod, pod)
             )

@@ -85,21 +85,18 @@ def _of_containers(pod: Pod, amounts_of: Callable[[Container], Mapping[str, int]
 
 
 @lru_cache(maxsize=1024)
-def requests_at_least(pod: Pod) -> Mapping[str, int]:
-    """What a pod requests, with AT_LEAST for each container without a request."""
+def requests_at_least(pod: Pod, *, pod_level: bool = True) -> Mapping[str, int]:
+    """What a pod requests, with AT_LEAST for each container without a request.
+
+    pod_level: whether pod-level requests count.
+    """
+    if pod.spec.resources.requests and not pod_level:
+        pod = with_parts(pod, spec={"resources": ResourceRequirements()})
     containers, status = (*pod.spec.containers, *pod.spec.init_containers), pod.status
     may_resize = status.container_statuses or status.init_container_statuses
     if not may_resize and all(AT_LEAST.keys() <= each.resources.requests.keys() for each in containers):
         return pod_requests(pod)
     return pod_requests(pod, (*AT_LEAST,))
-
-
-@lru_cache(maxsize=1024)
-def container_requests_at_least(pod: Pod) -> Mapping[str, int]:
-    """The same, of its containers alone: without pod-level requests."""
-    if not pod.spec.resources.requests:
-        return requests_at_least(pod)
-    return requests_at_least(with_parts(pod, spec={"resources": ResourceRequirements()}))
 
 
 @lru_cache(maxsize=1024)

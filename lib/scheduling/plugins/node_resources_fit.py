@@ -54,7 +54,7 @@ from lib.scheduling.node_info import (
 )
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
-from lib.scheduling.resources import AT_LEAST, container_requests_at_least, pod_requests
+from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
 from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
 
 TOO_MANY_PODS = "Too many pods"
@@ -231,7 +231,7 @@ class NodeResourcesFit:
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """The pod's requests, and the amounts that it is scored with."""
-        return tuple(pod_requests(pod).items()), tuple(container_requests_at_least(pod).items())
+        return tuple(pod_requests(pod).items()), tuple(requests_at_least(pod, pod_level=False).items())
 
     events_to_register = (
         "NodeAdd",
@@ -355,7 +355,7 @@ class NodeResourcesFit:
 
         As in kube-scheduler 1.36, pod-level requests don't count: its NewFit doesn't say so to the scorer.
         """
-        wanted = container_requests_at_least(pod)
+        wanted = requests_at_least(pod, pod_level=False)
         state[TO_SCORE] = [
             (name, wanted.get(name, 0), weight)
             for name, weight in self.resources.items()

@@ -261,7 +261,10 @@ class Poller:
             if held and not self.writes.pipeline.closed:
                 yield held
         with self.shutdown.interruptible():
-            groups = [*batches(self.group_time.in_turn(self.queue.ready(self.now()), self.now()))]
+            pods = self.queue.ready(self.now())
+            if self.group_time.slow:
+                pods = self.group_time.in_turn(pods, self.now())
+            groups = [*batches(pods)]
             if len(groups) > MOST_PODS and not self.options.once:
                 self.writes.more = True
                 groups.sort(key=lambda group: group[0].metadata.uid in self._left_out)  # the others first

@@ -22,10 +22,13 @@ MOST_GROUPS = 1_000
 
 
 class GroupTime:
-    """Which slow groups may be tried. All times are in seconds."""
+    """Which slow groups may be tried. All times are in seconds.
+
+    slow: the groups, in the order in which they were tried the last time.
+    """
 
     def __init__(self) -> None:
-        self._slow: dict[Group, None] = {}  # the one that was tried last is the last
+        self.slow: dict[Group, None] = {}
         self._next_at = 0.0  # when the next one may be tried
 
     def in_turn(self, pods: Iterable[Pod], now: float) -> list[Pod]:
@@ -34,17 +37,14 @@ class GroupTime:
         Of all slow groups only the one that has waited longest is tried, after all other pods, and none if
         they have had their time.
         """
-        pods = [*pods]
-        if not self._slow:
-            return pods
         others, of_slow = list[Pod](), dict[Group, list[Pod]]()
         for pod in pods:
-            if (group := group_of(pod)) and group in self._slow:
+            if (group := group_of(pod)) and group in self.slow:
                 of_slow.setdefault(group, []).append(pod)
             else:
                 others.append(pod)
         if now >= self._next_at:
-            others += next((of_slow[group] for group in self._slow if group in of_slow), ())
+            others += next((of_slow[group] for group in self.slow if group in of_slow), ())
         return others
 
     def took(self, decisions: Sequence[Decision], now: float) -> None:
@@ -52,11 +52,11 @@ class GroupTime:
         group = group_of(decisions[0].pod) if decisions else None
         if not group:
             return
-        self._slow.pop(group, None)
+        self.slow.pop(group, None)
         seconds = sum(each.seconds for each in decisions)
         if seconds <= USUAL or all(each.outcome in PLACED for each in decisions):
             return
-        self._slow[group] = None
+        self.slow[group] = None
         self._next_at = now + seconds / SHARE - seconds
-        if len(self._slow) > MOST_GROUPS:
-            del self._slow[next(iter(self._slow))]
+        if len(self.slow) > MOST_GROUPS:
+            del self.slow[next(iter(self.slow))]

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from objects import node, read
+from objects import pod as plain
 from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
@@ -796,3 +797,33 @@ def test_a_pod_that_could_preempt_others_waits_for_a_budget_that_cannot_be_decod
     decision = decide(new(priority=priority), cluster)
     assert decision.message.endswith(f"1 {NO_VICTIMS}.")
     assert (BUDGETS_UNSEEN in decision.rejected_by) is waits
+
+
+def test_why_a_node_does_not_fit_is_said_with_the_pods_that_are_nominated_to_it() -> None:
+    """As in kube-scheduler, which filters with them first. Pods that are alike are asked once."""
+
+    def wanting_port(name: str) -> Pod:
+        ports = [{"containerPort": 80, "hostPort": 80}]
+        return plain(name, containers=[{"name": "c", "ports": ports}], priority=10)
+
+    nominated = wanting_port("nominated")
+    full = plain("e", nodeName="n1", priority=100)
+    cluster = Cache([node("n1", has={"pods": "1"})], [full])
+    ours = Scheduler(default_profile("s", preemption=False), Random(1))
+
+    def why(name: str) -> str:
+        return ours.schedule_one(wanting_port(name), cluster).message.partition(". ")[0]
+
+    too_many = "0/1 nodes are available: 1 Too many pods"
+    assert why("a") == too_many
+    cluster.nominator.add(nominated, "n1")
+    taken = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports"
+    assert [why("b"), why("c")] == [taken, taken]
+    cluster.nominator.delete(nominated)
+    assert why("d") == too_many
+    cluster.nominator.add(plain("other", priority=10), "n1")
+    assert [why("f"), why("g")] == [too_many, too_many]
+    cluster.apply(Change(Kind.DELETED, full))
+    assert why("h") == too_many  # there would be one pod too many
+    cluster.apply(Change(Kind.MODIFIED, node("n1", has={"pods": "2"})))
+    assert ours.schedule_one(wanting_port("i"), cluster).node_name == "n1"

@@ -3,9 +3,9 @@
 Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one.go
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
-from lib.kube.objects import Pod
+from lib.kube.objects import Node, Pod
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extenders
@@ -19,6 +19,12 @@ MIN_FEASIBLE_NODES = 100
 """With fewer nodes, all are evaluated; with more, the search looks for at least this many feasible nodes."""
 MIN_PERCENTAGE = 5
 
+MOST_KEPT = 10_000
+"""So many results with nominated pods are kept at most."""
+
+_OnNode = tuple[Node, list[Pod], list[Pod]]
+"""A node, its pods, and the pods that are nominated to it."""
+
 
 class Feasibility:
     """Finds the nodes that fit a pod, by the plugins of a profile and by extenders."""
@@ -26,6 +32,7 @@ class Feasibility:
     def __init__(self, framework: Framework, not_kept: PluginGroup, extenders: Extenders) -> None:
         self._framework, self._not_kept, self._extenders = framework, not_kept, extenders
         self._results = ResultCache(framework)
+        self._with_nominated: dict[tuple[Hashable, str], tuple[_OnNode, Rejection | None]] = {}
         self._next_start = 0  # where the next search begins, so that all nodes get their turn
         self._not_kept_filters = {each.plugin.name for each in self._not_kept.filters}
         self._not_kept_plugins = self._not_kept_filters | {each.name for each in self._not_kept.pre_filters}
@@ -107,9 +114,26 @@ class Feasibility:
             found = self._framework.run_filters(filters, found, attempt.state, pod, nodes)
         nominated = cache.nominator.nominated_before(pod)
         for i, node in enumerate(nodes if nominated else ()):
-            if not found[i] and node.name in nominated:
-                found[i] = self.filter_with_nominated_pods(pod, cache, node)
+            if others := nominated.get(node.name):
+                found[i] = self._kept_with_nominated_pods(attempt, node, others) or found[i]
         return found
+
+    def _kept_with_nominated_pods(
+        self, attempt: Attempt, node: NodeInfo, nominated: list[Pod]
+    ) -> Rejection | None:
+        """`_with_nominated_pods`; for pods that are alike it is kept until the node's pods change."""
+        alike = attempt.state.get(ALIKE)
+        if alike is None:
+            return self._with_nominated_pods(attempt.pod, attempt.cache, node)
+        key, on_node = (alike, node.name), (node.node, [*node.pods], nominated)
+        kept = self._with_nominated.get(key)
+        if kept and kept[0] == on_node:
+            return kept[1]
+        if len(self._with_nominated) >= MOST_KEPT:
+            self._with_nominated.clear()
+        rejection = self._with_nominated_pods(attempt.pod, attempt.cache, node)
+        self._with_nominated[key] = on_node, rejection
+        return rejection
 
     def filter_with_nominated_pods(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
         """Run PreFilter and Filter for one node, with the cache as it is now, not as at the cycle's start.
@@ -117,14 +141,20 @@ class Feasibility:
         They run with the pods that are nominated to the node, and then without them: the pod must fit
         in both cases (framework/runtime/framework.go, RunFilterPluginsWithNominatedPods).
         """
+        return self._with_nominated_pods(pod, cache, node) or self._filter_one(pod, cache, node)
+
+    def _with_nominated_pods(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
+        """Why a node doesn't fit with the pods that are nominated to it; None if it does, or there are none.
+
+        This is the reason, also if the node doesn't fit without them either.
+        """
         nominated = cache.nominator.nominated_before_on(node.name, pod)
         if not nominated:
-            return self._filter_one(pod, cache, node)
+            return None
         with node.trial():
             for other in nominated:
                 node.add(other)
-            rejection = self._filter_one(pod, cache, node)
-        return rejection or self._filter_one(pod, cache, node)
+            return self._filter_one(pod, cache, node)
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:
         framework, attempt = self._framework, Attempt(pod, cache)

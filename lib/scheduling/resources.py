@@ -85,12 +85,12 @@ def _of_containers(pod: Pod, amounts_of: Callable[[Container], Mapping[str, int]
 
 
 @lru_cache(maxsize=1024)
-def requests_at_least(pod: Pod, *, pod_level: bool = True) -> Mapping[str, int]:
+def requests_at_least(pod: Pod, *, pod_level: bool) -> Mapping[str, int]:
     """What a pod requests, with AT_LEAST for each container without a request.
 
     pod_level: whether pod-level requests count.
     """
-    if pod.spec.resources.requests and not pod_level:
+    if not pod_level:
         pod = with_parts(pod, spec={"resources": ResourceRequirements()})
     containers, status = (*pod.spec.containers, *pod.spec.init_containers), pod.status
     may_resize = status.container_statuses or status.init_container_statuses
@@ -107,7 +107,7 @@ def non_zero_requests(pod: Pod) -> Mapping[str, int]:
     """
     of_pod = pod.spec.resources.requests
     if not of_pod or not any(is_pod_level(name) for name in of_pod):
-        return requests_at_least(pod)
+        return requests_at_least(pod, pod_level=True)
     said = pod_requests(pod)
     return pod_requests(pod, tuple(name for name in AT_LEAST if name not in said))
 

@@ -77,7 +77,7 @@ class ActualLoad:
         if not whole:
             return 1.0, 0.0
         coming = [pod, *(each for each in node.pods if _came_after(samples, each))]
-        more = sum(requests_at_least(each).get(name, 0) for each in coming)
+        more = sum(requests_at_least(each, pod_level=True).get(name, 0) for each in coming)
         used = [amounts(sample.usage).get(name, 0) / whole for sample in samples]
         if not used:
             return more / whole, 0.0

@@ -231,7 +231,8 @@ class NodeResourcesFit:
 
     def sign_pod(self, pod: Pod) -> Hashable:
         """The pod's requests, and the amounts that it is scored with."""
-        return tuple(pod_requests(pod).items()), tuple(requests_at_least(pod, pod_level=False).items())
+        to_score = requests_at_least(pod, pod_level=not pod.spec.resources.requests)
+        return tuple(pod_requests(pod).items()), tuple(to_score.items())
 
     events_to_register = (
         "NodeAdd",
@@ -355,7 +356,7 @@ class NodeResourcesFit:
 
         As in kube-scheduler 1.36, pod-level requests don't count: its NewFit doesn't say so to the scorer.
         """
-        wanted = requests_at_least(pod, pod_level=False)
+        wanted = requests_at_least(pod, pod_level=not pod.spec.resources.requests)
         state[TO_SCORE] = [
             (name, wanted.get(name, 0), weight)
             for name, weight in self.resources.items()

@@ -11,13 +11,14 @@ import pytest
 
 from scripts.servers.process import ROOT
 from scripts.servers.real import assets
-from scripts.simulation.cluster import Action
+from scripts.simulation.cluster import TROUBLED, Action
 from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
 from scripts.simulation.mutations import MUTATIONS
+from scripts.simulation.one_namespace import compared, one_namespace_plan, outcome_of
 from scripts.simulation.plan import Plan, PollerPlan, random_plan
 from scripts.simulation.real import run_real
 from scripts.simulation.smaller import smaller
-from scripts.simulation.world import World
+from scripts.simulation.world import Outcome, World
 
 NODE, POD = Action(0.0, "add_node", "n1"), Action(5.0, "add_pod", "web")
 SECOND = Action(0.0, "add_node", "n2")
@@ -237,6 +238,60 @@ def test_poller_may_be_killed_at_any_write(kind: Kind, first: int) -> None:
     for number in range(first, 28, 4):
         outcome = World(plan_of(*more, Fault(kind, 0.0, 40.0, WRITES, 0.0, 1, nth=number))).run()
         assert (outcome.faults, outcome.violations) == ({kind: 1}, []), number
+
+
+TROUBLE = {
+    "a binding hangs": (Kind.IGNORED, "POST .*/troubled/pods/.*/binding", {}, 1),
+    "a hundred bindings hang": (Kind.IGNORED, "POST .*/troubled/pods/.*/binding", {}, 100),
+    "one is to wait for 40 s": (Kind.BUSY_FOR_LONG, "POST .*/troubled/pods/.*/binding", {}, 1),
+    "its webhook is down": (Kind.BROKEN, "POST .*/troubled/pods/.*/binding", {}, 30),
+    "the answers of bindings are lost": (Kind.LOST, "(POST|GET) .*/troubled/pods/", {}, 30),
+    "a claim hangs": (Kind.IGNORED, "PATCH .*/troubled/persistentvolumeclaims", {"claim": "made"}, 1),
+    "conditions hang": (Kind.IGNORED, "PATCH .*/troubled/pods/.*/status", {"cpu": 100_000}, 80),
+    "events hang": (Kind.SILENT, "POST .*/troubled/events", {}, 30),
+}
+
+
+def in_trouble(kind: Kind, requests: str, details: Any, number: int) -> Plan:
+    """Pods of one namespace come, whose requests meet a fault, and pods of another one, one by one."""
+    theirs = [add(10, f"y{i}", **{"cpu": 10, **details}) for i in range(number)]
+    others = [add(6 + i, f"p{i}", cpu=10) for i in range(30)]
+    large = Action(0, "add_node", "large", {"cpu": 64, "pods": 250})
+    namespace = Action(0, "begin_namespace", TROUBLED)
+    plan = plan_of(large, namespace, *theirs, *others, always(kind, requests), WATCHES)
+    return replace(plan, trouble_of=TROUBLED)
+
+
+@pytest.mark.xfail(reason="all wait until the last binding of a tick has ended", strict=True)
+@pytest.mark.parametrize("trouble", TROUBLE.values(), ids=TROUBLE)
+def test_nobody_waits_for_the_trouble_of_another_namespace(trouble: tuple[Any, ...]) -> None:
+    assert outcome_of(in_trouble(*trouble)).violations == []
+
+
+def test_time_passes_while_a_request_hangs() -> None:
+    """Of the pod itself: it is bound when the fault has ended, not before."""
+    outcome = World(in_trouble(*TROUBLE["a binding hangs"])).run()
+    assert outcome.bound[TROUBLED, "y0"] > 40
+
+
+def test_two_runs_without_faults_differ_by_no_more_than_the_margin() -> None:
+    for seed in (1, 2):
+        plan = replace(one_namespace_plan(seed, 1.0), faults=())
+        one, other = World(plan).run(), World(replace(plan, seed=seed + 1000)).run()
+        assert len(one.bound) > 50
+        assert compared(plan, one, other) == []
+
+
+def test_a_pod_that_is_bound_late_or_never_because_of_another_namespace_is_found() -> None:
+    plan = in_trouble(*TROUBLE["a binding hangs"])
+    before, after = Outcome(plan), Outcome(plan)
+    before.bound = {("default", "p"): 5.0, ("default", "q"): 6.0, (TROUBLED, "y0"): 7.0}
+    after.bound = {("default", "p"): 5.9, ("default", "q"): 7.1}
+    (found,) = compared(plan, after, before)
+    assert (found.rule, found.about, found.when) == ("nobody else waits", ("q",), 7.1)
+    del after.bound["default", "q"]
+    (found,) = compared(plan, after, before)
+    assert "q was never bound" in found.what
 
 
 def test_labels_given_later_keep_nobody_apart() -> None:

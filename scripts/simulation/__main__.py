@@ -5,16 +5,17 @@ import signal
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
 from .checks import Violation
 from .mutations import MUTATIONS
-from .plan import random_plan
+from .one_namespace import one_namespace_plan, outcome_of
+from .plan import Plan, random_plan
 from .real import run_real
 from .smaller import smaller, story
-from .world import Outcome, World
+from .world import Outcome
 
 MOST_TOLD = 3
 """Of so many seeds that break a rule, the story is told: to make one smaller takes a minute."""
@@ -43,6 +44,12 @@ def options() -> argparse.Namespace:
         help="the same with each of these, or with all of them; print which seed finds it",
     )
     parser.add_argument(
+        "--one-namespace",
+        action="store_true",
+        help="worlds of another kind: only one namespace's requests meet faults, and the pods of others"
+        " must be bound as soon as without these",
+    )
+    parser.add_argument(
         "--whole",
         action="store_true",
         help="don't make a seed smaller that breaks a rule, and don't tell its story",
@@ -60,9 +67,10 @@ def main(chosen: argparse.Namespace) -> int:
     if chosen.real:
         seed = chosen.first if chosen.seed is None else chosen.seed
         return run_real(seed, chosen.minutes, chosen.logs, mutation=chosen.mutation)
+    planned = one_namespace_plan if chosen.one_namespace else random_plan
     seeds = [chosen.seed] if chosen.seed is not None else range(chosen.first, chosen.first + chosen.seeds)
     if chosen.mutations is not None:
-        found = [_find(name, seeds, chosen.minutes) for name in chosen.mutations or MUTATIONS]
+        found = [_find(name, planned, seeds, chosen.minutes) for name in chosen.mutations or MUTATIONS]
         return 0 if all(found) else 1
     totals = Totals()
     ending: list[int] = []  # signals: this seed is the last one then
@@ -72,8 +80,8 @@ def main(chosen: argparse.Namespace) -> int:
         for patched in MUTATIONS[chosen.mutation]() if chosen.mutation else ():
             stack.enter_context(patched)
         for seed in seeds:
-            plan = random_plan(seed, chosen.minutes)
-            outcome = World(plan).run()
+            plan = planned(seed, chosen.minutes)
+            outcome = outcome_of(plan)
             totals.add(outcome)
             for violation in _first_of_each_rule(outcome):
                 print(f"seed {seed}: {violation}", flush=True)
@@ -89,13 +97,13 @@ def main(chosen: argparse.Namespace) -> int:
     return 1 if totals.failed else 0
 
 
-def _find(mutation: str, seeds: Iterable[int], minutes: float) -> bool:
+def _find(mutation: str, planned: Callable[[int, float], Plan], seeds: Iterable[int], minutes: float) -> bool:
     """Whether one of the seeds finds a mutation; prints which, and by which rule."""
     with ExitStack() as stack:
         for patched in MUTATIONS[mutation]():
             stack.enter_context(patched)
         for seed in seeds:
-            if violations := World(random_plan(seed, minutes)).run().violations:
+            if violations := outcome_of(planned(seed, minutes)).violations:
                 print(f"{mutation}: seed {seed}, {violations[0]}", flush=True)
                 return True
     print(f"{mutation}: no seed finds it", flush=True)

@@ -20,6 +20,8 @@ def answer_instead(hit: Hit) -> Answer | None:
         return Answer(chance.choice((200, 404, 502, 503)), page, {"Content-Type": "text/html"})
     if hit.kind == Kind.BUSY:
         return _status(429, "TooManyRequests", {"Retry-After": str(chance.choice((1, 2, 5)))})
+    if hit.kind == Kind.BUSY_FOR_LONG:
+        return _status(429, "TooManyRequests", {"Retry-After": "40"})
     if hit.kind == Kind.BROKEN:
         return _status(chance.choice((500, 502, 503, 504)), "InternalError")
     if hit.kind == Kind.FORBIDDEN:

@@ -59,6 +59,7 @@ MAY_PASS = {
     Kind.IGNORED,
     Kind.SILENT,
     Kind.BUSY,
+    Kind.BUSY_FOR_LONG,
     Kind.BROKEN,
     Kind.FAILED,
 }
@@ -91,7 +92,7 @@ class _Bound:
 class Checks:
     """Watches the store and the requests. ends: when the run does, at the earliest.
 
-    violations: what was found. quiet: the end of the run.
+    violations: what was found. quiet: the end of the run. bound_at: when each pod was bound by a poller.
     """
 
     def __init__(self, agenda: Agenda, server: Server, ends: float) -> None:
@@ -101,6 +102,7 @@ class Checks:
         self.quiet = Quiet(agenda, server.store, ends, self._found)
         self._history = History(agenda)
         self._bound: dict[str, _Bound] = {}  # by uid
+        self.bound_at: dict[Key, float] = {}
         self._seen_on_node: dict[str, float] = {}  # by uid: since when any pod is on its node
         self._scheduled: set[str] = set()  # uids of pods with an event
         self._excused: set[str] = set()  # uids whose event need not come
@@ -216,6 +218,7 @@ class Checks:
             return
         self.bindings += 1
         self._bound[uid] = _Bound(self._agenda.now, node_name, name, actor.name)
+        self.bound_at[new.key] = self._agenda.now
         scheduler = new.content["spec"]["schedulerName"]
         since = self._since(new)
         is_known = partial(self._is_known, scheduler, since)

@@ -35,8 +35,11 @@ from scripts.minicluster.workloads import Workloads
 from .server import ENDS, Server, SimulatedVolumes
 from .values import labels_of
 
-NAMESPACE, PASSING = "default", "passing"
-"""Namespaces: the second one ends and begins again. Names that begin with `x` are in it."""
+NAMESPACE, PASSING, TROUBLED = "default", "passing", "troubled"
+"""Namespaces: the second one ends and begins again. The third is in some worlds alone: only its requests meet
+faults there. Pods whose names begin with `x` are in the second, with `y` in the third."""
+
+HOMES = {"x": PASSING, "y": TROUBLED}
 
 SCHEDULER = "my-scheduler"
 PRIORITIES = {"low": 10, "middle": 100, "high": 1000}
@@ -67,7 +70,7 @@ STORAGE = {"accessModes": ["ReadWriteOnce"], "volumeMode": "Filesystem"}
 
 def home_of(name: str) -> str:
     """The namespace of a pod."""
-    return PASSING if name.startswith("x") else NAMESPACE
+    return HOMES.get(name[:1], NAMESPACE)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ class Kind(Enum):
     CORRUPT = "is done, and its answer is garbled"
     HTML = "gets a page of HTML"
     BUSY = "gets 429 with Retry-After"
+    BUSY_FOR_LONG = "gets 429 with a Retry-After of 40 s"
     BROKEN = "gets a 5xx, and is not done"
     FAILED = "gets a 5xx, though it is done"
     FORBIDDEN = "gets 401 or 403"
@@ -35,7 +36,16 @@ class Kind(Enum):
     CRASH_AFTER = "is done, and its poller was killed"
 
 
-DOES_NOT_REACH = {Kind.RESET, Kind.IGNORED, Kind.HTML, Kind.BUSY, Kind.BROKEN, Kind.FORBIDDEN, Kind.EXPIRED}
+DOES_NOT_REACH = {
+    Kind.RESET,
+    Kind.IGNORED,
+    Kind.HTML,
+    Kind.BUSY,
+    Kind.BUSY_FOR_LONG,
+    Kind.BROKEN,
+    Kind.FORBIDDEN,
+    Kind.EXPIRED,
+}
 """The server does nothing of such a request."""
 
 WRITES = "POST /api|PUT|PATCH|DELETE"

@@ -53,7 +53,8 @@ class PollerPlan:
 class Plan:
     """seconds: until faults and actions stop. page: how many objects of a list are asked for at a time.
 
-    longest_watch: seconds after which the server ends a watch.
+    longest_watch: seconds after which the server ends a watch. trouble_of: the namespace whose requests alone
+    meet faults, so that others are compared with a run without; "" if there is none.
     """
 
     seed: int
@@ -63,6 +64,7 @@ class Plan:
     faults: tuple[Fault, ...]
     page: int = 1000
     longest_watch: float = 3600.0
+    trouble_of: str = ""
 
 
 def random_plan(seed: int, minutes: float) -> Plan:

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
 
+from .one_namespace import outcome_of
 from .plan import Plan
-from .world import World
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ def smaller(plan: Plan, rule: str, runs: int = MOST_RUNS) -> Plan:
     def breaks(candidate: Plan) -> bool:
         nonlocal left
         left -= 1
-        return any(each.rule == rule for each in World(candidate).run().violations)
+        return any(each.rule == rule for each in outcome_of(candidate).violations)
 
     while left > 0:
         found = next((each for each in _candidates(plan) if left > 0 and breaks(each)), None)
@@ -62,7 +62,7 @@ def _without(things: "tuple[T, ...]") -> "Iterator[tuple[T, ...]]":
 
 def story(plan: Plan, show: Callable[[str], None]) -> None:
     """Print what happens in a run of a plan, and what was found."""
-    outcome = World(plan, show=True).run()
+    outcome = outcome_of(plan, show=True)
     for poller in plan.pollers:
         show(str(poller))
     for fault in plan.faults:

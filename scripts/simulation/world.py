@@ -48,7 +48,10 @@ KUBELET = 0.5
 
 @dataclass
 class Outcome:
-    """What came of a plan. story: what happened, if it was asked for. faults: how many of each kind."""
+    """What came of a plan. story: what happened, if it was asked for. faults: how many of each kind.
+
+    bound: when each pod was bound, by namespace and name.
+    """
 
     plan: Plan
     violations: list[Violation] = field(default_factory=list)
@@ -60,6 +63,7 @@ class Outcome:
     bindings: int = 0
     evictions: int = 0
     requests: int = 0
+    bound: dict[tuple[str, str], float] = field(default_factory=dict)
 
 
 class World:
@@ -126,6 +130,7 @@ class World:
             each.details["size"] if each.verb == "add_group" else each.verb in pods for each in plan.actions
         )
         outcome.bindings, outcome.evictions = self._checks.bindings, self._checks.evictions
+        outcome.bound = self._checks.bound_at
         return outcome
 
     def _found(self, rule: str, what: str, *about: str) -> None:

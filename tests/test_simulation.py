@@ -3,20 +3,24 @@
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
 from scripts.servers.process import ROOT
 from scripts.servers.real import assets
+from scripts.simulation import scenes
 from scripts.simulation.cluster import TROUBLED, Action
 from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
 from scripts.simulation.mutations import MUTATIONS
 from scripts.simulation.one_namespace import compared, one_namespace_plan, outcome_of
 from scripts.simulation.plan import Plan, PollerPlan, random_plan
 from scripts.simulation.real import run_real
+from scripts.simulation.scenes import SHORT_WATCH, Scene, Stage
 from scripts.simulation.smaller import smaller
 from scripts.simulation.world import Outcome, World
 
@@ -146,6 +150,39 @@ def test_a_fault_in_poller_is_found(mutation: str) -> None:
     rules = rules_broken_with(mutation, plan)
     assert rules
     assert "simulation" not in rules  # that would be a fault of the simulation itself
+
+
+SHOWN_BY = {
+    "budget-not-charged": scenes.one_budget_for_two,
+    "group-goes-on-without-a-member": scenes.group_loses_a_member,
+    "pod-made-again-taken-for-the-old-one": scenes.made_again_in_doubt,
+    "condition-written-on-a-bound-pod": scenes.made_again_in_doubt,
+    "bound-pods-never-looked-up": scenes.binding_forgotten,
+    "taken-pods-not-counted": scenes.bound_by_hand,
+    "failed-evictions-awaited": scenes.eviction_refused,
+    "event-lost-in-an-outage": scenes.proxy_ends,
+}
+
+
+def plan_of_scene(made: Callable[[Stage], Scene], seed: int, watch: bool) -> Plan:
+    """A scene in a cluster that has nothing else."""
+    scene = made(Stage(Random(seed), 5.0, "my-scheduler", "s"))
+    poller = PollerPlan("poller-1", watch, policy=scene.holds)
+    plan = Plan(seed, 45.0, (poller,), scene.actions, scene.faults)
+    return replace(plan, longest_watch=SHORT_WATCH) if scene.short_watches else plan
+
+
+@pytest.mark.parametrize("mutation", SHOWN_BY)
+def test_a_scene_shows_a_fault_in_poller(mutation: str) -> None:
+    plans = [plan_of_scene(SHOWN_BY[mutation], seed, watch) for seed in (1, 2, 5) for watch in (False, True)]
+    assert [each for plan in plans for each in World(plan).run().violations] == []
+    rules = {rule for plan in plans for rule in rules_broken_with(mutation, plan)}
+    assert rules
+    assert "simulation" not in rules  # that would be a fault of the simulation itself
+
+
+def test_each_scene_shows_a_fault() -> None:
+    assert {*SHOWN_BY.values()} == {*scenes.SCENES}
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS)

@@ -27,6 +27,9 @@ def answer_instead(hit: Hit) -> Answer | None:
     if hit.kind == Kind.FORBIDDEN:
         code = chance.choice((401, 403))
         return _status(code, "Forbidden" if code == 403 else "Unauthorized")
+    if hit.kind == Kind.FORGOTTEN:
+        said = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
+        return Answer(201, json.dumps(said).encode(), {"Content-Type": "application/json"})
     return _status(410, "Expired") if hit.kind == Kind.EXPIRED else None
 
 

@@ -81,12 +81,13 @@ class Violation:
 
 @dataclass(frozen=True)
 class _Bound:
-    """A binding: when, where, which pod, and by whom."""
+    """A binding: when, where, which pod, and by whom. process: its id."""
 
     when: float
     node: str
     pod: str
     by: str
+    process: int
 
 
 class Checks:
@@ -108,6 +109,8 @@ class Checks:
         self._excused: set[str] = set()  # uids whose event need not come
         self._pending: dict[str, tuple[Stored, float]] = {}  # by uid: the pod, and until when it waited
         self._told: set[tuple[int, str]] = set()  # by process and uid: the binding was answered by 201
+        self._looked_up: set[tuple[int, str]] = set()  # by process and uid: the pod was found on a node
+        self._forgotten: set[str] = set()  # uids of pods whose binding was answered, and isn't there
         self._failed_events: Counter[str] = Counter()  # by the pod's uid
         self._identities: dict[int, str] = {}  # of candidates, by their process
         self._lease_taken = -inf  # when somebody who is no poller took the lease
@@ -191,9 +194,14 @@ class Checks:
         if event.resource == EVENTS and event.new.content.get("reason") == "Scheduled":
             uid = event.new.content["involvedObject"].get("uid", "")
             self._scheduled.add(uid)
-            if uid not in self._bound:
+            is_told = (
+                uid in self._forgotten or uid in self._seen_on_node
+            )  # of one bound by hand, nothing else is
+            if uid not in self._bound and not is_told:
                 self._found("binding before event", f"{event.new.key[1]} says so of a pod that isn't bound")
-            elif not event.new.content["message"].endswith(f" to {self._bound[uid].node}"):
+            elif uid in self._bound and not event.new.content["message"].endswith(
+                f" to {self._bound[uid].node}"
+            ):
                 said = event.new.content["message"]
                 self._found("true event", f"{said!r}, but the pod was bound to {self._bound[uid].node}")
 
@@ -208,6 +216,8 @@ class Checks:
             new.metadata.get("deletionTimestamp") and old and not old.metadata.get("deletionTimestamp")
         ):
             self._check_eviction(new)
+        if event.kind != "DELETED" and old and uid in self._bound:
+            self._check_condition(new, old)
         if event.kind == "DELETED" or node_name == before:
             return
         if before or uid in self._bound:
@@ -217,13 +227,14 @@ class Checks:
         if not (actor := self._server.actor):
             return
         self.bindings += 1
-        self._bound[uid] = _Bound(self._agenda.now, node_name, name, actor.name)
+        self._bound[uid] = _Bound(self._agenda.now, node_name, name, actor.name, id(actor))
         self.bound_at[new.key] = self._agenda.now
         scheduler = new.content["spec"]["schedulerName"]
         since = self._since(new)
         is_known = partial(self._is_known, scheduler, since)
         for broken in broken_rules(self._store, self._history, new, since, is_known):
             self._found(*broken[:2], *broken.about)
+        self._check_members(new)
         self._check_volumes(new, node_name)
         self._check_its_devices(new, node_name)
         if self._is_settled(actor.name):
@@ -232,10 +243,39 @@ class Checks:
             for other in without_room(self._store, self._history, new, self._agenda.now - SEEN_WITHIN):
                 self._agenda.after(DONE_WITHIN, partial(self._check_nominated, new, other, actor.name))
 
+    def _check_condition(self, pod: Stored, before: Stored) -> None:
+        """Who bound a pod doesn't write that it isn't scheduled."""
+        actor, bound = self._server.actor, self._bound[pod.metadata["uid"]]
+        if actor and id(actor) == bound.process and _is_unscheduled(pod) and not _is_unscheduled(before):
+            what = f"{bound.by} wrote that pod {pod.key[1]} isn't scheduled, and had bound it to {bound.node}"
+            self._found("true condition", what, pod.key[1])
+
+    def _check_members(self, pod: Stored) -> None:
+        """A pod of a group is bound only as long as there are as many pods of it as the group needs.
+
+        With PodGroups, a group may have more.
+        """
+        size = (pod.metadata.get("annotations") or {}).get("poller/group-size")
+        if not (size and (group := labels_of(pod).get("poller/group"))):
+            return
+        since, there = self._known_since(), 0
+        for uid, (each, _) in self._pending.items():
+            if labels_of(each).get("poller/group") == group and each.key[0] == pod.key[0]:
+                versions = self._history.pod(uid, since)
+                there += any(not (is_over(one) or one.metadata.get("deletionTimestamp")) for one in versions)
+        if there < int(size):
+            what = f"pod {pod.key[1]} was bound, and of its group only {there} of {size} pods are there"
+            self._found("all or none", what, pod.key[1])
+
     def _is_known(self, scheduler: str, since: float, pod: Stored) -> bool:
-        """Whether a scheduler must have known of a pod on a node: all but what others have just bound."""
-        own = pod.content["spec"]["schedulerName"] == scheduler
-        return own or self._seen_on_node.get(pod.metadata["uid"], -inf) < since
+        """Whether a scheduler must have known of a pod on a node: all but what others have just bound.
+
+        Somebody may have bound one of its pods by hand: it knows that when it has looked it up.
+        """
+        uid, actor = pod.metadata["uid"], self._server.actor
+        own = uid in self._bound and pod.content["spec"]["schedulerName"] == scheduler
+        was_told = (id(actor), uid) in self._looked_up
+        return own or was_told or self._seen_on_node.get(uid, -inf) < since
 
     def _check_zone(self, pod: Stored, poller: str) -> None:
         """A while after a binding: what concerns all pods of a zone."""
@@ -358,6 +398,7 @@ class Checks:
         path = asked.target.partition("?")[0]
         self.quiet.exchanged(exchange)
         if asked.is_read:
+            self._note_looked_up(exchange, path)
             if "/leases/" in path and exchange.code == 200 and not exchange.fault:
                 self._told_so.setdefault(id(exchange.process), exchange.when)
             return
@@ -381,7 +422,17 @@ class Checks:
         if not (holder or {}).get("uid"):
             self._found("uid", f"{asked.method} {path} doesn't name the pod's uid", path.split("/")[6])
         elif path.endswith("/binding"):
+            if exchange.fault == Kind.FORGOTTEN:
+                self._forgotten.add(body["metadata"]["uid"])
             self._check_again(exchange, path.split("/")[6], body["metadata"]["uid"])
+
+    def _note_looked_up(self, exchange: Exchange, path: str) -> None:
+        """A pod was looked up, and its node was told."""
+        parts = path.split("/")
+        if len(parts) == 7 and parts[5] == "pods" and exchange.code == 200 and not exchange.fault:
+            pod = self._store.get(PODS, (parts[4], parts[6]))
+            if pod and node_of(pod):
+                self._looked_up.add((id(exchange.process), pod.metadata["uid"]))
 
     def _check_again(self, exchange: Exchange, pod: str, uid: str) -> None:
         """Who was told that a pod is bound doesn't bind it again."""
@@ -457,8 +508,10 @@ def _matters(event: Event) -> bool:
     """Whether an event changes what decisions depend on."""
     new, old = event.new.content, event.old.content if event.old else None
     if event.resource == DISRUPTION_BUDGETS:
-        allowed = [each["status"].get("disruptionsAllowed") for each in (new, old) if each]
-        return len({*allowed}) > 1
+        if not old or event.kind == "DELETED" or new["spec"] != old["spec"]:
+            return True
+        allowed, before = (each["status"].get("disruptionsAllowed", 0) for each in (new, old))
+        return bool(allowed > before)  # it falls when pods go, which matters itself
     if event.resource == NODES or (event.resource == PODS and event.kind == "DELETED"):
         return True
     if event.resource != PODS or not old:
@@ -470,6 +523,12 @@ def _matters(event: Event) -> bool:
             new["metadata"].get(each) != old["metadata"].get(each) for each in ("labels", "deletionTimestamp")
         )
     )
+
+
+def _is_unscheduled(pod: Stored) -> bool:
+    """Whether a pod's condition says that it has no node."""
+    conditions = pod.content["status"].get("conditions") or ()
+    return any(each["type"] == "PodScheduled" and each["status"] == "False" for each in conditions)
 
 
 def _reaches(node_name: str, volume: Stored) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 from scripts.minicluster.claim_controller import ClaimController
 from scripts.minicluster.disruptions import Disruptions
 from scripts.minicluster.errors import ApiError
+from scripts.minicluster.pods import bind
 from scripts.minicluster.resources import (
     CLAIMS,
     DEPLOYMENTS,
@@ -192,8 +193,12 @@ class Cluster:
         labels: Object | None = None,
         pods: int = 20,
         devices: int = 0,
+        tainted: bool = False,
     ) -> None:
-        """A node that is ready. cpu: whole ones; as many Gi of memory. pods: how many it takes."""
+        """A node that is ready. cpu: whole ones; as many Gi of memory. pods: how many it takes.
+
+        tainted: whether it has the taint that `taint` gives it.
+        """
         resources = {"cpu": str(cpu), "memory": f"{cpu}Gi", "pods": str(pods)}
         body = {
             "metadata": {
@@ -207,7 +212,7 @@ class Cluster:
             "status": {"capacity": resources, "allocatable": resources},
         }
         self._api.create(NODES, "", body)
-        self._change(NODES, ("", name), lambda content: content["spec"].pop("taints", None))
+        self.taint(name, on=tainted)
         if devices:
             spec = {
                 "driver": "driver",
@@ -355,6 +360,12 @@ class Cluster:
         pod = self._api.find(PODS, (home_of(name), name))
         if pod.content["spec"].get("nodeName"):
             self._change(PODS, pod.key, lambda content: content["status"].update(phase="Succeeded"))
+
+    def bind_by_hand(self, name: str, node: str) -> None:
+        """Somebody who is no scheduler binds the pod."""
+        metadata = {"name": name, "uid": self._api.find(PODS, (home_of(name), name)).metadata["uid"]}
+        target = {"kind": "Node", "name": node}
+        bind(self._api, home_of(name), name, {"metadata": metadata, "target": target})
 
     def open_gate(self, name: str) -> None:
         """The pod's scheduling gates are removed."""

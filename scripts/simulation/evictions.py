@@ -12,7 +12,6 @@ from .placement import Broken, accepts
 from .values import allocatable_of, amounts_of, is_over, labels_of, node_of, ports_of, priority_of
 
 LIMITS = (
-    "nodeSelector",
     "affinity",
     "topologySpreadConstraints",
     "volumes",
@@ -117,7 +116,8 @@ def waits_needlessly(store: Store, schedulers: Collection[str]) -> Iterator[Brok
 class Preemption:
     """A plain pod for which pods of a node were evicted, and the cluster before and after that.
 
-    failed: pods that may have had a node when this was decided.
+    failed: pods that may have had a node when this was decided. charged: victims of pods that were decided on
+    just before, of which no budget tells yet. may_be_charged: the same, if these pods may have been.
     """
 
     pod: Stored
@@ -125,12 +125,15 @@ class Preemption:
     before: State
     after: State
     failed: Sequence[Stored] = ()
+    charged: Sequence[Stored] = ()
+    may_be_charged: Sequence[Stored] = ()
 
     def broken(self) -> Iterator[Broken]:
         """What is wrong with these evictions."""
         node_name, who = node_of(self.victims[0]), self.pod.key[1]
         names = ", ".join(sorted(each.key[1] for each in self.victims))
-        violates = any(self.before.is_protected(each, self.victims) for each in self.victims)
+        together = [*self.charged, *self.victims]
+        violates = any(self.before.is_protected(each, together) for each in self.victims)
         highest = max(map(priority_of, self.victims))
         for node in self.before.nodes:
             if accepts(node, self.pod):
@@ -180,7 +183,8 @@ class Preemption:
         on_node = self.before.on(node.key[1])
         potential = [each for each in on_node if is_less(each, self.pod)]
         less = [each for each in on_node if priority_of(each) < below]
-        may_go = {each.metadata["uid"] for each in less if not self.before.is_protected(each, potential)}
+        beside = [*self.may_be_charged, *potential]
+        may_go = {each.metadata["uid"] for each in less if not self.before.is_protected(each, beside)}
         return has_room(node, [each for uid, each in here.items() if uid not in may_go], self.pod)
 
 

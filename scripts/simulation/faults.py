@@ -32,6 +32,8 @@ class Kind(Enum):
     WITHHELD = "gets bookmarks instead of the events of its watch, which then breaks"
     TOO_OLD = "gets 410 in its watch"
     LIES = "gets an untrue answer of the extender"
+    FORGOTTEN = "is answered as if it were done, and isn't"
+    PROXY_ENDS = "is answered, and then its poller's proxy is away for a while"
     CRASH_BEFORE = "is cut off, because its poller was killed"
     CRASH_AFTER = "is done, and its poller was killed"
 
@@ -45,6 +47,7 @@ DOES_NOT_REACH = {
     Kind.BROKEN,
     Kind.FORBIDDEN,
     Kind.EXPIRED,
+    Kind.FORGOTTEN,
 }
 """The server does nothing of such a request."""
 

@@ -38,6 +38,11 @@ class History:
         """The versions of a pod that were there at some time since then."""
         return [each for each in _since(self._pods[uid], since) if each]
 
+    def came(self, uid: str) -> int:
+        """The version of the cluster with which a pod came."""
+        _, first = self._pods[uid][0]
+        return first.version if first else 0
+
     def written(self, uid: str, since: float) -> list[Stored]:
         """Those of them that were made since then."""
         return [each for when, each in self._pods[uid] if each and when >= since]

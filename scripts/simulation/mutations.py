@@ -31,6 +31,7 @@ from lib.service.writes.writes import Writes
 from .changed import changed
 from .more_mutations import MORE_MUTATIONS, Mutation
 from .process import BEGINNING, Process
+from .rare_mutations import RARE_MUTATIONS
 
 
 def _uid_left_out() -> Iterable[AbstractContextManager[Any]]:
@@ -181,4 +182,4 @@ NAMED: dict[str, Mutation] = {
 }
 """The first ones."""
 
-MUTATIONS = {**NAMED, **MORE_MUTATIONS}
+MUTATIONS = {**NAMED, **MORE_MUTATIONS, **RARE_MUTATIONS}

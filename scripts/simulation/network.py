@@ -68,12 +68,24 @@ class Network:
         self.agenda, self.server, self.faults = agenda, server, faults
         self.on_exchange, self.on_crash, self.on_trouble = on_exchange, on_crash, on_trouble
         self.chance = Random(seed)
+        self.away: dict[str, float] = {}  # by poller: until when its proxy is
         self._numbers = 0
 
     def connect(self, process: Process) -> Wire:
         """A connection of a process, not open yet."""
         self._numbers += 1
         return _HttpWire(self, process, self._numbers)
+
+    def is_away(self, process: Process) -> bool:
+        """Whether the proxy of a process is away."""
+        return self.agenda.now < self.away.get(process.name, 0.0)
+
+    def end_proxy(self, process: Process, seconds: float) -> None:
+        """The proxy of a process ends, and is away for so many seconds."""
+        self.away[process.name] = self.agenda.now + seconds
+        self.on_trouble(self.away[process.name])
+        for wire in [*process.sockets.values()]:
+            wire.end(True)
 
     def delay(self) -> float:
         """How long something is on its way."""
@@ -97,7 +109,8 @@ class _HttpWire(Wire):
         self.process.check()
         self._to_extender = isinstance(address, tuple)
         hit = self._network.faults.of(self._agenda.now, self.process.name, "CONNECT")
-        if hit and hit.kind == Kind.REFUSED:
+        is_away = self._network.is_away(self.process) and not self._to_extender
+        if is_away or (hit and hit.kind == Kind.REFUSED):
             raise ConnectionRefusedError(111, "Connection refused")
 
     def sendall(self, data: bytes) -> None:
@@ -129,6 +142,9 @@ class _HttpWire(Wire):
         network, process = self._network, self.process
         hit = network.faults.of(self._agenda.now, process.name, f"{asked.method} {asked.target}")
         kind = hit.kind if hit else None
+        if network.is_away(process) and not self._to_extender:
+            self._note(asked, 0, Kind.REFUSED)
+            return
         if hit:  # in a watch, it lasts
             network.on_trouble(hit.ends + LONGEST_LAG if "watch=1" in asked.target else self._agenda.now)
         if kind == Kind.REFUSED:  # whoever listened has gone
@@ -229,6 +245,10 @@ class _HttpWire(Wire):
             self._agenda.after(lasts, lambda: self.end(True))
         elif kind in (Kind.STALE, Kind.LIES):
             self._send(http_bytes(answer))
+        elif kind == Kind.PROXY_ENDS:
+            self._send(http_bytes(answer))
+            process, seconds = self.process, chance.choice((3.0, 10.0, 20.0))
+            self._agenda.at(self._last, lambda: self._network.end_proxy(process, seconds))
         elif kind == Kind.LATE:
             self._last = self._agenda.now + chance.uniform(0.1, LONGEST_DELAY)
             self._send(http_bytes(answer))

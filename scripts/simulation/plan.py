@@ -5,13 +5,14 @@ from random import Random
 
 from .cluster import Action
 from .faults import Fault, faults_of_bindings, random_faults
+from .scenes import SHORT_WATCH, random_scenes
 from .workload import random_actions, random_rush, random_workload
 
 LEASE = 15.0
 """Seconds for which a lease holds."""
 
 RUSH_FROM = 60.0
-"""Shorter worlds have no rush: what they cost is spent on more of them."""
+"""Shorter worlds have no rush and no scenes: what they cost is spent on more of them."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,21 @@ def random_plan(seed: int, minutes: float) -> Plan:
         if chance.random() < 0.5:
             faults += faults_of_bindings(chance, at)
     page, longest_watch = chance.choice((3, 1000)), chance.choice((5.0, 30.0, 3600.0))
-    return Plan(seed, seconds, pollers, actions, faults, page, longest_watch)
+    plan = Plan(seed, seconds, pollers, actions, faults, page, longest_watch)
+    return _with_scenes(Random(f"scenes, {seed}"), plan, names) if seconds >= RUSH_FROM else plan
+
+
+def _with_scenes(chance: Random, plan: Plan, schedulers: list[str]) -> Plan:
+    ends, scenes = random_scenes(chance, plan.seconds, schedulers)
+    holds = any(each.holds for each in scenes)
+    return replace(
+        plan,
+        seconds=max(plan.seconds, ends),
+        pollers=tuple(replace(each, policy=each.policy or holds) for each in plan.pollers),
+        actions=(*plan.actions, *(action for each in scenes for action in each.actions)),
+        faults=(*(fault for each in scenes for fault in each.faults), *plan.faults),
+        longest_watch=SHORT_WATCH if any(each.short_watches for each in scenes) else plan.longest_watch,
+    )
 
 
 def _pollers(chance: Random, seconds: float, policy: bool) -> tuple[PollerPlan, ...]:

@@ -2,6 +2,8 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
 from scripts.minicluster.resources import EVENTS, PODS
@@ -45,6 +47,7 @@ class Preemptions:
         self._is_settled, self._found = is_settled, found
         self._preemptors: dict[str, str] = {}  # by the victim's uid
         self._nominated: dict[str, set[str]] = {}  # by the uid of a pod that waits: nodes
+        self._decided: dict[str, float] = {}  # by its uid: when it was nominated to a node last
         self._evicted: list[Eviction] = []
 
     def happened(self, event: Event) -> None:
@@ -52,11 +55,13 @@ class Preemptions:
         if event.resource == EVENTS and (said := PREEMPTED_BY.match(event.new.content.get("message", ""))):
             self._preemptors[event.new.content["involvedObject"].get("uid", "")] = said[1]
         if event.resource == PODS and event.kind == "MODIFIED":
-            self._note_nomination(event.new)
+            self._note_nomination(event.new, nominated_to(event.old) if event.old else "")
 
-    def _note_nomination(self, pod: Stored) -> None:
+    def _note_nomination(self, pod: Stored, before: str) -> None:
         """Note the nodes to which a pod that waits was nominated in a row; a nomination that ends ends it."""
         uid, name = pod.metadata["uid"], nominated_to(pod)
+        if name and before != name:
+            self._decided[uid] = self._agenda.now
         if name and not node_of(pod):
             self._nominated.setdefault(uid, set()).add(name)
         else:
@@ -109,8 +114,34 @@ class Preemptions:
         there = {each.metadata["uid"] for each in before.pods}
         if all(each.metadata["uid"] in there for each in together):
             failed = self._failed(pod, before, when - DONE_WITHIN)
-            for broken in Preemption(pod, together, before, State.of(self._store), failed).broken():
+            others = [
+                each for each in self._evicted if self._preemptors.get(each.victim.metadata["uid"]) != uid
+            ]
+            if others and others[0].when < when:  # what budgets allowed before all of them
+                before = replace(before, budgets=others[0].before.budgets)
+            may_be_charged = [each.victim for each in others]
+            charged = self._charged(pod, decided[0], others)
+            after = State.of(self._store)
+            found = Preemption(pod, together, before, after, failed, charged, may_be_charged)
+            for broken in found.broken():
                 self._found(broken)
+
+    def _charged(self, pod: Stored, first: Eviction, others: list[Eviction]) -> list[Stored]:
+        """The victims of others that this pod's poller had decided on before, and of which no budget told.
+
+        They left for pods that are at least as important and came no later: these were decided on first. They
+        left after this pod was nominated.
+        """
+        found = []
+        came, decided = self._history.came, self._decided.get(pod.metadata["uid"], inf)
+        for each in others:
+            uid = self._preemptors.get(each.victim.metadata["uid"], "")
+            other = next((one for one in first.before.pods if one.metadata["uid"] == uid), None)
+            if not other or is_less(other, pod) or came(uid) > came(pod.metadata["uid"]):
+                continue
+            if decided <= each.when and self._decided.get(uid, inf) <= first.when:
+                found.append(each.victim)
+        return found
 
     def _decided_with(self, eviction: Eviction, pod: Stored) -> list[Eviction]:
         """The evictions for a pod that were decided on with one of them.

@@ -1,0 +1,106 @@
+"""Faults in poller itself that show only when several things go wrong one after the other."""
+
+from math import inf
+from typing import Any
+from unittest.mock import patch
+
+from lib.kube import pod_writes
+from lib.kube.errors import ApiError, NotFoundError
+from lib.kube.objects import Pod
+from lib.kube.write import Request, Write
+from lib.scheduling.pod_life import PodLives, pod_key
+from lib.scheduling.preemption.budgets import DisruptionsLeft
+from lib.service import reserved_room
+from lib.service.reserved_room import ReservedRoom
+from lib.service.writes import records
+from lib.service.writes.records import Record, Records
+from lib.service.writes.writes import Writes
+
+from .more_mutations import Mutation, Patches
+
+
+def _budget_not_charged() -> Patches:
+    """All preemptors of a tick use the same budget."""
+    real = DisruptionsLeft.of
+
+    def of(self: DisruptionsLeft, budgets: Any, leaving: Any) -> Any:
+        return real(self, budgets, {})
+
+    yield patch.object(DisruptionsLeft, "of", of)
+
+
+def _pod_made_again_taken_for_the_old_one() -> Patches:
+    """A pod is looked up by its name alone."""
+
+    def look_up(pod: Pod) -> Write[Pod | None]:
+        try:
+            now: Pod = yield Request("GET", pod_writes._path(pod), Pod)
+        except NotFoundError:
+            return None
+        return now
+
+    yield patch.object(pod_writes, "look_up", look_up)
+    yield patch.object(reserved_room, "look_up_pod", look_up)
+
+
+def _condition_written_on_a_bound_pod() -> Patches:
+    """That a pod is not scheduled is written though it may be bound."""
+    real = pod_writes.mark_unscheduled
+
+    def mark_unscheduled(*given: Any) -> Write[None]:
+        return real(*given[:5])  # without the version that it must have
+
+    yield patch.object(records, "mark_unscheduled", mark_unscheduled)
+
+
+def _group_goes_on_without_a_member() -> Patches:
+    """One of a group's pods that are held is deleted, and the others keep their nodes."""
+    yield patch.object(ReservedRoom, "_free_group", lambda *_: None)
+
+
+def _bound_pods_never_looked_up() -> Patches:
+    """A pod that was bound, and that nothing shows on its node, keeps its room there for ever."""
+    real = PodLives.bound
+
+    def bound(self: PodLives, key: str, now: float) -> None:
+        real(self, key, inf)
+
+    yield patch.object(PodLives, "bound", bound)
+
+
+def _taken_pods_not_counted() -> Patches:
+    """A pod that somebody else has bound counts on its node only when a list or a watch shows it there."""
+
+    def taken(self: ReservedRoom, decision: Any, now: Pod | None) -> None:
+        self.free(decision)
+        self.queue.drop(decision.pod.metadata.uid)
+
+    yield patch.object(ReservedRoom, "taken", taken)
+
+
+def _failed_evictions_awaited() -> Patches:
+    """A pod waits for its victims to leave, also if they couldn't be evicted."""
+
+    def after_write(self: Records, record: Record) -> None:
+        del self.begun[pod_key(record.decision.pod)]
+
+    yield patch.object(Records, "_after_write", after_write)
+
+
+def _event_lost_in_an_outage() -> Patches:
+    """An event that couldn't be written as nobody listened is not written later."""
+
+    def write_event(self: Writes, pod: Pod, message: str, when: Any) -> Write[None]:
+        try:
+            yield from pod_writes.record(pod, "Scheduled", message, when)
+        except ApiError as error:
+            self.report.failed(pod, "event", error)
+
+    yield patch.object(Writes, "_write_event", write_event)
+
+
+RARE_MUTATIONS: dict[str, Mutation] = {
+    name.strip("_").replace("_", "-"): made
+    for name, made in globals().copy().items()
+    if name.startswith("_") and getattr(made, "__annotations__", {}).get("return") is Patches
+}

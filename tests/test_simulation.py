@@ -19,9 +19,11 @@ from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
 from scripts.simulation.mutations import MUTATIONS
 from scripts.simulation.one_namespace import compared, one_namespace_plan, outcome_of
 from scripts.simulation.plan import Plan, PollerPlan, random_plan
+from scripts.simulation.reach import Reach
 from scripts.simulation.real import run_real
 from scripts.simulation.scenes import SHORT_WATCH, Scene, Stage
 from scripts.simulation.smaller import smaller
+from scripts.simulation.values import CARD
 from scripts.simulation.world import Outcome, World
 
 NODE, POD = Action(0.0, "add_node", "n1"), Action(5.0, "add_pod", "web")
@@ -140,6 +142,26 @@ FOUND_IN |= {
         add(10, "high", cpu=3000, priority="high"),
         add(15, "late", cpu=1000, priority="low"),
     ),
+}
+
+
+FIRST = PollerPlan("poller-1", reach=Reach(("default",)))
+CARDS = [
+    Action(0, "add_device_class", "card", {"resource": CARD}),
+    Action(0, "add_node", "cards", {"devices": 2}),
+    *(add(8, f"card{i}", cpu=10, extended={CARD: 1}) for i in range(3)),
+]
+
+FOUND_IN |= {
+    "other-namespaces-served": plan_of(add(8, "x-elsewhere"), replace(FIRST, watch=True)),
+    "pods-of-other-namespaces-evicted": plan_of(
+        add(6, "x-low", cpu=3000, priority="low"),
+        add(20, "high", cpu=3000, priority="high"),
+        Action(16, "delete_pod", "web"),
+        FIRST,
+        PollerPlan("poller-2", reach=Reach(("passing",))),
+    ),
+    "extended-resources-without-devices": plan_of(*CARDS),
 }
 
 
@@ -329,6 +351,31 @@ def test_a_pod_that_is_bound_late_or_never_because_of_another_namespace_is_found
     del after.bound["default", "q"]
     (found,) = compared(plan, after, before)
     assert "q was never bound" in found.what
+
+
+@pytest.mark.parametrize("watch", [False, True], ids=["polling", "watching"])
+def test_a_device_class_serves_the_pods_that_request_its_resource(watch: bool) -> None:
+    """Two of three, as there are two devices. The node itself has one more, later."""
+    outcome = World(plan_of(*CARDS, PollerPlan("poller-1", watch))).run()
+    assert (outcome.bindings, outcome.violations) == (3, [])
+    plugged = Action(20, "plug", "n1", {"resource": CARD, "number": 1})
+    outcome = World(plan_of(*CARDS, plugged, PollerPlan("poller-1", watch))).run()
+    assert (outcome.bindings, outcome.violations) == (4, [])
+
+
+@pytest.mark.parametrize("watch", [False, True], ids=["polling", "watching"])
+def test_two_pollers_with_rights_in_a_namespace_each_place_the_pods_of_these(watch: bool) -> None:
+    pollers = [
+        PollerPlan(f"poller-{name}", watch, reach=Reach((name,), narrow=True))
+        for name in ("default", "passing")
+    ]
+    outcome = World(plan_of(add(8, "x-there"), *pollers), show=True).run()
+    assert outcome.bound.keys() == {("default", "web"), ("passing", "x-there")}
+    assert outcome.violations == []
+    refused = [
+        line for line in outcome.story if "what pods of other namespaces request is not counted" in line
+    ]
+    assert len(refused) == 2
 
 
 def test_labels_given_later_keep_nobody_apart() -> None:

@@ -33,6 +33,11 @@ def answer_instead(hit: Hit) -> Answer | None:
     return _status(410, "Expired") if hit.kind == Kind.EXPIRED else None
 
 
+def forbidden() -> Answer:
+    """The answer to who lacks a right."""
+    return _status(403, "Forbidden")
+
+
 def failed(hit: Hit) -> Answer:
     """The answer when the server did its work, and says that it failed."""
     return _status(hit.chance.choice((500, 503, 504)), "Timeout")

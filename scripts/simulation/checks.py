@@ -21,15 +21,16 @@ from scripts.minicluster.store import Event, Key, Object, Stored
 
 from .agenda import Agenda
 from .cluster import OPERATOR
-from .evictions import helps_nobody, is_plain, nominated_to, without_room
+from .evictions import State, helps_nobody, is_plain, nominated_to, without_room
 from .faults import Kind
 from .history import History
 from .network import Exchange
 from .placement import broken_by_zone, broken_rules
 from .preemptions import DONE_WITHIN, SEEN_WITHIN, Preemptions
 from .quiet import Quiet
+from .reach import Reach, home_of_path, is_of_election
 from .server import Server
-from .values import is_over, labels_of, node_of, priority_of
+from .values import CARD, amounts_of, claim_for_extended, is_over, labels_of, node_of, priority_of
 
 STALE = 60.0
 """Seconds for which a decision may rest on what was true before: a binding is tried again for so long."""
@@ -88,6 +89,7 @@ class _Bound:
     pod: str
     by: str
     process: int
+    reach: Reach
 
 
 class Checks:
@@ -167,7 +169,8 @@ class Checks:
 
         It waits for longer than a minute while its claims can't be read.
         """
-        if not ("hold" in labels_of(pod) or any(pod.content["spec"].get(each) for each in WAITING)):
+        waits = "hold" in labels_of(pod) or any(pod.content["spec"].get(each) for each in WAITING)
+        if not (waits or CARD in amounts_of(pod)):
             return self._known_since()
         began = inf if self._is_calm() else self._trouble_began - CALM
         return min(self._agenda.now - STALE, began)
@@ -227,7 +230,7 @@ class Checks:
         if not (actor := self._server.actor):
             return
         self.bindings += 1
-        self._bound[uid] = _Bound(self._agenda.now, node_name, name, actor.name, id(actor))
+        self._bound[uid] = _Bound(self._agenda.now, node_name, name, actor.name, id(actor), actor.reach)
         self.bound_at[new.key] = self._agenda.now
         scheduler = new.content["spec"]["schedulerName"]
         since = self._since(new)
@@ -240,7 +243,8 @@ class Checks:
         if self._is_settled(actor.name):
             self._agenda.after(DONE_WITHIN, partial(self._check_zone, new, actor.name))
         if self._is_settled(actor.name, left=False) and is_plain(new):
-            for other in without_room(self._store, self._history, new, self._agenda.now - SEEN_WITHIN):
+            state = State.of(self._store, actor.reach)
+            for other in without_room(state, self._history, new, self._agenda.now - SEEN_WITHIN):
                 self._agenda.after(DONE_WITHIN, partial(self._check_nominated, new, other, actor.name))
 
     def _check_condition(self, pod: Stored, before: Stored) -> None:
@@ -273,9 +277,17 @@ class Checks:
         Somebody may have bound one of its pods by hand: it knows that when it has looked it up.
         """
         uid, actor = pod.metadata["uid"], self._server.actor
-        own = uid in self._bound and pod.content["spec"]["schedulerName"] == scheduler
+        bound = self._bound.get(uid)
+        own = (
+            bound
+            and pod.content["spec"]["schedulerName"] == scheduler
+            and actor
+            and bound.reach == actor.reach
+        )
+        if actor and not actor.reach.sees(pod):
+            return False
         was_told = (id(actor), uid) in self._looked_up
-        return own or was_told or self._seen_on_node.get(uid, -inf) < since
+        return bool(own) or was_told or self._seen_on_node.get(uid, -inf) < since
 
     def _check_zone(self, pod: Stored, poller: str) -> None:
         """A while after a binding: what concerns all pods of a zone."""
@@ -343,8 +355,13 @@ class Checks:
     def _check_its_devices(self, pod: Stored, node_name: str) -> None:
         """Each claim of a pod that is bound has a device of the node, and is reserved for the pod."""
         given = {each["name"]: each.get("resourceClaimName") for each in _claim_statuses(pod)}
-        for each in pod.content["spec"].get("resourceClaims") or ():
-            key = pod.key[0], each.get("resourceClaimName") or given.get(each["name"]) or ""
+        names = [
+            each.get("resourceClaimName") or given.get(each["name"]) or ""
+            for each in pod.content["spec"].get("resourceClaims") or ()
+        ]
+        names += [name] if (name := claim_for_extended(pod)) else []
+        for name in names:
+            key = pod.key[0], name
             claim = self._store.get(RESOURCE_CLAIMS, key)
             if self._was_replaced(RESOURCE_CLAIMS, key):
                 continue
@@ -356,6 +373,11 @@ class Checks:
                 self._found("devices", what, pod.key[1])
             elif claim and {pool for pool, _ in _devices_of(claim)} != {node_name}:
                 what = f"pod {pod.key[1]} was bound to {node_name}, and its devices are elsewhere"
+                self._found("devices", what, pod.key[1])
+            elif (
+                claim and name == claim_for_extended(pod) and len(_devices_of(claim)) != amounts_of(pod)[CARD]
+            ):
+                what = f"pod {pod.key[1]} was bound with {len(_devices_of(claim))} devices for its {CARD}"
                 self._found("devices", what, pod.key[1])
 
     # --- evictions ----------------------------------------------------------------------------------------
@@ -382,11 +404,12 @@ class Checks:
             each for each in self._store.every(PODS) if node_of(each) == node_of(victim) and not is_over(each)
         ]
         # what others have put there since may be in the way
-        known = [each for each in here if self._seen_on_node.get(each.metadata["uid"], -inf) < since]
+        seen = [each for each in here if actor.reach.sees(each)]
+        known = [each for each in seen if self._seen_on_node.get(each.metadata["uid"], -inf) < since]
         if helps_nobody(nodes, preemptors, known):
             self._found("eviction", f"{actor.name} evicts pod {name}, and that helps nobody who waits", name)
         if self._is_calm():
-            self._preemptions.evicted(victim, actor.name)
+            self._preemptions.evicted(victim, actor.name, actor.reach)
 
     # --- requests -----------------------------------------------------------------------------------------
 
@@ -402,6 +425,10 @@ class Checks:
             if "/leases/" in path and exchange.code == 200 and not exchange.fault:
                 self._told_so.setdefault(id(exchange.process), exchange.when)
             return
+        home, reach = home_of_path(path), exchange.process.reach
+        if home and reach.namespaces and home not in reach.namespaces and not is_of_election(path):
+            what = f"{exchange.process.name} wrote {asked}, and serves {' and '.join(reach.namespaces)} alone"
+            self._found("served namespaces", what)
         body: Object = json.loads(asked.body) if asked.body else {}
         if "/events" in path:
             self._note_event(exchange, (body.get("involvedObject") or {}).get("uid", ""))

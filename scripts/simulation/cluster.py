@@ -194,12 +194,14 @@ class Cluster:
         pods: int = 20,
         devices: int = 0,
         tainted: bool = False,
+        extended: Object | None = None,
     ) -> None:
         """A node that is ready. cpu: whole ones; as many Gi of memory. pods: how many it takes.
 
-        tainted: whether it has the taint that `taint` gives it.
+        tainted: whether it has the taint that `taint` gives it. extended: how many of each extended resource.
         """
         resources = {"cpu": str(cpu), "memory": f"{cpu}Gi", "pods": str(pods)}
+        resources |= {name: str(number) for name, number in (extended or {}).items() if number}
         body = {
             "metadata": {
                 "name": name,
@@ -247,6 +249,19 @@ class Cluster:
         new = {"cpu": str(cpu), "memory": f"{cpu}Gi"}
         self._change(NODES, ("", name), lambda content: content["status"]["allocatable"].update(new))
 
+    def plug(self, name: str, resource: str, number: int) -> None:
+        """The node's device plugin has so many of an extended resource now."""
+        self._change(
+            NODES,
+            ("", name),
+            lambda content: content["status"]["allocatable"].update({resource: str(number)}),
+        )
+
+    def add_device_class(self, name: str, resource: str) -> None:
+        """A class of devices, which serves an extended resource."""
+        spec = {"extendedResourceName": resource}
+        self._api.create(DEVICE_CLASSES, "", {"metadata": {"name": name}, "spec": spec})
+
     # --- pods -------------------------------------------------------------------------------------------
 
     def add_pod(self, name: str, cpu: int = 500, priority: str = "", memory: int = 0, **more: Any) -> None:
@@ -254,8 +269,8 @@ class Cluster:
 
         more: fields of its spec; `labels`; `annotations`; `ports`; `ends`, the seconds that it takes to end;
         `claim`, the class of a claim that it has; `device`, whether it has a claim of its own for a device,
-        or one of a template. The label `apart` keeps it from nodes with pods of the same value; `near` puts
-        it into their zone; `spread` is spread over zones.
+        or one of a template; `extended`, the extended resources that it requests. The label `apart` keeps it
+        from nodes with pods of the same value; `near` puts it into their zone; `spread` is spread over zones.
         """
         labels, scheduler = more.pop("labels", {}), more.pop("scheduler", SCHEDULER)
         annotations = {**more.pop("annotations", {}), **_ends(more)}
@@ -266,6 +281,9 @@ class Cluster:
             "resources": {"requests": {"cpu": f"{cpu}m", "memory": f"{memory or cpu}Mi"}},
             "ports": [{"containerPort": port, "hostPort": port} for port in more.pop("ports", ())],
         }
+        if extended := {resource: str(number) for resource, number in more.pop("extended", {}).items()}:
+            container["resources"]["requests"] |= extended
+            container["resources"]["limits"] = extended
         spec = {"schedulerName": scheduler, "containers": [container], **more}
         if apart := labels.get("apart"):
             term = {

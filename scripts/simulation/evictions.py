@@ -9,7 +9,8 @@ from scripts.minicluster.store import Store, Stored
 
 from .history import History
 from .placement import Broken, accepts
-from .values import allocatable_of, amounts_of, is_over, labels_of, node_of, ports_of, priority_of
+from .reach import EVERYWHERE, Reach
+from .values import CARD, GPU, allocatable_of, amounts_of, is_over, labels_of, node_of, ports_of, priority_of
 
 LIMITS = (
     "affinity",
@@ -39,6 +40,8 @@ def helps_nobody(nodes: Sequence[Stored], preemptors: Iterable[Stored], here: It
 
 def is_plain(pod: Stored) -> bool:
     """Whether it is easy to say where a pod fits."""
+    if CARD in amounts_of(pod):
+        return False
     limits = any(pod.content["spec"].get(each) for each in LIMITS)
     return not (limits or labels_of(pod).keys() - HARMLESS or ports_of(pod))
 
@@ -50,11 +53,13 @@ class State:
     nodes: Sequence[Stored]
     pods: Sequence[Stored]
     budgets: Sequence[Stored]
+    reach: Reach = EVERYWHERE
 
     @classmethod
-    def of(cls, store: Store) -> "State":
-        """The cluster as it is now."""
-        return cls(*(store.every(each) for each in (NODES, PODS, DISRUPTION_BUDGETS)))
+    def of(cls, store: Store, reach: Reach = EVERYWHERE) -> "State":
+        """The cluster as it is now, as far as a poller may see it."""
+        pods = [each for each in store.every(PODS) if reach.sees(each)]
+        return cls(store.every(NODES), pods, store.every(DISRUPTION_BUDGETS), reach)
 
     def on(self, name: str) -> list[Stored]:
         """The pods on a node."""
@@ -71,18 +76,23 @@ class State:
         return False
 
 
-def without_room(store: Store, history: History, pod: Stored, since: float) -> Iterator[Stored]:
+def without_room(state: State, history: History, pod: Stored, since: float) -> Iterator[Stored]:
     """The pods for which a pod that was just bound leaves no room, of those for which room is kept there.
 
     They have been nominated to its node since a time, and are not less important. Those that leave don't
     count.
     """
-    state, node_name, uid = State.of(store), node_of(pod), pod.metadata["uid"]
+    node_name, uid = node_of(pod), pod.metadata["uid"]
     node = next((each for each in state.nodes if each.key[1] == node_name), None)
     staying = [each for each in state.on(node_name) if not each.metadata.get("deletionTimestamp")]
     for other in state.pods:
         same = other.content["spec"]["schedulerName"] == pod.content["spec"]["schedulerName"]
-        if node_of(other) or not same or other.metadata["uid"] == uid or is_less(other, pod):
+        if (
+            node_of(other)
+            or not (same and state.reach.serves(other))
+            or other.metadata["uid"] == uid
+            or is_less(other, pod)
+        ):
             continue
         nominated = {nominated_to(each) for each in history.pod(other.metadata["uid"], since)}
         if not node or nominated != {node_name} or has_room(node, staying, other):
@@ -91,13 +101,17 @@ def without_room(store: Store, history: History, pod: Stored, since: float) -> I
             yield other
 
 
-def waits_needlessly(store: Store, schedulers: Collection[str]) -> Iterator[Broken]:
-    """Plain pods of these schedulers that wait, though they fit on a node, or could preempt others there."""
+def waits_needlessly(store: Store, schedulers: Collection[str], reach: Reach) -> Iterator[Broken]:
+    """Plain pods that wait, though they fit on a node, or could preempt others there.
+
+    Those of these schedulers, as far as these serve their namespaces.
+    """
     state = State.of(store)
     for pod in state.pods:
         spec, name = pod.content["spec"], pod.key[1]
         waits = not (node_of(pod) or pod.metadata.get("deletionTimestamp"))
-        if not waits or spec["schedulerName"] not in schedulers or not is_plain(pod):
+        is_served = spec["schedulerName"] in schedulers and reach.serves(pod)
+        if not (waits and is_served and is_plain(pod)):
             continue
         for node in state.nodes:
             kept = [each for each in state.pods if nominated_to(each) == node.key[1] and not node_of(each)]
@@ -107,7 +121,9 @@ def waits_needlessly(store: Store, schedulers: Collection[str]) -> Iterator[Brok
                 continue
             if has_room(node, here, pod):
                 yield Broken("liveness", f"pod {name} waits, and there is room on {node.key[1]}", (name,))
-            elif has_room(node, [each for each in here if not is_less(each, pod)], pod):
+            elif has_room(
+                node, [each for each in here if not (is_less(each, pod) and reach.serves(each))], pod
+            ):
                 what = f"pod {name} waits, and could preempt others on {node.key[1]}"
                 yield Broken("liveness", what, (name,))
 
@@ -182,7 +198,7 @@ class Preemption:
         """
         on_node = self.before.on(node.key[1])
         potential = [each for each in on_node if is_less(each, self.pod)]
-        less = [each for each in on_node if priority_of(each) < below]
+        less = [each for each in on_node if priority_of(each) < below and self.before.reach.serves(each)]
         beside = [*self.may_be_charged, *potential]
         may_go = {each.metadata["uid"] for each in less if not self.before.is_protected(each, beside)}
         return has_room(node, [each for uid, each in here.items() if uid not in may_go], self.pod)
@@ -200,9 +216,8 @@ def is_less(pod: Stored, than: Stored) -> bool:
 
 
 def has_room(node: Stored, staying: Iterable[Stored], pod: Stored) -> bool:
-    """Whether a pod fits on a node beside others."""
+    """Whether a pod fits on a node beside others, as far as the node has what it requests itself."""
     amounts = [amounts_of(each) for each in [*staying, pod]]
     has = allocatable_of(node)
-    return all(
-        sum(each[resource] for each in amounts) <= has[resource] for resource in ("cpu", "memory", "pods")
-    )
+    resources = ["cpu", "memory", "pods", *({GPU} & amounts[-1].keys())]
+    return all(sum(each[resource] for each in amounts) <= has[resource] for resource in resources)

@@ -14,6 +14,7 @@ from .answers import (
     chunk_of,
     corrupted,
     failed,
+    forbidden,
     head_of,
     http_bytes,
 )
@@ -162,7 +163,8 @@ class _HttpWire(Wire):
             answer = answer_of_extender(asked, hit.chance if hit and kind == Kind.LIES else None)
         else:
             lags = hit.chance.uniform(0.5, LONGEST_LAG) if hit and kind == Kind.STALE else 0.0
-            answer = network.server.handle(process, asked, lags)
+            may = process.reach.may(asked.method, asked.target.partition("?")[0])
+            answer = network.server.handle(process, asked, lags) if may else forbidden()
         self._note(asked, answer.code, kind)
         if kind == Kind.CRASH_AFTER:
             network.on_crash(process)

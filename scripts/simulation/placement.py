@@ -9,8 +9,11 @@ from scripts.minicluster.store import Store, Stored
 
 from .history import History
 from .values import (
+    CARD,
+    GPU,
     allocatable_of,
     amounts_of,
+    claim_for_extended,
     is_over,
     labels_of,
     node_of,
@@ -90,10 +93,12 @@ def _room(
     history: History, pod: Stored, nodes: list[Stored], others: list[Stored], since: float
 ) -> Iterator[Broken]:
     """No resource of the node is given away twice: by the least that pods requested, and the most it had."""
-    for resource in ("cpu", "memory", "pods"):
+    of_classes = {CARD} if claim_for_extended(pod) else set()
+    for resource in ("cpu", "memory", "pods", *({GPU, CARD} & amounts_of(pod).keys() - of_classes)):
         used = sum(
             min(amounts_of(version)[resource] for version in _versions(history, each, since))
             for each in [pod, *others]
+            if not (resource == CARD and claim_for_extended(each))
         )
         most = max(allocatable_of(each)[resource] for each in nodes)
         if used > most:
@@ -132,7 +137,8 @@ def broken_by_zone(store: Store, pod: Stored) -> Iterator[Broken]:
 def _may_be_held(pod: Stored) -> bool:
     """Whether a pod may wait on its node before it is bound: its zone isn't looked at again then."""
     spec = pod.content["spec"]
-    return bool("hold" in labels_of(pod) or spec.get("volumes") or spec.get("resourceClaims"))
+    waits = "hold" in labels_of(pod) or spec.get("volumes") or spec.get("resourceClaims")
+    return bool(waits) or CARD in amounts_of(pod)
 
 
 def _zones(store: Store, pod: Stored, label: str, value: str, leaving: bool) -> list[str]:

@@ -3,8 +3,9 @@
 from dataclasses import dataclass, replace
 from random import Random
 
-from .cluster import Action
+from .cluster import NAMESPACE, PASSING, Action
 from .faults import Fault, faults_of_bindings, random_faults
+from .reach import EVERYWHERE, Reach
 from .scenes import SHORT_WATCH, random_scenes
 from .workload import random_actions, random_rush, random_workload
 
@@ -15,13 +16,18 @@ RUSH_FROM = 60.0
 """Shorter worlds have no rush and no scenes: what they cost is spent on more of them."""
 
 
+FIRST, SECOND = Reach((NAMESPACE,), narrow=True), Reach((PASSING,), narrow=True)
+"""Two pollers that share a scheduler name, and serve other namespaces."""
+
+
 @dataclass(frozen=True)
 class PollerPlan:
     """A poller.
 
     drift, skew: of its clocks. freezes: when, and for how long. jumps: when its date jumps, and by how many
     seconds. suspends: when its machine is suspended, and for how long. stops: when it gets SIGTERM.
-    policy, extender: whether it has the policy in `policy.py`, and the extender in `extender.py`.
+    policy, extender: whether it has the policy in `policy.py`, and the extender in `extender.py`. reach: the
+    namespaces that it serves, and its rights.
     """
 
     name: str
@@ -36,6 +42,7 @@ class PollerPlan:
     suspends: tuple[tuple[float, float], ...] = ()
     policy: bool = False
     extender: bool = False
+    reach: Reach = EVERYWHERE
 
     def __str__(self) -> str:
         said = [f"schedules the pods of {self.scheduler}", "watches" if self.watch else "polls"]
@@ -43,6 +50,9 @@ class PollerPlan:
         said += [f"its clock runs {1 + self.drift:g} times as fast"] if self.drift else []
         said += ["has a policy"] if self.policy else []
         said += ["has an extender"] if self.extender else []
+        if self.reach.namespaces:
+            only = ", and has rights there alone" if self.reach.narrow else ""
+            said += [f"serves {' and '.join(self.reach.namespaces)}{only}"]
         said += [f"its date jumps by {seconds:g} s at {when:.0f} s" for when, seconds in self.jumps]
         said += [f"its machine is suspended at {when:.0f} s for {s:g} s" for when, s in self.suspends]
         said += [f"freezes at {when:.0f} s for {seconds:g} s" for when, seconds in self.freezes]
@@ -72,8 +82,14 @@ def random_plan(seed: int, minutes: float) -> Plan:
     """The plan of a seed."""
     chance = Random(seed)
     seconds = minutes * 60
-    workload = random_workload(chance)
-    pollers = _pollers(chance, seconds, workload.policy)
+    workload, more = random_workload(chance), Random(f"more, {seed}")
+    reach = _reach(more)
+    workload = replace(workload, extended=more.random() < 0.15)
+    if reach.namespaces:
+        workload = replace(workload, namespaces=True)
+    pollers = tuple(replace(each, reach=reach) for each in _pollers(chance, seconds, workload.policy))
+    if reach == FIRST and not workload.preempts and len(pollers) == 1:
+        pollers += (replace(pollers[0], name="poller-2", reach=SECOND),)
     names = sorted({each.scheduler for each in pollers})
     actions = random_actions(chance, seconds, chance.choice((6, 20, 40)), names, workload)
     if any(each.elects for each in pollers) and chance.random() < 0.3:
@@ -87,6 +103,15 @@ def random_plan(seed: int, minutes: float) -> Plan:
     page, longest_watch = chance.choice((3, 1000)), chance.choice((5.0, 30.0, 3600.0))
     plan = Plan(seed, seconds, pollers, actions, faults, page, longest_watch)
     return _with_scenes(Random(f"scenes, {seed}"), plan, names) if seconds >= RUSH_FROM else plan
+
+
+def _reach(chance: Random) -> Reach:
+    """The namespaces that the pollers of a world serve: in most worlds, all of them."""
+    if chance.random() >= 0.2:
+        return EVERYWHERE
+    return chance.choice(
+        (FIRST, replace(FIRST, narrow=False), Reach((NAMESPACE, PASSING), chance.random() < 0.5))
+    )
 
 
 def _with_scenes(chance: Random, plan: Plan, schedulers: list[str]) -> Plan:

@@ -13,6 +13,7 @@ from .agenda import Agenda
 from .evictions import Preemption, State, has_room, is_less, is_plain, nominated_to
 from .history import History
 from .placement import Broken, accepts
+from .reach import Reach
 from .values import node_of
 
 DONE_WITHIN = 1.5
@@ -67,9 +68,9 @@ class Preemptions:
         else:
             self._nominated.pop(uid, None)
 
-    def evicted(self, victim: Stored, poller: str) -> None:
+    def evicted(self, victim: Stored, poller: str, reach: Reach) -> None:
         """A poller evicts a pod: look at it when it has evicted all that it wants to."""
-        now, state = self._agenda.now, State.of(self._store)
+        now, state = self._agenda.now, State.of(self._store, reach)
         self._evicted = [each for each in self._evicted if each.when > now - 2 * DONE_WITHIN]
         self._evicted.append(eviction := Eviction(now, victim, state))
         self._agenda.after(DONE_WITHIN, lambda: self._look_elsewhere(now, victim, state))
@@ -121,7 +122,7 @@ class Preemptions:
                 before = replace(before, budgets=others[0].before.budgets)
             may_be_charged = [each.victim for each in others]
             charged = self._charged(pod, decided[0], others)
-            after = State.of(self._store)
+            after = State.of(self._store, before.reach)
             found = Preemption(pod, together, before, after, failed, charged, may_be_charged)
             for broken in found.broken():
                 self._found(broken)

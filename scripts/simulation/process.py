@@ -17,6 +17,7 @@ import greenlet
 from lib.kube.system import System
 
 from .agenda import Agenda, Wait
+from .reach import EVERYWHERE
 
 BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 """The date at which each simulation begins."""
@@ -30,7 +31,8 @@ class Process(System):
     """What a simulated process takes from its machine.
 
     drift: how much faster its clocks run: 0.01 is 1 %. skew: by how many seconds its date is ahead.
-    connect: opens a connection, for `socket`. elects: whether it takes part in a leader election.
+    connect: opens a connection, for `socket`. elects: whether it takes part in a leader election. reach: what
+    it serves and may read.
     """
 
     def __init__(
@@ -45,6 +47,7 @@ class Process(System):
         self.agenda, self.name = agenda, name
         self.monotonic = self._monotonic
         self.is_dead = self.elects = self.is_frozen_for_good = False
+        self.reach = EVERYWHERE
         self.frozen_until = 0.0
         self.connect = connect
         self.sockets: dict[int, Wire] = {}

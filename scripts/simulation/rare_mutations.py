@@ -7,7 +7,10 @@ from unittest.mock import patch
 from lib.kube import pod_writes
 from lib.kube.errors import ApiError, NotFoundError
 from lib.kube.objects import Pod
+from lib.kube.source import ClusterSource
 from lib.kube.write import Request, Write
+from lib.scheduling.cache import Cache
+from lib.scheduling.devices import pod_devices
 from lib.scheduling.pod_life import PodLives, pod_key
 from lib.scheduling.preemption.budgets import DisruptionsLeft
 from lib.service import reserved_room
@@ -97,6 +100,27 @@ def _event_lost_in_an_outage() -> Patches:
             self.report.failed(pod, "event", error)
 
     yield patch.object(Writes, "_write_event", write_event)
+
+
+# --- namespaces, extended resources -----------------------------------------------------------------------
+
+
+def _other_namespaces_served() -> Patches:
+    """Pods are placed whatever their namespace."""
+
+    def is_ours(self: ClusterSource, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self._scheduler_names and not pod.spec.node_name
+
+    yield patch.object(ClusterSource, "_is_ours", is_ours)
+
+
+def _pods_of_other_namespaces_evicted() -> Patches:
+    yield patch.object(Cache, "may_evict", lambda *_: True)
+
+
+def _extended_resources_without_devices() -> Patches:
+    """A pod is placed where a DeviceClass would serve what it requests, and gets no device."""
+    yield patch.object(pod_devices, "needed_of_devices", lambda *_: set())
 
 
 RARE_MUTATIONS: dict[str, Mutation] = {

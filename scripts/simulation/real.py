@@ -37,6 +37,7 @@ from .mirror import Mirror, RealApi
 from .network import Exchange
 from .plan import PollerPlan
 from .proxy import Faulty, proxying
+from .reach import EVERYWHERE
 from .rest import check_cluster
 from .server import Asked
 from .workload import Workload, random_actions
@@ -92,6 +93,7 @@ class _Actor:
 
     name: str
     identity: str = ""
+    reach = EVERYWHERE
     elects = False  # whether it leads is checked here, by the order of the API server's writes
 
 

@@ -1,6 +1,6 @@
 """What must be true when nothing has happened for a while: what fits is placed, nothing is left over."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from random import Random
 from typing import TypeVar, get_args
 
@@ -25,6 +25,7 @@ from scripts.minicluster.store import Store
 
 from .evictions import waits_needlessly
 from .left_over import uids_in
+from .reach import EVERYWHERE, Reach
 
 T = TypeVar("T", bound=Object)
 
@@ -51,32 +52,54 @@ Found = Callable[[str, str, str], None]
 """Is told the rule, what breaks it, and the pod's name."""
 
 
-def check_rest(store: Store, pollers: Mapping[str, Poller], found: Found) -> None:
-    """Compare the cluster with fresh decisions on it, and look at what each poller still remembers."""
-    names = {name for each in pollers.values() for name in each.schedulers}
-    waiting = check_cluster(store, names, found)
-    for name, poller in pollers.items():
-        _check_lives(name, poller, waiting, found)
-        _check_memory(name, poller, store, waiting, found)
+def check_rest(store: Store, pollers: Iterable[tuple[str, Reach, Poller | None]], found: Found) -> None:
+    """Compare the cluster with fresh decisions on it, and look at what each poller still remembers.
+
+    pollers: each with its name, and what it serves; None if its parts were not connected.
+    """
+    there = [(name, reach, poller) for name, reach, poller in pollers if poller]
+    served: dict[Reach, set[str]] = {}
+    for _, reach, poller in there:
+        served.setdefault(reach, set()).update(poller.schedulers)
+    waiting = {reach: check_cluster(store, names, found, reach) for reach, names in served.items()}
+    for name, reach, poller in there:
+        _check_lives(name, poller, waiting[reach], found)
+        _check_memory(name, poller, store, waiting[reach], found)
 
 
-def check_cluster(store: Store, schedulers: Collection[str], found: Found) -> list[Pod]:
-    """Compare the cluster with fresh decisions on it. Returns the pods of these schedulers that wait."""
+def check_cluster(
+    store: Store, schedulers: Collection[str], found: Found, reach: Reach = EVERYWHERE
+) -> list[Pod]:
+    """Compare the cluster with fresh decisions on it. Returns the pods of these schedulers that wait.
+
+    reach: the namespaces that they serve.
+    """
     snapshot = Snapshot()
     for resource in RESOURCES:
         if kind := KINDS.get(resource.kind):
             snapshot.objects[kind] = [*_read(store, resource, kind)]
     pods = snapshot.of(Pod)
-    waiting = [each for each in pods if each.spec.scheduler_name in schedulers and not each.spec.node_name]
-    _check_liveness(store, snapshot, waiting, schedulers, found)
-    for rule, what, about in waits_needlessly(store, schedulers):
+    waiting = [
+        each
+        for each in pods
+        if each.spec.scheduler_name in schedulers
+        and not each.spec.node_name
+        and (not reach.namespaces or each.metadata.namespace in reach.namespaces)
+    ]
+    _check_liveness(store, snapshot, waiting, schedulers, found, reach)
+    for rule, what, about in waits_needlessly(store, schedulers, reach):
         found(rule, what, *about)
     _check_claims(store, {each.metadata.uid for each in pods if each.spec.node_name}, found)
     return waiting
 
 
 def _check_liveness(
-    store: Store, snapshot: Snapshot, waiting: list[Pod], names: Collection[str], found: Found
+    store: Store,
+    snapshot: Snapshot,
+    waiting: list[Pod],
+    names: Collection[str],
+    found: Found,
+    reach: Reach,
 ) -> None:
     """No pod waits that a fresh decision would place, or that could preempt others."""
     schedulers = {name: Scheduler(default_profile(name), Random(1)) for name in names}
@@ -84,6 +107,7 @@ def _check_liveness(
     nodes = {each.metadata.name for each in snapshot.of(Node)}
     for batch in batches(ready):
         cache = _fresh_cache(store, snapshot)
+        cache._served = reach.namespaces
         for pod in batch:
             cache.nominator.delete(pod)
         for decision in schedule_pod_group(batch, cache, schedulers):

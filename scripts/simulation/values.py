@@ -1,6 +1,11 @@
 """What objects say, read without any of poller's own code."""
 
+from collections import Counter
+
 from scripts.minicluster.store import Object, Stored
+
+GPU, CARD = "example.com/gpu", "example.com/card"
+"""Extended resources. A DeviceClass serves the second one on nodes that have none of it themselves."""
 
 UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
@@ -17,19 +22,26 @@ def number_of(resource: str, quantity: str) -> int:
     return int(quantity[:-2]) * UNITS[quantity[-2:]] if quantity[-2:] in UNITS else int(quantity)
 
 
-def amounts_of(pod: Stored) -> dict[str, int]:
+def amounts_of(pod: Stored) -> Counter[str]:
     """What a pod's containers request, and its place on the node."""
-    found = {"cpu": 0, "memory": 0, "pods": 1}
+    found = Counter({"cpu": 0, "memory": 0, "pods": 1})
     for each in pod.content["spec"]["containers"]:
         for resource, quantity in (each.get("resources", {}).get("requests") or {}).items():
             found[resource] += number_of(resource, quantity)
     return found
 
 
-def allocatable_of(node: Stored) -> dict[str, int]:
+def allocatable_of(node: Stored) -> Counter[str]:
     """What a node has for pods."""
     found = node.content["status"]["allocatable"]
-    return {resource: number_of(resource, quantity) for resource, quantity in found.items()}
+    return Counter({resource: number_of(resource, quantity) for resource, quantity in found.items()})
+
+
+def claim_for_extended(pod: Stored) -> str:
+    """The name of the claim that was made for a pod's extended resources; "" if there is none."""
+    status = pod.content["status"].get("extendedResourceClaimStatus") or {}
+    name: str = status.get("resourceClaimName", "")
+    return name
 
 
 def is_over(pod: Stored) -> bool:

@@ -8,6 +8,7 @@ from scripts.minicluster.store import Object
 
 from .cluster import Action
 from .simple import SIMPLE
+from .values import CARD, GPU
 
 MOST_PODS = 30
 MOST_GROUPS = 4
@@ -26,7 +27,7 @@ class Workload:
     """What is in a cluster beside plain pods. policy: pods that a policy holds, or raises errors about.
 
     namespaces: a namespace that ends. resizes: pods whose requests and labels change. simple: pods of a
-    simple other scheduler.
+    simple other scheduler. extended: pods that request extended resources.
     """
 
     preempts: bool = False
@@ -40,6 +41,7 @@ class Workload:
     namespaces: bool = False
     resizes: bool = False
     simple: bool = False
+    extended: bool = False
 
 
 def random_workload(chance: Random) -> Workload:
@@ -70,6 +72,8 @@ def random_actions(
         actions += [
             Action(0.0, "add_volume", f"v{i}", {"node": chance.choice(nodes)}) for i in range(volumes)
         ]
+    if workload.extended:
+        actions.append(Action(0.0, "add_device_class", "card", {"resource": CARD}))
     if workload.deployments:
         for name in ("d0", "d1"):
             details: Object = {"replicas": chance.choice((2, 4)), "cpu": chance.choice((500, 1000, 2000))}
@@ -151,6 +155,10 @@ def _special_action(
         menu.append(
             [Action(at, "scale", chance.choice(("d0", "d1")), {"replicas": chance.choice((0, 2, 5))})]
         )
+    if workload.extended:
+        name, what = chance.choice(nodes), {"resource": chance.choice((GPU, GPU, CARD))}
+        gone = Action(at, "plug", name, {**what, "number": 0})
+        menu.append([gone, Action(later, "plug", name, {**what, "number": chance.choice((1, 2))})])
     if workload.namespaces:
         passing = "passing"
         menu.append([Action(at, "end_namespace", passing), Action(later, "begin_namespace", passing)])
@@ -182,6 +190,9 @@ def _group_action(
 def _node(chance: Random, workload: Workload) -> Object:
     """What a node has."""
     details: Object = {"cpu": chance.choice((2, 4, 8)), "pods": chance.choice((3, 20, 20, 20))}
+    if workload.extended:
+        extended = {GPU: chance.choice((0, 1, 2)), CARD: chance.choice((0, 0, 1))}
+        return {**details, "extended": extended, "devices": chance.choice((0, 1, 3))}
     return {**details, "devices": chance.choice((0, 1, 3))} if workload.devices else details
 
 
@@ -212,6 +223,9 @@ def _pod(chance: Random, workload: Workload, schedulers: Sequence[str]) -> Objec
         details["priority"] = chance.choice(("", "low", "low", "middle", "high"))
         details["ends"] = chance.choice(TAKE)
     labels = _asks_policy(chance) if workload.policy and chance.random() < 0.3 else {}
+    if workload.extended and chance.random() < 0.5:
+        extended = {chance.choice((GPU, CARD)): chance.choice((1, 1, 2))}
+        return {**details, "extended": extended, "labels": labels}
     if needs := _needs(chance, workload, 0.4):
         return {**details, **needs, "labels": labels}
     if workload.affinity and chance.random() < 0.4:

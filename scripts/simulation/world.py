@@ -114,7 +114,7 @@ class World:
                 while agenda.now < self._checks.quiet.ends:
                     agenda.run(self._checks.quiet.ends)
                 self._checks.at_end()
-                pollers = {each.plan.name: each.poller for each in self._running.values() if each.poller}
+                pollers = [(each.plan.name, each.plan.reach, each.poller) for each in self._running.values()]
                 check_rest(self.server.store, pollers, self._found)
             except Exception:
                 self._found("simulation", traceback.format_exc())
@@ -141,7 +141,7 @@ class World:
     def _start(self, plan: PollerPlan) -> None:
         seed = self._chance.getrandbits(32)
         process = Process(self.agenda, plan.name, seed, self._network.connect, plan.drift, plan.skew)
-        process.elects = plan.elects
+        process.elects, process.reach = plan.elects, plan.reach
         self._tell(plan.name, "is started")
         self.outcome.starts += 1
         running = self._running[plan.name] = _Running(plan, process)
@@ -271,6 +271,7 @@ def options_of(plan: PollerPlan) -> Options:
         watch=plan.watch,
         leader_elect=plan.elects,
         scheduler_name=plan.scheduler,
+        namespace=[*plan.reach.namespaces] or None,
         plugin=[HERE / "policy.py"] if plan.policy else None,
         config_file=HERE / "extender.yaml" if plan.extender else None,
     )

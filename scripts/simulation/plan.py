@@ -85,8 +85,8 @@ def random_plan(seed: int, minutes: float) -> Plan:
     workload, more = random_workload(chance), Random(f"more, {seed}")
     reach = _reach(more)
     workload = replace(workload, extended=more.random() < 0.15)
-    if reach.namespaces:
-        workload = replace(workload, namespaces=True)
+    if reach.namespaces:  # with pods of other namespaces, some of them on nodes
+        workload = replace(workload, namespaces=True, simple=True)
     pollers = tuple(replace(each, reach=reach) for each in _pollers(chance, seconds, workload.policy))
     if reach == FIRST and not workload.preempts and len(pollers) == 1:
         pollers += (replace(pollers[0], name="poller-2", reach=SECOND),)
@@ -109,9 +109,8 @@ def _reach(chance: Random) -> Reach:
     """The namespaces that the pollers of a world serve: in most worlds, all of them."""
     if chance.random() >= 0.2:
         return EVERYWHERE
-    return chance.choice(
-        (FIRST, replace(FIRST, narrow=False), Reach((NAMESPACE, PASSING), chance.random() < 0.5))
-    )
+    wide, both = replace(FIRST, narrow=False), Reach((NAMESPACE, PASSING), chance.random() < 0.5)
+    return chance.choice((FIRST, wide, wide, both))
 
 
 def _with_scenes(chance: Random, plan: Plan, schedulers: list[str]) -> Plan:

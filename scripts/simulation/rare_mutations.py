@@ -13,9 +13,8 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.devices import pod_devices
 from lib.scheduling.pod_life import PodLives, pod_key
 from lib.scheduling.preemption.budgets import DisruptionsLeft
-from lib.service import reserved_room
-from lib.service.reserved_room import ReservedRoom
-from lib.service.writes import records
+from lib.service.follow_up import FollowUp
+from lib.service.writes import records, writes
 from lib.service.writes.records import Record, Records
 from lib.service.writes.writes import Writes
 
@@ -43,7 +42,7 @@ def _pod_made_again_taken_for_the_old_one() -> Patches:
         return now
 
     yield patch.object(pod_writes, "look_up", look_up)
-    yield patch.object(reserved_room, "look_up_pod", look_up)
+    yield patch.object(writes, "look_up", look_up)
 
 
 def _condition_written_on_a_bound_pod() -> Patches:
@@ -58,7 +57,7 @@ def _condition_written_on_a_bound_pod() -> Patches:
 
 def _group_goes_on_without_a_member() -> Patches:
     """One of a group's pods that are held is deleted, and the others keep their nodes."""
-    yield patch.object(ReservedRoom, "_free_group", lambda *_: None)
+    yield patch.object(FollowUp, "_free_group", lambda *_: None)
 
 
 def _bound_pods_never_looked_up() -> Patches:
@@ -73,12 +72,12 @@ def _bound_pods_never_looked_up() -> Patches:
 
 def _taken_pods_not_counted() -> Patches:
     """A pod that somebody else has bound counts on its node only when a list or a watch shows it there."""
+    real = FollowUp.taken
 
-    def taken(self: ReservedRoom, decision: Any, now: Pod | None) -> None:
-        self.free(decision)
-        self.queue.drop(decision.pod.metadata.uid)
+    def taken(self: FollowUp, pod: Pod, _now: Pod | None) -> None:
+        real(self, pod, None)
 
-    yield patch.object(ReservedRoom, "taken", taken)
+    yield patch.object(FollowUp, "taken", taken)
 
 
 def _failed_evictions_awaited() -> Patches:

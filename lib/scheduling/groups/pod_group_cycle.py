@@ -16,7 +16,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, SIZE, Group, group_of
 from lib.scheduling.plugins.default_preemption import victims_are_leaving
-from lib.scheduling.pod_life import PodLife
+from lib.scheduling.pod_life import PodLife, PodLives
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.queueing_hints import QueueingHints
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -117,14 +117,13 @@ def _has_failed(life: PodLife | None) -> bool:
 
 def _may_be_helped(decision: Decision, pods: Iterable[Pod], scheduler: Scheduler) -> bool:
     """Whether a pod without a node may get one when others of its group are placed: its plugins say that."""
-    pod = decision.pod
-    rejected = PodLife(pod, pod.metadata.uid)
-    rejected.rejected_by = decision.rejected_by
-    hints = QueueingHints({pod.spec.scheduler_name: scheduler.profile})
+    pod, lives = decision.pod, PodLives()
+    life = lives.of(pod)
+    life.rejected_by = decision.rejected_by
+    hints = QueueingHints({pod.spec.scheduler_name: scheduler.profile}, lives)
+    hints.add(life)
     placed = (with_parts(each, spec={"node_name": ANY_NODE}) for each in pods if each is not pod)
-    return not decision.rejected_by or any(
-        hints.may_help(Change(Kind.ADDED, each), rejected) for each in placed
-    )
+    return not decision.rejected_by or any(hints.helped(Change(Kind.ADDED, each)) for each in placed)
 
 
 def recheck_pod_group(

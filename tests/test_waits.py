@@ -98,9 +98,9 @@ def test_each_wait_is_in_the_table() -> None:
     assert waits() - NO_WAITS.keys() == known
 
 
-def test_each_wait_says_how_long_and_what_then() -> None:
+def test_each_wait_says_how_long_what_then_and_what_others_wait_meanwhile() -> None:
     for row in rows():
-        assert len(row) == 4, row
+        assert len(row) == 5, row
         assert all(row), row
 
 

@@ -161,7 +161,12 @@ class CommandLine:
     bind_workers: Annotated[
         int,
         option(
-            LOOP, "Send at most this many bindings, or events, at once.", metavar="NUMBER", min=1, max=256
+            LOOP,
+            "Send at most this many bindings at once, and a fourth of it of other writes. Half of it is for"
+            " the pods of one namespace.",
+            metavar="NUMBER",
+            min=1,
+            max=256,
         ),
     ] = 64
     interval: Annotated[float, _seconds(LOOP, "How long to wait between two polls.", 1)] = 1.0

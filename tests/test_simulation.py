@@ -13,7 +13,7 @@ import pytest
 
 from scripts.servers.process import ROOT
 from scripts.servers.real import assets
-from scripts.simulation import checks, scenes
+from scripts.simulation import scenes
 from scripts.simulation.cluster import TROUBLED, Action
 from scripts.simulation.faults import EXTENDER, WRITES, Fault, Kind
 from scripts.simulation.mutations import MUTATIONS
@@ -353,10 +353,8 @@ def test_a_pod_that_is_bound_late_or_never_because_of_another_namespace_is_found
     assert "q was never bound" in found.what
 
 
-@pytest.mark.xfail(reason="a condition whose write has failed is tried again when it is untrue", strict=True)
-def test_a_condition_is_not_tried_again_when_its_pod_is_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_condition_is_not_tried_again_when_its_pod_is_bound() -> None:
     """The node grows while the condition can't be written."""
-    monkeypatch.setattr(checks, "EXCUSES_RETRIED_CONDITIONS", False)
     lost = Fault(Kind.LOST, 9.0, 13.0, "PATCH .*/pods/late/status", 1.0, 1)
     grows = Action(10.5, "resize", "n1", {"cpu": 16})
     outcome = World(plan_of(add(10, "late", cpu=8000), grows, lost, WATCHES)).run()

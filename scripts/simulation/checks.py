@@ -50,12 +50,6 @@ STOPS = 0.1
 WAITING = ("volumes", "resourceClaims")
 """Fields of the spec of pods that wait, with a node reserved, for what they need there."""
 
-EXCUSES_RETRIED_CONDITIONS = True
-"""Whether a condition may be written on a bound pod if its write has failed before.
-
-poller tries it again though it isn't true any more. To be False, or gone, when that is mended.
-"""
-
 TRIES = 3
 """After so many tries, or more, poller gives up an event: they may take 30 s."""
 
@@ -119,7 +113,6 @@ class Checks:
         self._told: set[tuple[int, str]] = set()  # by process and uid: the binding was answered by 201
         self._looked_up: set[tuple[int, str]] = set()  # by process and uid: the pod was found on a node
         self._forgotten: set[str] = set()  # uids of pods whose binding was answered, and isn't there
-        self._failed_conditions: set[str] = set()  # uids of pods about which a write of the status has failed
         self._failed_events: Counter[str] = Counter()  # by the pod's uid
         self._identities: dict[int, str] = {}  # of candidates, by their process
         self._lease_taken = -inf  # when somebody who is no poller took the lease
@@ -257,8 +250,6 @@ class Checks:
     def _check_condition(self, pod: Stored, before: Stored) -> None:
         """Who bound a pod doesn't write that it isn't scheduled."""
         actor, bound = self._server.actor, self._bound[pod.metadata["uid"]]
-        if EXCUSES_RETRIED_CONDITIONS and pod.metadata["uid"] in self._failed_conditions:
-            return
         if actor and id(actor) == bound.process and _is_unscheduled(pod) and not _is_unscheduled(before):
             what = f"{bound.by} wrote that pod {pod.key[1]} isn't scheduled, and had bound it to {bound.node}"
             self._found("true condition", what, pod.key[1])
@@ -441,8 +432,6 @@ class Checks:
         body: Object = json.loads(asked.body) if asked.body else {}
         if "/events" in path:
             self._note_event(exchange, (body.get("involvedObject") or {}).get("uid", ""))
-        if path.endswith("/status") and (exchange.fault or exchange.code >= 300):
-            self._failed_conditions.add((body.get("metadata") or {}).get("uid", ""))
         if exchange.code == 0:
             if "/pods/" in path:
                 self._troubled.add(path.split("/")[6])

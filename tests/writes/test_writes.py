@@ -12,7 +12,7 @@ from objects import node, read
 from writes.scripted import AWAY, CONFLICT, HANGS, LOST, NOT_FOUND, Scripted, claim, web
 
 from lib.kube.changes import Change, Kind
-from lib.kube.errors import AnswerError, ApiError, ForbiddenError
+from lib.kube.errors import AnswerError, ApiError, ForbiddenError, OverloadedError
 from lib.kube.objects import Pod
 from lib.kube.resource_claims import ReleaseClaim, ReserveClaim
 from lib.kube.storage import PersistentVolume
@@ -342,6 +342,21 @@ def test_while_poller_ends_an_eviction_that_has_begun_is_finished(watch: bool) -
     loop.flush()
     assert OLD_DELETE in loop.server.sent
     assert loop.server.pipeline.open.total() == 0
+
+
+def test_a_condition_that_could_not_be_written_is_not_tried_again_when_its_pod_is_being_bound() -> None:
+    busy = OverloadedError("429")
+    for is_bound in (False, True):
+        loop = Loop({STATUS: [busy, None]})
+        loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, message="no room"))
+
+        def bind(_: str, loop: Loop = loop) -> None:
+            loop.lives.move(loop.lives.of(web()), Phase.ASSUMED)
+            loop.lives.move(loop.lives.of(web()), Phase.BINDING)
+
+        loop.server.on_send = bind if is_bound else lambda _: None
+        assert loop.flush() == []
+        assert loop.server.sent == ([STATUS] if is_bound else [STATUS, STATUS, EVENT])
 
 
 def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_rest_outdated() -> None:

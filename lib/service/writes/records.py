@@ -5,15 +5,22 @@ Source: pkg/scheduler/schedule_one.go, handleSchedulingFailure; framework/preemp
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from lib.kube.errors import ConflictError, NotFoundError, NotLeadingError, UnreachableError, as_api_error
+from lib.kube.errors import (
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    NotLeadingError,
+    UnreachableError,
+    as_api_error,
+)
 from lib.kube.objects import Pod
 from lib.kube.pod_writes import PREEMPTED, FailedSchedulingEvent, evict, mark_unscheduled, nominate, record
 from lib.kube.system import System
-from lib.kube.write import Write
+from lib.kube.write import Pause, Request, Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.pod_life import QUEUED, Phase, pod_key
@@ -147,13 +154,15 @@ class Records:
         is_first = each is record.writes[0]
         try:
             if not (self._is_outdated(record) or self.pipeline.closed):
-                yield from each.write
+                yield from self._as_long_as_true(record, each.write) if is_first else each.write
                 each.missing = False
         except (UnreachableError, NotLeadingError):
             pass  # it is missing
         except Exception as error:
             each.failed = True
-            if is_first and isinstance(error, NotFoundError | ConflictError):
+            if self._is_outdated(record):
+                log.debug("%s: %s is no longer true, and not tried again: %s", each.pod, each.what, error)
+            elif is_first and isinstance(error, NotFoundError | ConflictError):
                 log.debug("%s is gone, and nothing is written of it: %s", each.pod, error)
                 record.outdated = True
             else:
@@ -162,6 +171,24 @@ class Records:
             self._start(record, record.writes[1:])
         record.under_way -= 1
         return None if record.under_way else self._after_write(record)
+
+    def _as_long_as_true(self, record: Record, write: Write[Any]) -> Write[None]:
+        """Make a write. What fails is tried again only if the record is still true: the pod may be bound."""
+        try:
+            step = next(write)
+            while True:
+                assert isinstance(step, Request)
+                try:
+                    answer = yield replace(step, repeatable=False)
+                except ApiError as error:
+                    if error.transient and not self._is_outdated(record):
+                        yield Pause(error)
+                    else:
+                        step = write.throw(error)
+                else:
+                    step = write.send(answer)
+        except StopIteration:
+            return
 
     def _after_write(self, record: Record) -> Completed | None:
         """A record has ended. If a write is missing that is still true, its pod must be tried again."""

@@ -1,5 +1,6 @@
 """The queue finds pods by indexes and heaps: what it finds is what a walk over all pods would find."""
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -393,6 +394,22 @@ def test_more_pods_than_are_tried_in_a_tick_keep_their_order() -> None:
         for each in some:
             queue.drop(each.metadata.uid)
     assert tried == [f"web-{i}" for i in (2, 5, 8, 1, 4, 7, 0, 3, 6, 9)]
+
+
+def test_no_record_is_kept_of_waiting_pods_that_have_gone() -> None:
+    queue = SchedulingQueue({"my-scheduler": PROFILE}, BackoffSettings(unschedulable=inf))
+    pods = [made(f"web-{i}", spec, labels) for i, (spec, _) in enumerate(SPECS) for labels in LABELS]
+    for each in pods:
+        queue.apply(Change(Kind.ADDED, each), 0)
+    for each in queue.ready(0):
+        queue.requeue(each.metadata.uid, {plugin for _, plugin in SPECS}, "", 0)
+        queue.await_victims(each.metadata.uid, [pod("victim")])
+    queue.ready(1)
+    for each in pods:
+        queue.apply(Change(Kind.DELETED, each, each), 2)
+    queue.ready(2)
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, PodLife) and each.pod in pods]
 
 
 # --- held pods --------------------------------------------------------------------------------------------

@@ -67,6 +67,9 @@ class Cache:
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
         self.nominator = Nominator(self.lives)
         self._assigned: dict[str, tuple[Pod, str]] = {}  # by uid: pods that have a node, and its name
+        self._without_node: dict[
+            str, dict[str, Pod]
+        ] = {}  # those whose node isn't known, by its name and uid
         self._members: Counter[Group] = Counter()  # of them, by group, those that aren't being deleted
         self._priorities: Counter[int] = Counter()  # of assigned pods
         self.image_sizes: dict[str, dict[str, int]] = {}  # by an image's name: its bytes on each node
@@ -130,6 +133,8 @@ class Cache:
         if gone:
             self._start_over()
             self.nodes.pop(name, None)
+            if before and before.pods:
+                self._without_node[name] = {pod_key(pod): pod for pod in before.pods}
             self._note_images(name, before, None)
             return
         info = NodeInfo(node, self.journal)
@@ -142,7 +147,7 @@ class Cache:
                 del self.nodes[name]  # it becomes the last of its zone
             self.nodes[name] = info
             self._note_images(name, before, info)
-        for pod in before.pods if before else [pod for pod, its in self._assigned.values() if its == name]:
+        for pod in before.pods if before else self._without_node.pop(name, {}).values():
             info.add(pod)
 
     def _replace_node(self, before: NodeInfo, now: NodeInfo) -> None:
@@ -188,6 +193,8 @@ class Cache:
         self._count_member(pod, 1)
         if node_name in self.nodes:
             self.nodes[node_name].add(pod)
+        else:
+            self._without_node.setdefault(node_name, {})[key] = pod
 
     def _take_away(self, pod: Pod) -> None:
         key = pod_key(pod)
@@ -198,6 +205,10 @@ class Cache:
         self._count_member(old, -1)
         if node_name in self.nodes:
             self.nodes[node_name].remove(old)
+        elif pods := self._without_node.get(node_name):
+            pods.pop(key, None)
+            if not pods:
+                del self._without_node[node_name]
 
     def _count_member(self, pod: Pod, sign: int) -> None:
         """A pod comes (sign 1) or goes (-1). One that is being deleted doesn't count in its group."""

@@ -11,38 +11,40 @@ from typing import Any
 
 from lib.scheduling.pod_life import PodLife
 
-Entry = tuple[Any, int, PodLife]
-"""A key, a number that no other entry has, and the pod's record."""
+Entry = list[Any]
+"""A key, a number that no other entry has, and the pod's record; None in its place if that has left."""
 
 FEW = 64
-"""So many entries that don't count any more are never worth a walk over all."""
+"""So many empty entries are never worth a walk over all."""
 
 
 class PodHeap:
     """Records by a key. Of equal keys, the one that was added first is the first.
 
-    A record is in one heap at a time, until it goes to another phase (`PodLife.entry`). Its entry stays
-    behind then, and doesn't count any more.
+    A record is in one heap at a time, until it goes to another phase (`PodLives.move`). Its entry stays
+    behind then, empty.
     """
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
         self._numbers = count()
-        self._most = FEW  # entries; with more, those that don't count are dropped
+        self._most = FEW  # entries; with more, the empty ones are dropped
 
     def add(self, new: Iterable[tuple[Any, PodLife]]) -> None:
         """Add records, each with its key; or give them another key. TypeError if keys can't be compared."""
         for key, life in new:
-            life.entry = entry = key, next(self._numbers), life
-            heappush(self._entries, entry)
+            if life.entry is not None:
+                life.entry[-1] = None
+            life.entry = [key, next(self._numbers), life]
+            heappush(self._entries, life.entry)
         if len(self._entries) > self._most:
-            self._entries = [each for each in self._entries if _counts(each)]
+            self._entries = [each for each in self._entries if each[-1] is not None]
             heapify(self._entries)
             self._most = 2 * len(self._entries) + FEW
 
     def first(self) -> Any:
         """The smallest key; None if there is none."""
-        while self._entries and not _counts(self._entries[0]):
+        while self._entries and self._entries[0][-1] is None:
             heappop(self._entries)
         return self._entries[0][0] if self._entries else None
 
@@ -53,7 +55,7 @@ class PodHeap:
         """
         found: list[PodLife] = []
         while len(found) < most and (key := self.first()) is not None and key[0] <= until:
-            _, _, life = heappop(self._entries)
+            life: PodLife = heappop(self._entries)[-1]
             life.entry = None
             found.append(life)
         return found
@@ -61,7 +63,9 @@ class PodHeap:
     def smallest(self, most: float = inf) -> list[PodLife]:
         """The records with the smallest keys, at most so many, in order. They stay."""
         if most >= len(self._entries):
-            self._entries = sorted(filter(_counts, self._entries))  # it is a heap then, too
+            self._entries = sorted(
+                each for each in self._entries if each[-1] is not None
+            )  # it is a heap then, too
             return [life for *_, life in self._entries]
         found: list[Entry] = []
         while len(found) < most and self.first() is not None:
@@ -69,7 +73,3 @@ class PodHeap:
         for entry in found:
             heappush(self._entries, entry)
         return [life for *_, life in found]
-
-
-def _counts(entry: Entry) -> bool:
-    return entry[2].entry is entry

@@ -256,7 +256,8 @@ class PodLives:
     def renew(self, life: PodLife) -> None:
         """Have a record stand in its phase as if it had just come there."""
         self._in_phase[life.phase][life.key] = self._in_phase[life.phase].pop(life.key)
-        life.entry = None
+        if life.entry is not None:
+            life.entry[-1] = life.entry = None
 
     def of_group(self, group: Group) -> list[PodLife]:
         """The records of a group's pods."""
@@ -301,7 +302,9 @@ class PodLives:
         if life.listed:
             self.unlist(life)
         del self._in_phase[life.phase][life.key]
-        self._in_phase[phase][life.key], life.entry = life, None
+        self._in_phase[phase][life.key] = life
+        if life.entry is not None:
+            life.entry[-1] = life.entry = None
         life.phase, life.since, life.look_up_at = phase, self.clock(), look_up_at
         life.found = life.is_gone = False
         if phase not in ROOM:

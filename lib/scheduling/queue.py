@@ -20,7 +20,16 @@ from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, group_of
 from lib.scheduling.heap import PodHeap
 from lib.scheduling.hints import changes_anything, event_of, freed_room
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
-from lib.scheduling.pod_life import QUEUED, TRIED, TRIED_LATER, BackoffSettings, Phase, PodLife, PodLives
+from lib.scheduling.pod_life import (
+    QUEUED,
+    TRIED,
+    TRIED_LATER,
+    BackoffSettings,
+    Index,
+    Phase,
+    PodLife,
+    PodLives,
+)
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queueing_hints import Hinted, QueueingHints
 
@@ -73,10 +82,9 @@ class SchedulingQueue:
         self._backing_off, self._after_errors, self._held = PodHeap(), PodHeap(), PodHeap()
         self._held_from = 0.0
         """No held pod is asked about before this time."""
-        self._gates_to_ask: dict[str, PodLife] = {}
-        """The gated pods that a change could help, by key."""
-        self._gated_nominated: dict[str, PodLife] = {}
-        """Those that may be nominated, by key."""
+        self._gates_to_ask = Index()
+        """The gated pods that a change could help; all with the key None."""
+        self._some_gated_are_nominated = False
         first = next(iter(profiles.values()))  # all profiles have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._sort_fails = False
@@ -158,8 +166,7 @@ class SchedulingQueue:
                 self.lives.move(life, Phase.GATED)
                 self._incoming(Phase.UNSCHEDULABLE.value, event)
             self._hints.add(life)
-            if life.nominated:
-                self._gated_nominated[life.key] = life
+            self._some_gated_are_nominated |= bool(life.nominated)
             return why
         return None
 
@@ -197,8 +204,8 @@ class SchedulingQueue:
         event = event_of(change)
         for life in self._hints.helped(change):
             if life.phase == Phase.GATED:
-                self._gates_to_ask[life.key] = life
                 self.lives.unlist(life)  # no other change needs to be looked at
+                self.lives.list_in(self._gates_to_ask, None, life)
             elif life.pod.spec.priority <= up_to:
                 self._enter(life, now, event)
 
@@ -320,21 +327,22 @@ class SchedulingQueue:
 
         No room is kept for them: they aren't tried, so nothing else would end their nominations.
         """
-        nominated, self._gated_nominated = self._gated_nominated, {}
-        for life in nominated.values():
-            if life.phase == Phase.GATED and (node_name := life.nominated):
-                self._nominator.delete(life.pod)
-                self._wake(freed_room(life.pod, node_name), now, up_to=life.pod.spec.priority)
+        if self._some_gated_are_nominated:
+            self._some_gated_are_nominated = False
+            nominated = [life for of_node in self.lives.nominated.values() for life in of_node.values()]
+            for life in nominated:
+                if life.phase == Phase.GATED:
+                    room = freed_room(life.pod, life.nominated)
+                    self._nominator.delete(life.pod)
+                    self._wake(room, now, up_to=life.pod.spec.priority)
         pause = self._times.unschedulable
         self._gated.add(((life.timestamp + pause,), life) for life in self.lives.new_in(Phase.GATED))
         for life in self._gated.pop(until=now):
             life.timestamp = now
             self._gated.add([((now + pause,), life)])
             self._enter(life, now, "UnschedulableTimeout")
-        to_ask, self._gates_to_ask = self._gates_to_ask, {}
-        for life in to_ask.values():
-            if life.phase == Phase.GATED:
-                self._enter(life, now, "ForceActivate")
+        for life in [*self._gates_to_ask.of(None)]:
+            self._enter(life, now, "ForceActivate")
 
     def gate_again(self) -> list[tuple[Pod, str]]:
         """Ask the PreEnqueue plugins about active pods: they know more than when these came.

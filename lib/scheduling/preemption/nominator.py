@@ -26,7 +26,9 @@ class Nominator:
             return
         life = self._lives.of(pod)
         self._lives.forget_nomination(life)
-        life.pod, life.nominated = pod, node_name
+        if life.pod is not pod:
+            self._lives.update(life, pod)
+        life.nominated = node_name
         self._lives.index_nomination(life)
 
     def delete(self, pod: Pod) -> None:

@@ -181,9 +181,9 @@ class Records:
                 try:
                     answer = yield replace(step, repeatable=False)
                 except ApiError as error:
-                    if error.transient and not self._is_outdated(record):
-                        yield Pause(error)
-                    else:
+                    if error.transient:
+                        yield Pause(error)  # if it isn't worth another try, the error is raised here
+                    if not error.transient or self._is_outdated(record):
                         step = write.throw(error)
                 else:
                     step = write.send(answer)

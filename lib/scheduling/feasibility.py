@@ -3,7 +3,7 @@
 Counterpart in kube-scheduler: findNodesThatFitPod in pkg/scheduler/schedule_one.go
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.attempt import Attempt
@@ -19,8 +19,8 @@ MIN_FEASIBLE_NODES = 100
 """With fewer nodes, all are evaluated; with more, the search looks for at least this many feasible nodes."""
 MIN_PERCENTAGE = 5
 
-MOST_KEPT = 10_000
-"""So many results with nominated pods are kept at most."""
+MOST_KEPT = 100
+"""So many results are kept at most of a node with nominated pods."""
 
 _OnNode = tuple[Node, list[Pod], list[Pod]]
 """A node, its pods, and the pods that are nominated to it."""
@@ -32,7 +32,6 @@ class Feasibility:
     def __init__(self, framework: Framework, not_kept: PluginGroup, extenders: Extenders) -> None:
         self._framework, self._not_kept, self._extenders = framework, not_kept, extenders
         self._results = ResultCache(framework)
-        self._with_nominated: dict[tuple[Hashable, str], tuple[_OnNode, Rejection | None]] = {}
         self._next_start = 0  # where the next search begins, so that all nodes get their turn
         self._not_kept_filters = {each.plugin.name for each in self._not_kept.filters}
         self._not_kept_plugins = self._not_kept_filters | {each.name for each in self._not_kept.pre_filters}
@@ -125,14 +124,16 @@ class Feasibility:
         alike = attempt.state.get(ALIKE)
         if alike is None:
             return self._with_nominated_pods(attempt.pod, attempt.cache, node)
-        key, on_node = (alike, node.name), (node.node, [*node.pods], nominated)
-        kept = self._with_nominated.get(key)
+        of_node = attempt.cache.lives.kept_with_nominated.setdefault(node.name, {})
+        on_node: _OnNode = node.node, [*node.pods], nominated
+        kept = of_node.get((self, alike))
         if kept and kept[0] == on_node:
-            return kept[1]
-        if len(self._with_nominated) >= MOST_KEPT:
-            self._with_nominated.clear()
+            rejection: Rejection | None = kept[1]
+            return rejection
+        if len(of_node) >= MOST_KEPT:
+            of_node.clear()
         rejection = self._with_nominated_pods(attempt.pod, attempt.cache, node)
-        self._with_nominated[key] = on_node, rejection
+        of_node[self, alike] = on_node, rejection
         return rejection
 
     def filter_with_nominated_pods(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:

@@ -216,7 +216,8 @@ class PodLives:
     """The records of all pods that are in the queue, have reserved room, are nominated or leave.
 
     nominated: those that are nominated to a node and have no room, by its name, then by key; never an empty
-    dict. rejected: how many pods without a node each plugin rejected, by the plugin and the scheduler's name.
+    dict. kept_with_nominated: by the node's name, what others keep of it as long as it has such pods.
+    rejected: how many pods without a node each plugin rejected, by the plugin and the scheduler's name.
     """
 
     def __init__(self, clock: Callable[[], float] = lambda: 0.0) -> None:
@@ -225,6 +226,7 @@ class PodLives:
         self._in_phase: dict[Phase, dict[str, PodLife]] = {phase: {} for phase in Phase}
         self._leaving: dict[str, PodLife] = {}
         self.nominated: dict[str, dict[str, PodLife]] = {}
+        self.kept_with_nominated: dict[str, dict[Any, Any]] = {}
         self.rejected: Counter[tuple[str, str]] = Counter()
         self._groups, self._waiting_for = Index(), Index()
 
@@ -327,6 +329,7 @@ class PodLives:
         of_node = self.nominated.get(life.nominated, {})
         if of_node.pop(life.key, None) and not of_node:
             del self.nominated[life.nominated]
+            self.kept_with_nominated.pop(life.nominated, None)
 
     def forget(self, life: PodLife) -> None:
         """A pod's room is given back. It is tried again: at once, or when its backoff ends."""

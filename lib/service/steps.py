@@ -278,6 +278,7 @@ class Poller:
                 self.cache.looked_up = replace(self.cache.looked_up, errors={}, pending={})
         pending = {**self._with_doubtful(pods), **self.cache.looked_up.pending}
         self.left_out, self._left_out = bool(self.cache.looked_up.pending), set()
+        tried = False
         for group in groups:
             if self.writes.pipeline.closed:
                 break
@@ -289,9 +290,11 @@ class Poller:
                 for uid in uids:
                     self.queue.note(uid, why)
             elif not any(map(self.writes.records.must_wait, uids)):
+                tried = True
                 yield group
                 continue
             self._left_out.update(uids)
+        self.writes.more &= tried  # if all were left out, the others can wait for the usual pause
 
     def _decides_until(self) -> float:
         """When the time for decisions in this tick is over."""

@@ -99,7 +99,7 @@ class Poller:
     group_time: GroupTime = field(default_factory=GroupTime)
     _tick_began: float = 0.0
     _left_out: set[str] = field(default_factory=set)
-    """The uids of the pods that were not tried in the last tick."""
+    """The uids of the pods that were not tried when it was their turn last."""
 
     # --- the loop ---------------------------------------------------------------------------------------
 
@@ -255,7 +255,7 @@ class Poller:
         in the next tick. A pod that preempts others is left out until they have been evicted: until then its
         decision depends on them. A pod is left out, too, until the answers have come that it needs.
         """
-        until, self.writes.more = self._decides_until(), False
+        self.writes.more, still_out = False, set[str]()
         for batch in batches(self.queue.held(self.now())):
             held = [pod for pod in batch if self.lives.phase_of(pod) == Phase.HELD]
             if held and not self.writes.pipeline.closed:
@@ -268,6 +268,7 @@ class Poller:
             if len(groups) > MOST_PODS and not self.options.once:
                 self.writes.more = True
                 groups.sort(key=lambda group: group[0].metadata.uid in self._left_out)  # the others first
+                still_out = self._left_out & {group[0].metadata.uid for group in groups[MOST_PODS:]}
                 del groups[MOST_PODS:]
             pods = [pod for group in groups for pod in group]
             if pods:
@@ -277,12 +278,12 @@ class Poller:
             else:  # the pods that waited for an answer may have gone
                 self.cache.looked_up = replace(self.cache.looked_up, errors={}, pending={})
         pending = {**self._with_doubtful(pods), **self.cache.looked_up.pending}
-        self.left_out, self._left_out = bool(self.cache.looked_up.pending), set()
-        tried = False
+        self.left_out, self._left_out = bool(self.cache.looked_up.pending), still_out
+        tried, until = False, self._decides_until()
         for group in groups:
             if self.writes.pipeline.closed:
                 break
-            if self.now() >= until:
+            if tried and self.now() >= until:
                 self.writes.more = True
                 break
             uids = [pod.metadata.uid for pod in group]

@@ -321,7 +321,6 @@ def in_trouble(kind: Kind, requests: str, details: Any, number: int) -> Plan:
     return replace(plan, trouble_of=TROUBLED)
 
 
-@pytest.mark.xfail(reason="all wait until the last binding of a tick has ended", strict=True)
 @pytest.mark.parametrize("trouble", TROUBLE.values(), ids=TROUBLE)
 def test_nobody_waits_for_the_trouble_of_another_namespace(trouble: tuple[Any, ...]) -> None:
     assert outcome_of(in_trouble(*trouble)).violations == []

@@ -112,6 +112,7 @@ class Checks:
         self._pending: dict[str, tuple[Stored, float]] = {}  # by uid: the pod, and until when it waited
         self._told: set[tuple[int, str]] = set()  # by process and uid: the binding was answered by 201
         self._looked_up: set[tuple[int, str]] = set()  # by process and uid: the pod was found on a node
+        self._targets: dict[str, str] = {}  # by uid: the node of the binding that was sent last
         self._forgotten: set[str] = set()  # uids of pods whose binding was answered, and isn't there
         self._failed_events: Counter[str] = Counter()  # by the pod's uid
         self._identities: dict[int, str] = {}  # of candidates, by their process
@@ -399,10 +400,10 @@ class Checks:
             self._found("eviction", f"{actor.name} evicts pod {name} for nobody who is more important", name)
             return
         preemptors = [each for pod in more for each in self._history.pod(pod.metadata["uid"], since) or [pod]]
-        nodes = self._history.node(node_of(victim), since)
-        here = [
-            each for each in self._store.every(PODS) if node_of(each) == node_of(victim) and not is_over(each)
-        ]
+        # One whose binding is on its way, or whose answer was lost, has room there as well.
+        node_name = node_of(victim) or self._targets.get(victim.metadata["uid"], "")
+        nodes = self._history.node(node_name, since)
+        here = [each for each in self._store.every(PODS) if node_of(each) == node_name and not is_over(each)]
         # what others have put there since may be in the way
         seen = [each for each in here if actor.reach.sees(each)]
         known = [each for each in seen if self._seen_on_node.get(each.metadata["uid"], -inf) < since]
@@ -432,6 +433,8 @@ class Checks:
         body: Object = json.loads(asked.body) if asked.body else {}
         if "/events" in path:
             self._note_event(exchange, (body.get("involvedObject") or {}).get("uid", ""))
+        if path.endswith("/binding"):
+            self._targets[body["metadata"]["uid"]] = body["target"]["name"]
         if exchange.code == 0:
             if "/pods/" in path:
                 self._troubled.add(path.split("/")[6])

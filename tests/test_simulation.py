@@ -115,19 +115,6 @@ FOUND_IN = {
 TOLERATES = {"tolerations": [{"key": "for", "operator": "Exists"}]}
 
 FOUND_IN |= {
-    # low is bound, but neither an answer nor the watch says so until high is tried again, as the taint goes.
-    "victims-in-doubt-evicted": replace(
-        plan_of(
-            Action(5.5, "taint", "n1"),
-            add(7, "low", cpu=3000, priority="low", **TOLERATES),
-            add(7, "high", cpu=3000, priority="high"),
-            Action(24, "taint", "n1", {"on": False}),
-            Fault(Kind.BEHIND, 5.0, 60.0, "pods.*watch=1", 1.0, 1),
-            always(Kind.LOST, "(POST|GET) .*/pods/low", 6.0),
-            WATCHES,
-        ),
-        longest_watch=5.0,
-    ),
     "removed-pods-lost": plan_of(*PREEMPTS),
     "leader-goes-on-when-it-lost": plan_of(
         PollerPlan("a", elects=True),

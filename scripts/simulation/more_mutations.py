@@ -196,10 +196,6 @@ def _equals_evicted() -> Patches:
     yield patch.object(default_preemption, "less_important", less_important)
 
 
-def _victims_in_doubt_evicted() -> Patches:
-    yield patch.object(Poller, "_has_victims_on_their_way", lambda *_: False)
-
-
 def _removed_pods_lost() -> Patches:
     """Pods that are removed for a try don't come back."""
     yield patch.object(RemovedPods, "give_back", lambda *_: None)

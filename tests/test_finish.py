@@ -31,7 +31,7 @@ from lib.scheduling.transitions import REFUSED as REFUSED_BINDING
 from lib.scheduling.transitions import SHOWN as SHOWN_BY_PHASE
 from lib.scheduling.transitions import SHOWN_IN_DRY_RUN, Seen
 from lib.service.follow_up import FollowUp
-from lib.service.steps import Poller
+from lib.service.steps import VICTIM_PATIENCE, VICTIM_PAUSE, Poller
 from lib.service.telemetry.observer import Observer
 from lib.service.telemetry.report import Report
 from lib.service.writes.results import Completed, Result
@@ -269,10 +269,12 @@ def test_a_victim_that_may_be_bound_in_a_moment_is_evicted_only_after_that(resul
     loop.queue.apply(Change(Kind.ADDED, important), now=loop.now)
     poller: Any = loop.poller
     poller.shutdown = SimpleNamespace(interruptible=nullcontext)
+    loop.said.clear()
     assert loop.poller.schedule([important]) == []
-    assert (loop.phase_of(important), set(loop.cache.lives.leaving)) == ("BACKOFF", set())
-    loop.now += 1.1
-    assert important in loop.queue.ready(loop.now)
+    assert (loop.phase_of(important), set(loop.cache.lives.leaving)) == ("ACTIVE", set())
+    assert loop.said == ["look_up"] * bool(result)
+    assert poller._not_before == {important.metadata.uid: loop.now + VICTIM_PAUSE}
+    loop.now += VICTIM_PATIENCE
     (decision,) = loop.poller.schedule([important])
     assert [each.metadata.name for each in decision.victims] == ["web"]
     assert set(loop.cache.lives.leaving) == {WEB.metadata.uid}

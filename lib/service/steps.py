@@ -67,8 +67,9 @@ Then what was decided is sent, and changes are read. When polling, it is an inte
 MOST_PODS = 1000
 """So many pods at most are decided on in a tick, but for the only tick, and large groups."""
 
-VICTIM_PATIENCE = 1.0
-"""A victim whose binding is on its way is not evicted before this time: it may be bound in a moment."""
+VICTIM_PATIENCE, VICTIM_PAUSE = 1.0, 0.1
+"""A victim whose binding is on its way is not evicted before this time: it may be bound in a moment. Its
+preemptor is tried again after each pause."""
 
 
 @dataclass
@@ -100,6 +101,8 @@ class Poller:
     _tick_began: float = 0.0
     _left_out: set[str] = field(default_factory=set)
     """The uids of the pods that were not tried when it was their turn last."""
+    _not_before: dict[str, float] = field(default_factory=dict)
+    """When pods may be tried again whose victims are being bound, by uid."""
 
     # --- the loop ---------------------------------------------------------------------------------------
 
@@ -279,6 +282,9 @@ class Poller:
                 self.cache.looked_up = replace(self.cache.looked_up, errors={}, pending={})
         pending = {**self._with_doubtful(pods), **self.cache.looked_up.pending}
         self.left_out, self._left_out = bool(self.cache.looked_up.pending), still_out
+        now = self.now()
+        self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
+        self.left_out |= bool(self._not_before)
         tried, until = False, self._decides_until()
         for group in groups:
             if self.writes.pipeline.closed:
@@ -290,7 +296,9 @@ class Poller:
             if why := next((pending[uid] for uid in uids if uid in pending), ""):
                 for uid in uids:
                     self.queue.note(uid, why)
-            elif not any(map(self.writes.records.must_wait, uids)):
+            elif self._not_before.keys().isdisjoint(uids) and not any(
+                map(self.writes.records.must_wait, uids)
+            ):
                 tried = True
                 yield group
                 continue
@@ -324,8 +332,8 @@ class Poller:
         with self.shutdown.interruptible():
             try:
                 decisions = self._decide(self._still_to_try(pods))
-                if self._has_victims_on_their_way(decisions):
-                    self._try_in_a_moment(decisions)
+                if victims := self._victims_on_their_way(decisions):
+                    self._try_in_a_moment(decisions, victims)
                     return []
             except Exception as error:  # only these pods are affected
                 log.debug("%s could not be decided on", " and ".join(map(str, pods)), exc_info=error)
@@ -363,26 +371,25 @@ class Poller:
             each if each.outcome == Outcome.SCHEDULED else self.follow_up.undone(each) for each in decisions
         ]
 
-    def _has_victims_on_their_way(self, decisions: Iterable[Decision]) -> bool:
-        """Whether the binding of a victim is on its way, or its answer was lost, since a moment ago.
+    def _victims_on_their_way(self, decisions: Iterable[Decision]) -> list[PodLife]:
+        """The victims whose binding is on its way, or whose answer was lost, since a moment ago.
 
-        After that moment it is evicted like any other: the API server deletes it, bound or not, as for
+        After that moment they are evicted like any others: the API server deletes them, bound or not, as for
         kube-scheduler.
         """
         victims = (pod for each in decisions for pod in (*each.victims, *each.preempted_held))
         lives = (self.lives.get(pod.metadata.uid) for pod in victims)
-        return any(
-            life
-            and life.phase in (Phase.BINDING, Phase.DOUBTFUL)
-            and self.now() - life.since < VICTIM_PATIENCE
-            for life in lives
-        )
+        may_be_bound = (life for life in lives if life and life.phase in (Phase.BINDING, Phase.DOUBTFUL))
+        return [life for life in may_be_bound if self.now() - life.since < VICTIM_PATIENCE]
 
-    def _try_in_a_moment(self, decisions: Iterable[Decision]) -> None:
-        """Undo decisions. Their pods are tried again after a backoff, and nothing is written of this try."""
+    def _try_in_a_moment(self, decisions: Iterable[Decision], victims: Iterable[PodLife]) -> None:
+        """Undo decisions: in a moment more is known of their victims."""
         for decision in decisions:
             self.schedulers[decision.pod.spec.scheduler_name].undo(decision, self.cache)
-            self.queue.requeue(decision.pod.metadata.uid, (), "its victim is being bound", self.now())
+            self._not_before[decision.pod.metadata.uid] = self.now() + VICTIM_PAUSE
+        for life in victims:
+            if life.phase == Phase.DOUBTFUL:
+                self.writes.look_up(life)
 
     def look_up_later(self, completed: Completed) -> None:
         """A pod that may be bound could not be looked up."""

@@ -434,7 +434,7 @@ class Checks:
         if "/events" in path:
             self._note_event(exchange, (body.get("involvedObject") or {}).get("uid", ""))
         if path.endswith("/binding"):
-            self._targets[body["metadata"]["uid"]] = body["target"]["name"]
+            self._targets[body["metadata"].get("uid", "")] = body["target"]["name"]
         if exchange.code == 0:
             if "/pods/" in path:
                 self._troubled.add(path.split("/")[6])

@@ -16,12 +16,13 @@ from lib.kube.objects import Binding, Pod
 from lib.kube.write import Request, Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
+from lib.scheduling.pod_life import Phase
 from lib.scheduling.preemption import victims
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.transitions import SHOWN
 from lib.service import steps
-from lib.service.follow_up import FollowUp
 from lib.service.steps import Poller
 from lib.service.writes import writes as writes_module
 from lib.service.writes.pipeline import Pipeline
@@ -56,7 +57,8 @@ def _no_look_after_a_lost_answer() -> Iterable[AbstractContextManager[Any]]:
 
 def _stale_events_believed() -> Iterable[AbstractContextManager[Any]]:
     """What is seen of a pod from before its binding counts."""
-    yield patch.object(FollowUp, "shown", lambda _self, change, _life: iter([change]))
+    bound = {**SHOWN[Phase.BOUND], **dict.fromkeys(NO_NODE, FREE)}
+    yield patch.dict(SHOWN, {Phase.BOUND: bound})
 
 
 def _lease_not_checked() -> Iterable[AbstractContextManager[Any]]:

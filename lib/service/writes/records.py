@@ -132,11 +132,16 @@ class Records:
         records = self._collected.get(uid), self.begun.get(uid)
         return any(each.evictions for each in records if each)
 
-    def begin(self) -> None:
-        """Begin to write what was collected; of a pod whose last record is being written, begin it later."""
-        for key in [each for each in self._collected if each not in self.begun]:
+    def begin(self) -> bool:
+        """Begin to write what was collected, if anything; returns whether there was anything.
+
+        Of a pod whose last record is being written, the next one is begun later.
+        """
+        keys = [each for each in self._collected if each not in self.begun]
+        for key in keys:
             record = self.begun[key] = self._collected.pop(key)
             self._start(record, record.writes[:1])
+        return bool(keys)
 
     def _start(self, record: Record, writes: Iterable[PodWrite]) -> None:
         for each in writes:

@@ -125,8 +125,12 @@ class Writes:
             yield from self.pipeline.run(inf, [Sort.BINDING])
             yield from self.pipeline.run(inf, [Sort.EVENT])
             yield from self.pipeline.run(self.system.monotonic() + LAST_RECORDS_SECONDS, [Sort.RECORD])
+        elif self.options.once:
+            # Its results make records, which are written, too.
+            while not self.pipeline.stopping and (self.records.begin() or self.pipeline.open.total()):
+                yield from self.pipeline.run(inf)
         else:
-            yield from self.pipeline.run(inf if self.options.once else -inf)
+            yield from self.pipeline.run(-inf)
 
     def _bind(self, decision: Decision, life: PodLife) -> Write[Completed]:
         """Run PreBind and Bind, POST the binding, run PostBind. Any error affects this pod only.

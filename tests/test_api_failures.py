@@ -377,6 +377,7 @@ def test_a_signal_waits_once_for_a_server_that_takes_no_event(one_pod: Cluster) 
         one_pod.running_poller(FEW_AT_A_TIME, proxy=between.url) as poller,
     ):
         eventually(lambda: any(path.endswith("/events") for _, path in between.requests))
+        eventually(lambda: None not in one_pod.placement().values())
         poller.stop(15)
         assert "event failed: POST" in poller.said
         assert sum(path.endswith("/events") for _, path in between.requests) <= 16

@@ -21,7 +21,7 @@ from lib.scheduling.preemption import victims
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.scheduling.transitions import SHOWN
+from lib.scheduling.transitions import FREE, NO_NODE, SHOWN
 from lib.service import steps
 from lib.service.steps import Poller
 from lib.service.writes import writes as writes_module

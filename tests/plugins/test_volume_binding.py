@@ -231,6 +231,25 @@ def test_of_two_pods_with_one_claim_the_second_gives_back_nothing_of_the_firsts(
     assert not any(each.metadata.annotations for each in cache.storage.claims)
 
 
+@pytest.mark.parametrize(
+    ("seen", "written", "is_assumed"),
+    [("5", "7", True), ("7", "7", False), ("9", "7", False), ("", "7", False)],
+    ids=["older", "the same", "newer", "gone"],
+)
+def test_the_answer_to_a_write_counts_unless_more_was_seen_before_it_came(
+    seen: str, written: str, is_assumed: bool
+) -> None:
+    cache = AssumeCache[PersistentVolumeClaim]()
+    before, answer = claim("data"), claim("data")
+    before.metadata.resource_version, answer.metadata.resource_version = seen, written
+    if seen:
+        cache.put(before)
+    cache.assume(claim("data"))
+    cache.written(answer)
+    assert cache.is_assumed("default/data") == is_assumed
+    assert cache.get("default/data") is (answer if is_assumed else before if seen else None)
+
+
 def test_what_is_assumed_holds_until_the_api_server_shows_as_much() -> None:
     cache = AssumeCache[PersistentVolumeClaim]()
     cache.put(claim(version="5"))

@@ -72,6 +72,15 @@ class AssumeCache(Generic[T]):
         """Assume an object as it is going to be written."""
         self._assumed[namespaced_name(thing.metadata)] = thing
 
+    def written(self, thing: T) -> None:
+        """Take an object as the API server has written it, unless a later change has been seen."""
+        key, version = namespaced_name(thing.metadata), thing.metadata.resource_version
+        seen = stored.metadata.resource_version if (stored := self._stored.get(key)) else version
+        if seen == version or is_older(version, seen):
+            self._assumed.pop(key, None)
+        else:
+            self._assumed[key] = thing
+
     def restore(self, key: str) -> None:
         """Drop what is assumed of an object."""
         self._assumed.pop(key, None)
@@ -120,6 +129,14 @@ class Storage:
             self.volumes.assume(thing)
         else:
             self.claims.assume(thing)
+        self._follow(thing)
+
+    def written(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
+        """Take a volume or a claim as the API server has written it, unless a later change was seen."""
+        if isinstance(thing, PersistentVolume):
+            self.volumes.written(thing)
+        else:
+            self.claims.written(thing)
         self._follow(thing)
 
     def restore(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:

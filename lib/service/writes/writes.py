@@ -231,7 +231,7 @@ class Writes:
         if volumes:
             yield from self._announce(pod, nominate(pod, node_name))
         for volume in volumes:
-            self.cache.storage.assume((yield from write_assumed(volume)))
+            self.cache.storage.written((yield from write_assumed(volume)))
         if claims := [each for each in decision.writes if isinstance(each, ReserveClaim)]:
             from lib.kube.claim_writes import announce_wait, reserve_claim  # here, as few clusters need them
             from lib.scheduling.devices.binding_conditions import has_binding_conditions

@@ -237,3 +237,31 @@ def test_an_unexpected_error_is_raised_and_the_write_does_not_stay_open() -> Non
 def test_a_thousand_writes_take_little_more_than_one(window: int) -> None:
     server = Scripted({POST: [None]}, window=window)
     assert server.run(*(bind(web(), "n1", {}) for _ in range(1000))) == [OK] * 1000
+
+
+def ends_at_once(result: str) -> Write[str]:
+    return result
+    yield  # a generator
+
+
+def test_a_result_of_a_write_that_ends_when_a_place_is_free_does_not_wait_for_the_next_tick() -> None:
+    server = Scripted({POST: [None]}, window=2)
+    for write in (bind(web(), "n1", {}), ends_at_once("a"), ends_at_once("b")):
+        server.pipeline.start(write, Sort.BINDING, "default")
+    assert [*server.pipeline.run(-inf)] == [OK, "a", "b"]
+
+
+def test_a_result_is_handled_before_another_write_goes_on() -> None:
+    """What follows from it can then be seen by the other writes."""
+    server, said = Scripted({GET: [web()]}, window=8), list[str]()
+
+    def looks_up(name: str) -> Write[str]:
+        yield from look_up(web())
+        said.append(f"{name} ends")
+        return name
+
+    for name in "ab":
+        server.pipeline.start(looks_up(name), Sort.BINDING, "default")
+    for result in server.pipeline.run(1.0):
+        said.append(f"{result} is handled")
+    assert said == ["a ends", "a is handled", "b ends", "b is handled"]

@@ -96,7 +96,6 @@ class Pipeline:
         self._taken: Counter[Sort] = Counter()  # places
         self._paused: list[tuple[float, int, _Running]] = []  # a heap, by the time of the next try
         self._numbers = count()  # of pauses: those that end at the same time end in their order
-        self._results: list[Any] = []
 
     @property
     def stopping(self) -> bool:
@@ -131,19 +130,19 @@ class Pipeline:
     def run(self, until: float, sorts: Collection[Sort] = tuple(Sort)) -> Iterator[Any]:
         """Send requests and read answers; yields the results of writes as they come, other than None.
 
+        Each result is to be handled before the next one is taken: no other write goes on before that.
         It ends at this time of the clock, or when no write of these sorts is open. Writes of all sorts go on
         meanwhile. Before it ends, it does what can be done without waiting. When poller is told twice to
         stop, it does nothing any more.
         """
         ends = False
         while not (ends or self._shutdown.impatient):
-            self._send()
+            yield from self._send()
             ends = self._clock() >= until or not any(self.open[sort] for sort in sorts)
             for running, answer in self._answers(0.0 if ends else until):
-                self._advance(running, answer)
-            results, self._results = self._results, []
-            yield from results
-        self._send()
+                if (result := self._advance(running, answer)) is not None:
+                    yield result
+        yield from self._send()
 
     def drop_oldest(self, sort: Sort) -> None:
         """Drop the write of a sort that has waited for longest to begin, of the namespace that has most."""
@@ -156,24 +155,27 @@ class Pipeline:
             if not lane.due:
                 del self._due[sort][lane.namespace]
 
-    def _send(self) -> None:
-        """Begin writes and send requests, as long as there are places."""
+    def _send(self) -> Iterator[Any]:
+        """Begin writes and send requests, as long as there are places; yields results of writes that end."""
         while not self._shutdown.impatient and (lane := self._next()):
             running, due = lane.due.popleft(), self._due[lane.sort]
             del due[lane.namespace]
             if lane.due:
                 due[lane.namespace] = lane  # it comes last now
+            result = None
             if not running.request:
-                self._advance(running, None)
+                result = self._advance(running, None)
             elif self.error:
                 error = copy(self.error)
                 error.may_be_written = running.lost
-                self._advance(running, error)
+                result = self._advance(running, error)
             else:
                 running.began = running.began or self._clock()
                 lane.in_flight += 1
                 self._taken[lane.sort] += 1
                 self._in_flight.send(running.request, running)
+            if result is not None:
+                yield result
 
     def _next(self) -> _Lane | None:
         """The lane whose first due write is to go on now."""
@@ -240,25 +242,28 @@ class Pipeline:
         heappush(self._paused, (self._clock() + state.upcoming_sleep, next(self._numbers), running))
         return True
 
-    def _advance(self, running: _Running, answer: Any) -> None:
-        """Let a write take its next step. answer: to the last one; an ApiError is thrown."""
+    def _advance(self, running: _Running, answer: Any) -> Any:
+        """Let a write take its next step; returns its result, if it ends with one.
+
+        answer: to the last step; an ApiError is thrown.
+        """
         write, running.request, running.failures, running.lost = running.write, None, 0, False
         try:
             step = write.throw(answer) if isinstance(answer, ApiError) else write.send(answer)
         except StopIteration as end:
             self._ended(running.lane)
-            self._results += [end.value] if end.value is not None else []
+            return end.value
         except BaseException:
             self._ended(running.lane)
             raise
-        else:
-            if isinstance(step, Request):
-                running.request = step
-                self._go_on(running)
-                return
-            running.pauses += 1
-            if not self._pause(running, step.after, running.pauses):
-                self._advance(running, step.after)
+        if isinstance(step, Request):
+            running.request = step
+            self._go_on(running)
+            return None
+        running.pauses += 1
+        if self._pause(running, step.after, running.pauses):
+            return None
+        return self._advance(running, step.after)
 
     def _ended(self, lane: _Lane) -> None:
         self.open[lane.sort] -= 1

@@ -204,7 +204,7 @@ class Walk:
                 assert {life.key for life in self.lives.of_group(group)} == members
         backing_off = self.in_phase(Phase.BACKOFF)
         ends = min((TIMES.ends_at(life) for life in backing_off), default=inf)
-        early = any(life.rejected_by for life in backing_off)
+        early = any(life.rejected_by for life in backing_off) and not self.in_phase(Phase.ACTIVE)
         assert self.queue.next_in(self.now) == (0.0 if early else max(0.0, ends - self.now))
 
 

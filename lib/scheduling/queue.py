@@ -369,11 +369,11 @@ class SchedulingQueue:
     def next_in(self, now: float) -> float:
         """The seconds until the next pod is tried, asked about or looked up, without any change."""
         self._note_times()
-        if self._backing_off.first():
-            return 0.0  # no other pod is active then
+        backing_off = self._backing_off.first()
+        if backing_off and not self.lives.count([Phase.ACTIVE]):
+            return 0.0  # it needn't back off then
         ends = [life.look_up_at for life in self.lives.in_phase(Phase.BINDING, Phase.DOUBTFUL)]
-        if after_error := self._after_errors.first():
-            ends.append(after_error[0])
+        ends += [each[0] for each in (backing_off, self._after_errors.first()) if each]
         if held := self._held.first():
             ends.append(max(held[0], self._held_from))
         return max(0.0, min(ends, default=inf) - now)

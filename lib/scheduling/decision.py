@@ -105,6 +105,11 @@ class Decision(msgspec.Struct, frozen=True, eq=False):
     """Whether it was tried because it had been unschedulable for too long."""
 
     @property
+    def only_waits(self) -> bool:
+        """Whether the pod waits, and nothing is to be written for that."""
+        return self.outcome == Outcome.WAITING and not self.writes
+
+    @property
     def seconds(self) -> float:
         """How long this attempt took."""
         return self.ended - self.began

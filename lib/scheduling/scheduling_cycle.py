@@ -316,9 +316,9 @@ class Scheduler:
         life = cache.lives.get(pod_key(decision.pod))
         if life and life.has_room and decision.outcome in PLACED:
             life.decision = decision
-            if life.phase == Phase.ASSUMED and decision.outcome == Outcome.WAITING:
+            if life.phase == Phase.ASSUMED and decision.only_waits:
                 cache.lives.move(life, Phase.HELD)
-            elif life.phase == Phase.HELD and decision.outcome != Outcome.WAITING:
+            elif life.phase == Phase.HELD and not decision.only_waits:
                 cache.lives.move(life, Phase.ASSUMED)
         return decision
 

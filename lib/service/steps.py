@@ -24,7 +24,7 @@ from lib.kube.source import ClusterSource
 from lib.kube.system import MACHINE, System
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
-from lib.scheduling.decision import Decision, Outcome
+from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.framework.runtime import describe
 from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
@@ -367,9 +367,7 @@ class Poller:
     def _recheck_permit(self, pods: Iterable[Pod]) -> list[Decision]:
         """Run Permit, or PreBind, again for pods that wait; returns the decisions for those that did."""
         decisions = recheck_pod_group(pods, self.cache, self.schedulers, self.now())
-        return [
-            each if each.outcome == Outcome.SCHEDULED else self.follow_up.undone(each) for each in decisions
-        ]
+        return [each if each.outcome in PLACED else self.follow_up.undone(each) for each in decisions]
 
     def _victims_on_their_way(self, decisions: Iterable[Decision]) -> list[PodLife]:
         """The victims whose binding is on its way, or whose answer was lost, since a moment ago.

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 from objects import node, read
+from waiting import recheck_permit
 from writes.scripted import AWAY, CONFLICT, HANGS, LOST, NOT_FOUND, Scripted, claim, web
 
 from lib.kube.changes import Change, Kind
@@ -444,6 +445,29 @@ def test_what_pre_bind_waits_for_is_written_first(answers: dict[str, Any], resul
     assert loop.bind(scheduled()) == [result]
     assert loop.server.sent[0] == STATUS
     assert (BINDING in loop.server.sent) == (result == Result.BOUND)
+
+
+class Waits:
+    """A PreBind plugin: the pod waits until it is asked again."""
+
+    name = "Waits"
+    asked = 0
+
+    def pre_bind(self, state: Any, pod: Pod, node_name: str) -> Status | None:
+        self.asked += 1
+        return wait("not yet") if self.asked == 1 else None
+
+
+def test_what_a_plugin_waits_for_that_is_asked_after_another_one_has_waited_is_written_too() -> None:
+    volume = read(PersistentVolume, {"metadata": {"name": "v1"}})
+    loop = Loop({STATUS: [web()], VOLUME: [volume], BINDING: [None]}, Waits(), BindsVolumes())
+    assert loop.bind(scheduled()) == [Result.WAITING]
+    loop.lives.hold("web", "not yet")
+    assert VOLUME not in loop.server.sent
+    for decision in recheck_permit(loop.cache, loop.writes.schedulers, now=1):
+        loop.writes.submit(decision)
+    assert [each.result for each in loop.results()] == [Result.BOUND]
+    assert loop.server.sent.index(VOLUME) < loop.server.sent.index(BINDING)
 
 
 class GivesDevices:

@@ -132,7 +132,8 @@ def recheck_pod_group(
     """Run Permit, or PreBind, again for a pod that is held, or for those pods of a group that are.
 
     If one of a group doesn't get its node, for example because it was preempted, the others don't either.
-    Returns the decisions for the pods that don't wait any longer. now: in seconds.
+    Returns the decisions for the pods that don't wait any longer, or for which more is to be written.
+    now: in seconds.
     """
     lives = [cache.lives.of(pod) for pod in pods]
     decisions = [schedulers[life.pod.spec.scheduler_name].recheck_permit(life, cache, now) for life in lives]
@@ -140,7 +141,7 @@ def recheck_pod_group(
     if failed and (group := group_of(failed[0].pod)):
         why = NEEDS.format(group=group.name, pod=failed[0].pod, why=failed[0].message)
         decisions = _undo_placed(decisions, why, cache, schedulers)
-    return [each for each in decisions if each.outcome != Outcome.WAITING]
+    return [each for each in decisions if not each.only_waits]
 
 
 def _undo_placed(

@@ -77,10 +77,10 @@ class Writes:
 
     def submit(self, decision: Decision) -> None:
         """Take a decision. Its binding is sent with others, by `completed` or `drain`."""
-        if decision.outcome == Outcome.WAITING:
+        if decision.only_waits:
             self.records.nominated(decision, decision.node_name)
             self._done.append(Completed(decision, Result.WAITING))
-        elif decision.outcome != Outcome.SCHEDULED:
+        elif decision.outcome not in PLACED:
             self._done.append(Completed(decision, Result.UNSCHEDULABLE))
         else:
             life = self.cache.lives.of(decision.pod)
@@ -144,7 +144,8 @@ class Writes:
         if life.phase != Phase.BINDING:
             return self._overtaken(decision)
         scheduler = self.schedulers[decision.pod.spec.scheduler_name]
-        decision = scheduler.bind(decision, self.cache)
+        if decision.outcome != Outcome.WAITING:  # else PreBind has run, and waits for writes
+            decision = scheduler.bind(decision, self.cache)
         while decision.outcome == Outcome.WAITING and decision.writes:
             try:
                 yield from self._write_assumed(decision)

@@ -371,13 +371,18 @@ def test_a_pod_that_seems_to_be_gone_while_it_is_being_bound_is_looked_up_if_no_
     assert loop.finish(Result.OVERTAKEN) == ("OUT", "ACTIVE")
 
 
-def test_a_pod_that_was_bound_and_then_deleted_before_any_list_showed_it_gives_its_room_back() -> None:
+@pytest.mark.parametrize("listed", [True, False], ids=["listed again", "looked up, as a watch lists nothing"])
+def test_a_pod_that_was_bound_and_then_deleted_before_any_list_showed_it_gives_its_room_back(
+    listed: bool,
+) -> None:
     loop = Loop()
-    poll(loop, [GONE], complete=False)
+    poll(loop, [GONE], complete=not listed)
     assert loop.finish(Result.BOUND) == ("BOUND", "UNSCHEDULABLE")
-    loop.now += 100
-    assert poll(loop, [], complete=False) == []
-    assert poll(loop, [], complete=True) == []
+    loop.now += 59
+    assert poll(loop, [], complete=listed) == []
+    if not listed:
+        loop.now += 1
+        look_up_is_told(loop, poll(loop, [], complete=False), None)
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == ("OUT", "ACTIVE")
 
 

@@ -410,8 +410,8 @@ class PodLives:
         Nothing follows if it was seen on its node before the answer came.
         """
         if (life := self._by_key.get(key)) and life.phase == Phase.BINDING:
-            is_gone = life.is_gone  # a later list shows whether it was deleted, or is on its node
-            self.move(life, Phase.BOUND, inf if is_gone else now + CONFIRM_SECONDS)
+            is_gone = life.is_gone  # it was deleted, or is on its node: a list or a look-up shows that
+            self.move(life, Phase.BOUND, now + CONFIRM_SECONDS)
             life.is_gone = is_gone
 
     def doubt(self, key: str, now: float) -> None:

@@ -137,6 +137,20 @@ def test_what_is_seen_of_a_pod_while_it_is_being_bound_counts_and_its_event_is_w
     assert loop.lives.phase_of(on_its_node) == Phase.OUT
 
 
+@pytest.mark.parametrize("node_name", ["n1", "n2"])
+@pytest.mark.parametrize("away", [False, True])
+def test_a_pod_that_another_program_has_bound_before_its_binding_is_sent_is_not_bound_by_us(
+    node_name: str, away: bool
+) -> None:
+    loop = Loop({})
+    loop.submit(scheduled())
+    if away:
+        loop.server.pipeline.error = AWAY
+    loop.cache.apply(Change(Kind.ADDED, structs.replace(web(node_name), metadata=scheduled().pod.metadata)))
+    assert [each.result for each in loop.results()] == [Result.OVERTAKEN]
+    assert loop.server.sent == []
+
+
 def test_a_pod_whose_node_goes_or_that_is_preempted_before_its_binding_is_sent_is_not_bound() -> None:
     for trouble in (
         lambda loop: loop.cache.apply(Change(Kind.DELETED, node("n1"))),

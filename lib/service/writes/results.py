@@ -28,7 +28,7 @@ class Result(Enum):
     NOT_SENT = auto()
     """The API server could not be reached, or poller is shutting down."""
     OVERTAKEN = auto()
-    """The binding failed, but what became of the pod was seen before that."""
+    """The binding failed, or was not sent: what became of the pod was seen before that."""
     FOUND = auto()
     """A pod that may be bound was looked up."""
     NOT_FOUND_OUT = auto()

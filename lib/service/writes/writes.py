@@ -139,10 +139,10 @@ class Writes:
         written.
         Source: bindingCycle in pkg/scheduler/schedule_one.go
         """
+        if life.phase != Phase.BINDING:
+            return Completed(decision, Result.OVERTAKEN)
         if self.pipeline.closed:
             return Completed(decision, Result.NOT_SENT)
-        if life.phase != Phase.BINDING:
-            return self._overtaken(decision)
         scheduler = self.schedulers[decision.pod.spec.scheduler_name]
         if decision.outcome != Outcome.WAITING:  # else PreBind has run, and waits for writes
             decision = scheduler.bind(decision, self.cache)
@@ -154,9 +154,10 @@ class Writes:
                 if isinstance(error, ApiError) and not gives_devices:  # what may be taken stays so
                     error.may_be_written = False  # the binding was not sent
                 where = f'PreBind plugin "{scheduler.waits_in_pre_bind(decision)}"'
-                return self._failed(decision, error, where, life)
+                if life.phase == Phase.BINDING:
+                    return self._failed(decision, error, where, life)
             if life.phase != Phase.BINDING:
-                return self._overtaken(decision)
+                return Completed(decision, Result.OVERTAKEN)
             decision = scheduler.bind(decision, self.cache)
         if decision.outcome == Outcome.WAITING:
             return Completed(decision, Result.WAITING)

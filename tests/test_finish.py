@@ -386,6 +386,27 @@ def test_a_pod_that_was_bound_and_then_deleted_before_any_list_showed_it_gives_i
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == ("OUT", "ACTIVE")
 
 
+@pytest.mark.parametrize("change", [GONE, ENDING], ids=["gone", "ending"])
+@pytest.mark.parametrize("result", [Result.FAILED, Result.NOT_SENT])
+def test_a_pod_that_was_seen_to_be_gone_and_is_not_bound_leaves_the_queue(
+    result: Result, change: Any
+) -> None:
+    """No other change tells that it is gone."""
+    loop = Loop()
+    poll(loop, [change], complete=True)
+    if result == Result.FAILED:
+        loop.fails()
+    assert loop.finish(result) == ("OUT", "ACTIVE")
+    assert loop.cache.lives.get(WEB.metadata.uid) is None
+    assert "failed_scheduling" not in loop.said
+
+
+def test_a_pod_that_was_gone_only_for_a_while_stays_in_the_queue() -> None:
+    loop = Loop()
+    poll(loop, [GONE, LABELLED], complete=True)
+    assert loop.finish(Result.NOT_SENT) == ("ACTIVE", "ACTIVE")
+
+
 def poll(loop: Loop, changes: Any, *, complete: bool) -> list[str]:
     """Handle what a poll shows. Returns the look-ups that it begins."""
     poller: Any = loop.poller

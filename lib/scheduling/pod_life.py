@@ -144,8 +144,8 @@ class PodLife:
 
     phase, since: where it is, and since when. decision: for a pod with room, why it is there. look_up_at:
     when it is looked up, if it isn't seen on its node before. found: whether it was looked up, and is on a
-    node. is_gone: whether it is in no list of pods without a node any more. nominated: the node where room is
-    kept for it. leaving: whether it is being preempted, and isn't seen to be deleted yet.
+    node. is_gone: whether it is in no list of pods without a node any more, or ends. nominated: the node
+    where room is kept for it. leaving: whether it is being preempted, and isn't seen to be deleted yet.
     timestamp: when it was seen first, and later, when it was tried last: of pods with the same priority, the
     earliest goes first. queued: when it was queued for the first time. attempts: the number of attempts
     without success since it came: `rejections`, and errors. errors: how many attempts in a row, up to the
@@ -334,7 +334,9 @@ class PodLives:
     def forget(self, life: PodLife) -> None:
         """A pod's room is given back. It is tried again: at once, or when its backoff ends."""
         self.spare([life.pod])
+        is_gone = life.is_gone
         self.move(life, Phase.BACKOFF if life.phase == Phase.DOUBTFUL else Phase.ACTIVE)
+        life.is_gone = is_gone  # then it isn't tried: who gives the room back drops it
 
     def end(self, pod: Pod) -> None:
         """A pod is gone, or was seen on a node: it is out of the queue."""

@@ -33,7 +33,7 @@ class Step(Enum):
     APPLY = "apply the change to the cache and to the queue"
     FREE = "undo the decision: its room is free, and the pods that this could help are woken"
     FREE_GROUP = "do the same with the other pods of its group that are held"
-    NOTE_GONE = "remember that no list has it any more"
+    NOTE_GONE = "remember that no list has it any more, or that it ends"
     LOOK_UP = "look it up now"
     LOOK_UP_SOON = "look it up, unless an answer comes within a second"
     REPORT = "report that it is bound: the answer that said so was lost"
@@ -58,7 +58,7 @@ SHOWN: Mapping[Phase, Mapping[Seen, Steps]] = {
     },
     Phase.BINDING: {
         Seen.WAITING: APPLY,
-        Seen.ENDING: (Step.LOOK_UP_SOON,),
+        Seen.ENDING: (Step.NOTE_GONE, Step.LOOK_UP_SOON),
         Seen.GONE: (Step.NOTE_GONE, Step.LOOK_UP_SOON),
         Seen.PLACED: APPLY,
         Seen.ELSEWHERE: FREE,

@@ -59,6 +59,7 @@ class FollowUp:
         """A decision was undone: undo its writes, too, and wake the pods that its room could help.
 
         Its volumes and devices could help others, too: the API shows no change of what was not written yet.
+        A pod that was seen to be gone while it was being bound leaves the queue: no other change tells that.
         Returns what is left of the decision.
         """
         if decision.undo:
@@ -66,6 +67,8 @@ class FollowUp:
             decision = replace(decision, undo=())
         self.queue.apply(freed_room(decision.pod, decision.node_name), self.now())
         self.queue.retry_rejected_by(decision.state.keys() & RESERVING, self.now())
+        if (life := self.cache.lives.get(pod_key(decision.pod))) and life.is_gone and not life.has_room:
+            self.queue.apply(Change(Kind.DELETED, life.pod), self.now())
         return decision
 
     def _free_group(self, gone: Pod) -> None:
@@ -83,8 +86,10 @@ class FollowUp:
     def shown(self, change: AnyChange, life: PodLife) -> Iterator[AnyChange]:
         """A list or a watch shows a change of a pod with room. Returns the changes to apply, if any."""
         table = SHOWN_IN_DRY_RUN if self.dry_run else SHOWN
-        node_name = life.decision.node_name if life.decision else ""
-        return self._do(table[life.phase][seen_in(change, node_name)], life, change)
+        seen = seen_in(change, life.decision.node_name if life.decision else "")
+        if life.phase == Phase.BINDING and seen == Seen.WAITING:
+            life.is_gone = False
+        return self._do(table[life.phase][seen], life, change)
 
     def found(self, pod: Pod, now: Pod | None) -> None:
         """A pod that may be bound was looked up. now: the pod as it is; None if it is gone."""

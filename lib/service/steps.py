@@ -408,8 +408,13 @@ class Poller:
         return [Attempt(pod, self.cache).decide(Outcome.ERROR, why) for pod in queued]
 
     def try_later(self, decision: Decision) -> None:
-        """Write why a pod has no node, and try it again after a change that could help, or a backoff."""
+        """Write why a pod has no node, and try it again after a change that could help, or a backoff.
+
+        Nothing follows if it is gone.
+        """
         uid = decision.pod.metadata.uid
+        if uid not in self.queue:
+            return
         self.writes.records.failed_scheduling(decision)
         self.queue.requeue(uid, decision.rejected_by, decision.message, self.now())
         self.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))

@@ -472,6 +472,13 @@ class Waits:
         return wait("not yet") if self.asked == 1 else None
 
 
+def test_a_pod_that_seems_to_be_gone_is_not_held() -> None:
+    loop = Loop({}, Waits())
+    loop.submit(scheduled())
+    loop.lives.of(web()).is_gone = True
+    assert [each.result for each in loop.results()] == [Result.NOT_SENT]
+
+
 def test_what_a_plugin_waits_for_that_is_asked_after_another_one_has_waited_is_written_too() -> None:
     volume = read(PersistentVolume, {"metadata": {"name": "v1"}})
     loop = Loop({STATUS: [web()], VOLUME: [volume], BINDING: [None]}, Waits(), BindsVolumes())

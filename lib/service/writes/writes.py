@@ -160,7 +160,7 @@ class Writes:
                 return Completed(decision, Result.OVERTAKEN)
             decision = scheduler.bind(decision, self.cache)
         if decision.outcome == Outcome.WAITING:
-            return Completed(decision, Result.WAITING)
+            return Completed(decision, Result.NOT_SENT if life.is_gone else Result.WAITING)
         if decision.outcome not in PLACED:
             return Completed(decision, Result.FAILED)
         if decision.outcome == Outcome.SCHEDULED:

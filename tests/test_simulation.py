@@ -90,7 +90,7 @@ FOUND_IN = {
     "event-before-binding": plan_of(),
     "no-look-after-a-lost-answer": plan_of(always(Kind.LOST, "/binding")),
     "room-freed-when-in-doubt": plan_of(ABOUT_WEB),
-    "stale-events-believed": plan_of(ABOUT_WEB, WATCHES),
+    "stale-events-believed": plan_of(ABOUT_WEB),
     "conflict-means-bound": plan_of(
         *(Action(5 + i / 1000, "make_pod_again", "web") for i in range(60)), WATCHES
     ),

@@ -57,8 +57,8 @@ def _no_look_after_a_lost_answer() -> Iterable[AbstractContextManager[Any]]:
 
 def _stale_events_believed() -> Iterable[AbstractContextManager[Any]]:
     """What is seen of a pod from before its binding counts."""
-    bound = {**SHOWN[Phase.BOUND], **dict.fromkeys(NO_NODE, FREE)}
-    yield patch.dict(SHOWN, {Phase.BOUND: bound})
+    believed = dict.fromkeys(NO_NODE, FREE)
+    yield patch.dict(SHOWN, {each: {**SHOWN[each], **believed} for each in (Phase.BINDING, Phase.BOUND)})
 
 
 def _lease_not_checked() -> Iterable[AbstractContextManager[Any]]:

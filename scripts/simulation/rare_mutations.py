@@ -1,5 +1,6 @@
 """Faults in poller itself that show only when several things go wrong one after the other."""
 
+from dataclasses import replace
 from math import inf
 from typing import Any
 from unittest.mock import patch
@@ -90,11 +91,13 @@ def _failed_evictions_awaited() -> Patches:
 
 
 def _event_lost_in_an_outage() -> Patches:
-    """An event that couldn't be written as nobody listened is not written later."""
+    """An event that couldn't be written at once, as nobody listened, is not written later."""
 
     def write_event(self: Writes, pod: Pod, message: str, when: Any) -> Write[None]:
+        step = next(pod_writes.record(pod, "Scheduled", message, when))
+        assert isinstance(step, Request)
         try:
-            yield from pod_writes.record(pod, "Scheduled", message, when)
+            yield replace(step, repeatable=False)
         except ApiError as error:
             self.report.failed(pod, "event", error)
 

@@ -472,6 +472,20 @@ class Waits:
         return wait("not yet") if self.asked == 1 else None
 
 
+def test_of_a_pod_that_is_held_it_is_not_said_any_more_that_it_fits_nowhere() -> None:
+    loop = Loop({STATUS: [OverloadedError("429"), None]})
+    loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, "no room"))
+    assert [*loop.writes.drain()] == []  # the answer 429 lets it pause
+    loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, "still no room"))
+    loop.cache.assume(web(), "n1")
+    loop.lives.move(loop.lives.of(web()), Phase.HELD)
+    loop.writes.submit(structs.replace(scheduled(), outcome=Outcome.WAITING))
+    loop.flush()
+    loop.flush()  # the next tick
+    assert loop.server.sent == [STATUS, STATUS]
+    assert loop.server.bodies[-1]["status"] == {"nominatedNodeName": "n1"}
+
+
 def test_a_pod_that_seems_to_be_gone_is_not_held() -> None:
     loop = Loop({}, Waits())
     loop.submit(scheduled())

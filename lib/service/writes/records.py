@@ -114,8 +114,12 @@ class Records:
         self._collect(decision, [*writes, PodWrite(pod, "event", event)])
 
     def nominated(self, decision: Decision, node_name: str) -> None:
-        """Collect a pod's nomination to a node, by which others know of it; "" ends it."""
-        if not self.dry_run and pod_key(decision.pod) not in self._collected:  # else that says it, too
+        """Collect a pod's nomination to a node, by which others know of it; "" ends it.
+
+        With a node, what was collected of an earlier try isn't true any more.
+        """
+        says_it = pod_key(decision.pod) in self._collected and not node_name
+        if not (self.dry_run or says_it):
             write = nominate(decision.pod, node_name)
             self._collect(decision, [PodWrite(decision.pod, "nomination", write)])
 

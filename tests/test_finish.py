@@ -3,8 +3,10 @@
 The parts that write and report only say what they are asked to do.
 """
 
+from collections.abc import Iterator
 from contextlib import nullcontext
 from datetime import UTC, datetime
+from math import inf
 from random import Random
 from types import SimpleNamespace
 from typing import Any
@@ -503,3 +505,27 @@ def test_when_one_of_a_group_that_waits_is_deleted_the_others_lose_their_nodes_t
     poll(loop, [Change(Kind.DELETED, group[0], group[0])], complete=True)
     assert [loop.phase_of(each) for each in (WEB, *group)] == ["HELD", "OUT", "ACTIVE"]
     assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == ["web"]
+
+
+def test_with_a_watch_a_tick_follows_when_an_answer_comes_that_may_help_pods() -> None:
+    """No change tells of it, and the pause was chosen before."""
+    loop = Loop()
+    loop.fails()
+    slept: list[float] = []
+    poller: Any = loop.poller
+    poller.options = SimpleNamespace(watch=True, interval=60.0)
+    poller.leads = lambda: True
+    poller.source = SimpleNamespace(wait=slept.append)
+    poller.shutdown = SimpleNamespace(held=nullcontext)
+    pipeline = SimpleNamespace(waits_until=-inf)
+
+    def run(_: float) -> Iterator[Completed]:
+        pipeline.waits_until = inf
+        yield Completed(loop.decision, Result.FAILED)
+
+    pipeline.run = run
+    poller.writes = SimpleNamespace(more=False, pipeline=pipeline, records=loop.poller.writes)
+    finish(poller, poller.wait())
+    assert (loop.phase_of(OTHER), slept) == ("ACTIVE", [0.0])
+    finish(poller, poller.wait())
+    assert slept == [0.0, pytest.approx(1.0)]  # web's backoff

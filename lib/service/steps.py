@@ -152,7 +152,9 @@ class Poller:
         self.report.observer.idle_for(pause)
         until, pipeline = self.now() + pause, self.writes.pipeline
         if self.options.watch:
-            yield from self._answers(min(until, self.now() + WRITING_SECONDS))
+            for completed in self._answers(min(until, self.now() + WRITING_SECONDS)):
+                until = 0.0  # what follows from it may let pods be tried
+                yield completed
         else:
             while pipeline.waits_until < until and self.now() < until:
                 yield from self._answers(min(until, max(pipeline.waits_until, self.now() + SIGNAL_SECONDS)))

@@ -108,8 +108,11 @@ class FollowUp:
         steps = row[seen_as(now, life.decision.node_name)]
         for change in self._do(steps, life, self._change_of(life, now)):
             self.report.changed(change)
-            self.cache.apply(change)
-            self.queue.apply(change, self.now())
+            try:
+                self.cache.apply(change)
+                self.queue.apply(change, self.now())
+            except Exception as error:  # of this object alone
+                self.report.not_processed(change, error)
 
     def _change_of(self, life: PodLife, now: Pod | None) -> AnyChange:
         """The change that tells what a look-up has found. A pod that has finished is in no list."""

@@ -123,6 +123,23 @@ def delay(seconds: float) -> Effect:
     return effect
 
 
+def drip(pause: float) -> Effect:
+    """Answer byte by byte, with a pause of so many seconds before each."""
+
+    def effect(exchange: Exchange) -> Stream:
+        whole = exchange.forward()
+
+        def pieces() -> Iterator[bytes]:
+            for byte in whole.body:
+                if exchange.wait(pause):
+                    return
+                yield bytes([byte])
+
+        return Stream(whole.status, whole.headers, pieces())
+
+    return effect
+
+
 def hold(let_go: threading.Event) -> Effect:
     """Wait until this is set, then forward."""
 

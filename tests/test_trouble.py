@@ -1,8 +1,8 @@
 """Whatever request of some pods meets trouble, the pods of others are bound as fast as ever.
 
-Each request that poller makes for a pod, read or write, is not answered, fails, or is answered 429 with
-Retry-After: for one pod, for 30 pods of a namespace, for all. Meanwhile pods of another namespace come, one
-at a time.
+Each request that poller makes for a pod, read or write, is not answered, fails, is answered 429 with
+Retry-After, or byte by byte: for one pod, for 30 pods of a namespace, for all. Meanwhile pods of another
+namespace come, one at a time.
 
 A part of it runs each time, with limits for a busy machine. All of it, with the limits that a quiet machine
 keeps, takes about 15 minutes; it prints how long the pods of others waited:
@@ -22,7 +22,7 @@ import pytest
 from cluster import Cluster, Json, eventually
 from device_objects import Devices
 from device_objects import uses as uses_devices
-from faults import ALWAYS, Effect, Fault, answer, faulty, hold, lose_answer
+from faults import ALWAYS, Effect, Fault, answer, drip, faulty, hold, lose_answer
 from storage import Volumes
 from storage import uses as uses_volumes
 from test_hanging_lookups import GROUP_LABEL, OWN_CONSTRAINT, VIP
@@ -135,6 +135,7 @@ WAYS: dict[str, Callable[[threading.Event], Effect]] = {
     "hangs": hold,
     "fails": lambda _: answer(500, "no"),
     "refused": lambda _: answer(429, "later", {"Retry-After": "40"}),
+    "drips": lambda _: drip(0.2),
 }
 
 CASES = [
@@ -148,7 +149,7 @@ CASES = [
 
 def some(cases: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """For each request the case that it hangs for many, while poller watches; and another one."""
-    random, chosen = Random(7), []
+    random, chosen = Random(7), [("binding", "drips", "many", "watching")]
     for kind in REQUESTS:
         chosen.append((kind, "hangs", "many", "watching"))
         others = [each for each in cases if each[0] == kind and each not in chosen]

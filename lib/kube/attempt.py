@@ -107,8 +107,16 @@ class PendingResponse(Generic[Read]):
 
     @property
     def due(self) -> float:
-        """When the answer counts as lost, in `System.monotonic`'s seconds."""
-        return self._sent.due
+        """When the answer counts as lost, in `System.monotonic`'s seconds, unless more of it comes before."""
+        return min(self._sent.due, self._sent.sent_at + LONGEST_ANSWER)
+
+    def take_in(self) -> bool:
+        """Read what has come of the answer; returns whether `answer` need not wait for the rest."""
+        return self._sent.take_in()
+
+    def expire(self) -> None:
+        """Let `answer` fail, unless the answer is there: it is overdue."""
+        self._sent.expire()
 
     def answer(self) -> Read:
         """Wait for the answer, and return it."""

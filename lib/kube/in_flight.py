@@ -39,18 +39,23 @@ class InFlight:
     def answers(self, until: float) -> Iterator[tuple[Any, Any]]:
         """The answers that have come, or the ApiErrors. If there is none, wait until one comes or is overdue.
 
+        An answer may come in pieces: the others don't wait for the rest.
+
         until: when to stop waiting, in `System.monotonic`'s seconds.
         """
         if not self._sent or self._not_sent:
             not_sent, self._not_sent = self._not_sent, []
             yield from not_sent
             return
-        first_due = next(iter(self._sent.values()))[0].due  # all have the same time limit
+        first_due = min(pending.due for pending, _ in self._sent.values())
         wait = max(0.0, min(until, first_due) - self._system.monotonic())
-        numbers = [number for number, _ in self._readable.poll(wait * 1000)]
-        if not numbers:
-            now = self._system.monotonic()
-            numbers = [number for number, (pending, _) in self._sent.items() if pending.due <= now]
+        readable = [number for number, _ in self._readable.poll(wait * 1000)]
+        numbers = [number for number in readable if self._sent[number][0].take_in()]
+        now = self._system.monotonic()
+        for number, (pending, _) in self._sent.items() if first_due <= now else ():
+            if pending.due <= now and number not in numbers:
+                pending.expire()
+                numbers.append(number)
         for number in numbers:
             self._readable.unregister(number)
             pending, about = self._sent.pop(number)

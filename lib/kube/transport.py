@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from math import inf
 from select import POLLIN
 from typing import Any
 
@@ -21,6 +22,9 @@ from lib.kube.system import MACHINE, System
 
 CHUNK = 1 << 16
 """Bytes to read at a time."""
+
+LARGE = 1 << 20
+"""An answer whose body has more bytes is read at once, as it comes."""
 
 MAX_HEAD = 1 << 20
 """The most bytes of an answer before its body."""
@@ -183,15 +187,32 @@ class KeepAliveTransport(httpx.BaseTransport):
 class SentRequest(httpx.SyncByteStream):
     """A request in flight; then, the body of its answer.
 
-    When its `fileno` is readable, the answer has begun. When the body was read to its end, the connection is
-    idle again.
+    When its `fileno` is readable, the answer has begun, or goes on. When the body was read to its end, the
+    connection is idle again.
     """
 
     def __init__(self, connection: "_Connection", idle: "list[_Connection]") -> None:
         self._connection: _Connection | None = connection
         self._idle = idle
         self.fileno = connection.socket.fileno
-        self.due = connection.due  # when the answer must begin, in `System.monotonic`'s seconds
+        self.sent_at = connection.system.monotonic()
+
+    @property
+    def due(self) -> float:
+        """When more of the answer must be there, in `System.monotonic`'s seconds."""
+        return self._connection.due if self._connection else -inf
+
+    def take_in(self) -> bool:
+        """Read what has come, when `fileno` is readable.
+
+        Returns whether the rest can be read without a long wait: the answer is complete, large or broken.
+        """
+        return self._connection is None or self._connection.take_in()
+
+    def expire(self) -> None:
+        """Wait for nothing more: what is still to be read fails, unless it is there."""
+        if self._connection:
+            self._connection.due = -inf
 
     def receive(self) -> httpx.Response:
         """Wait for the answer; only its head is read. To be called once."""
@@ -259,8 +280,9 @@ class _Connection:
         self.status, self.reason = 0, b""
         self.headers: list[tuple[bytes, bytes]] = []
         self.is_complete = self.may_be_kept = self._has_head = self._ends_with_connection = False
-        self._head_size = 0
+        self._head_size = self._size = 0
         self._content: list[bytes] = []
+        self._broken: httpx.TransportError | None = None
         target = request.extensions.get("target", request.url.raw_path)
         lines = [
             b"%b %b HTTP/1.1" % (request.method.encode(), target),
@@ -293,10 +315,28 @@ class _Connection:
                 return
             self._read()
 
+    def take_in(self) -> bool:
+        """Read what is there. Returns whether the answer is complete, large or broken.
+
+        A server, or a proxy, may send an answer slowly: nobody waits for the rest of it meanwhile.
+        """
+        try:
+            self._read()
+            while not self.is_complete and isinstance(self.socket, ssl.SSLSocket) and self.socket.pending():
+                self._read()
+        except httpx.TransportError as error:
+            self._broken = error  # raised when the answer is read
+            return True
+        self.due = self.system.monotonic() + (self._timeout["read"] or FOREVER)
+        return self.is_complete or self._size > LARGE
+
     def _read(self) -> None:
         """Read what is there; if nothing is, wait for it."""
+        if self._broken:
+            raise self._broken
         # A late caller finds the answer there, or waits no longer than a caller in time would.
-        left = self._timeout["read"] if self._has_head else max(self.due - self.system.monotonic(), SOON)
+        ends_at_due = not self._has_head or self.due == -inf  # see `expire`
+        left = max(self.due - self.system.monotonic(), SOON) if ends_at_due else self._timeout["read"]
         self.socket.settimeout(_left(self.request, left, self.system))
         try:
             read = self.socket.recv(CHUNK)
@@ -339,6 +379,7 @@ class _Connection:
 
     def on_body(self, content: bytes) -> None:
         self._content.append(content)
+        self._size += len(content)
 
     def on_message_complete(self) -> None:
         if self.status < 200:

@@ -153,6 +153,9 @@ class _Answer:
     def fileno(self) -> int:
         return self._out
 
+    def take_in(self) -> bool:
+        return True
+
     def answer(self) -> object:
         os.close(self._out)
         if isinstance(self._answer, ApiError):

@@ -108,8 +108,9 @@ SEEN = [
     pytest.param({BINDING: [None]}, "", Result.BOUND, 1, id="gone, though it was bound"),
     pytest.param({BINDING: [FORBIDDEN]}, "n1", Result.BOUND, 1, id="on its node, then refused"),
     pytest.param({BINDING: [LOST], GET: [AWAY]}, "n1", Result.BOUND, 1, id="on its node, then no answer"),
-    pytest.param({BINDING: [CONFLICT], GET: [web("n2")]}, "n2", Result.OVERTAKEN, 0, id="on another node"),
-    pytest.param({BINDING: [NOT_FOUND], GET: [NOT_FOUND]}, "", Result.OVERTAKEN, 0, id="gone"),
+    pytest.param({BINDING: [CONFLICT], GET: [web("n2")]}, "n2", Result.TAKEN, 0, id="on another node"),
+    pytest.param({BINDING: [NOT_FOUND], GET: [NOT_FOUND]}, "", Result.TAKEN, 0, id="gone"),
+    pytest.param({BINDING: [LOST], GET: [AWAY]}, "n2", Result.OVERTAKEN, 0, id="on another, then no answer"),
     pytest.param({BINDING: [AWAY]}, "", Result.OVERTAKEN, 0, id="gone, then no API server"),
 ]
 

@@ -173,8 +173,6 @@ class Writes:
             except Exception as error:
                 return self._failed(self._timed(decision, began), error, 'Bind plugin "DefaultBinder"', life)
             decision = self._timed(decision, began)
-            if taken and life.phase != Phase.BINDING:
-                return self._overtaken(decision)
             if taken:
                 return Completed(decision, Result.TAKEN, why=taken, now=now)
         scheduler.post_bind(decision)

@@ -32,6 +32,7 @@ def running(**options: Any) -> Iterator[Poller]:
         given, _ = _options(CommandLine(proxy=server.url, **options))
         with assembled(given, Report(dry_run=False, explain=None), shutdown) as poller:
             yield poller
+            finish(poller, poller.end())
 
 
 def decided(poller: Poller) -> int:

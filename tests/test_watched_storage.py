@@ -71,4 +71,5 @@ def test_a_refusal_takes_no_more_memory_with_each_tick() -> None:
 
         eventually(lambda: informer.poll(patience=PATIENCE) and informer.storage.unseen)
         before = tracebacks_after(1)
-        assert tracebacks_after(50) < before + 10
+        # On a busy machine, requests that are just failing in other threads have some, too.
+        eventually(lambda: tracebacks_after(50) < before + 10, within=20)

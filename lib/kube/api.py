@@ -59,7 +59,7 @@ from lib.kube.objects import Object
 from lib.kube.pager import Decode, ListPager, read_at_once, together
 from lib.kube.system import MACHINE, System
 from lib.kube.transport import KeepAliveTransport, SentRequest, to_host, to_unix_socket
-from lib.kube.write import Request, Result, Write
+from lib.kube.write import Request
 
 log = logging.getLogger(__name__)
 
@@ -345,24 +345,6 @@ class Api:
     def send(self, request: Request) -> Any:
         """Send a request; returns the server's answer. Not retried: it may have been carried out."""
         return self.begin(request).answer()
-
-    def carry_out(self, write: Write[Result]) -> Result:
-        """Make the requests of a write, and wait for each answer; returns the write's result.
-
-        Only for writes that can be repeated, such as a lookup: they yield no `Pause`.
-        """
-        answer: Any = None
-        while True:
-            try:
-                step = write.throw(answer) if isinstance(answer, ApiError) else write.send(answer)
-            except StopIteration as end:
-                result: Result = end.value
-                return result
-            assert isinstance(step, Request)
-            try:
-                answer = self.retrying()(self.send, step)
-            except ApiError as error:
-                answer = error
 
     def dry_run(self, path: str, body: bytes, *, apply: bool = False) -> bytes:
         """What the API server would store of an object; it stores nothing. StatusError when it refuses.

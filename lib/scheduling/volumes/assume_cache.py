@@ -125,25 +125,21 @@ class Storage:
 
     def assume(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
         """Assume a volume or a claim as it is going to be written."""
-        if isinstance(thing, PersistentVolume):
-            self.volumes.assume(thing)
-        else:
-            self.claims.assume(thing)
+        self._cache_of(thing).assume(thing)
         self._follow(thing)
 
     def written(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
         """Take a volume or a claim as the API server has written it, unless a later change was seen."""
-        if isinstance(thing, PersistentVolume):
-            self.volumes.written(thing)
-        else:
-            self.claims.written(thing)
+        self._cache_of(thing).written(thing)
         self._follow(thing)
 
     def restore(self, thing: PersistentVolume | PersistentVolumeClaim) -> None:
         """Drop what is assumed of a volume or a claim."""
-        cache = self.volumes if isinstance(thing, PersistentVolume) else self.claims
-        cache.restore(namespaced_name(thing.metadata))
+        self._cache_of(thing).restore(namespaced_name(thing.metadata))
         self._follow(thing)
+
+    def _cache_of(self, thing: PersistentVolume | PersistentVolumeClaim) -> AssumeCache[Any]:
+        return self.volumes if isinstance(thing, PersistentVolume) else self.claims
 
     def delete(self, thing: StorageObject) -> None:
         """Remove an object that the API server has deleted."""

@@ -192,7 +192,7 @@ class Writes:
         return Completed(decision, Result.DOUBTFUL if failed.may_be_written else Result.FAILED, error=failed)
 
     def _overtaken(self, decision: Decision) -> Completed:
-        """The result of a binding that was not answered, or refused, after its pod was seen elsewhere."""
+        """The result of a binding that failed, or had no answer, when its pod was seen before that."""
         if self.cache.node_of(decision.pod) != decision.node_name:
             return Completed(decision, Result.OVERTAKEN)
         self.scheduled(decision)  # it is on its node: only the answer was lost

@@ -46,13 +46,18 @@ def of_cluster(use: DeviceUse, nodes: list[str]) -> Iterator[Json]:
         selector = {"cel": {"expression": f'device.driver == "{driver}"'}}
         yield {"kind": "DeviceClass", "metadata": {"name": name}, "spec": {"selectors": [selector]}}
     for node in nodes:
-        spec = {
-            "driver": DRIVER,
-            "nodeName": node,
-            "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": f"device-{at:02}"} for at in range(use.per_node)],
-        }
-        yield {"kind": "ResourceSlice", "metadata": {"name": f"slice-{node}"}, "spec": spec}
+        yield slice_of(use, node)
+
+
+def slice_of(use: DeviceUse, node: str) -> Json:
+    """The devices of a node."""
+    spec = {
+        "driver": DRIVER,
+        "nodeName": node,
+        "pool": {"name": node, "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": f"device-{at:02}"} for at in range(use.per_node)],
+    }
+    return {"kind": "ResourceSlice", "metadata": {"name": f"slice-{node}"}, "spec": spec}
 
 
 def existing_claims(use: DeviceUse, nodes: list[str], namespace: str) -> Iterator[Json]:

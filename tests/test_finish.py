@@ -94,7 +94,8 @@ class Loop:
         more = FollowUp(self.cache, self.queue, schedulers, says, says, lambda: self.now, dry_run=False)
         system: Any = SimpleNamespace(monotonic=lambda: self.now)
         parts = self.cache, self.queue, schedulers, says, says, no, no, no, no, more
-        self.poller = Poller(no, no, *parts, system=system)
+        options: Any = SimpleNamespace(once=False)
+        self.poller = Poller(options, no, *parts, system=system)
         for each in (WEB, OTHER):
             self.queue.apply(Change(Kind.ADDED, each), now=0)
         self.decision, rejected = (scheduler.schedule_one(each, self.cache) for each in (WEB, OTHER))

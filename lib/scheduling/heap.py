@@ -54,10 +54,12 @@ class PodHeap:
         until: only those whose key, of which the first part is a time, isn't later.
         """
         found: list[PodLife] = []
-        while len(found) < most and (key := self.first()) is not None and key[0] <= until:
-            life: PodLife = heappop(self._entries)[-1]
-            life.entry = None
-            found.append(life)
+        entries = self._entries
+        while entries and len(found) < most and (entries[0][-1] is None or entries[0][0][0] <= until):
+            life: PodLife | None = heappop(entries)[-1]
+            if life:
+                life.entry = None
+                found.append(life)
         return found
 
     def smallest(self, most: float = inf) -> list[PodLife]:

@@ -50,24 +50,20 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
                 controllers[controller].append(pod)
         if (group := group_of(pod)) and group.label == POD_GROUP:
             pod_groups[group.namespace, group.name].append(pod)
+    lowest = cache.lowest_priority
+    may_preempt = lowest is not None and any(
+        pod.spec.priority > lowest and pod.spec.preemption_policy != "Never" for pod in pods
+    )
     everyone = existing_pods_terms(cache).read_namespaces  # an assigned pod's affinity selects by label
     return Needs(
         namespaces=[pod for pod in pods if everyone or terms_of(pod).look_at_namespaces],
-        budgets=_may_preempt(pods, cache),
+        budgets=may_preempt,
         services=services,
         controllers=controllers,
         pod_groups=pod_groups,
         storage=[pod for pod in pods if needs_storage(pod)],
         devices=[pod for pod in pods if may_need_devices(pod)],
         load=bool(by_load) and any(pod.spec.scheduler_name in by_load for pod in pods),
-    )
-
-
-def _may_preempt(pods: Sequence[Pod], cache: Cache) -> bool:
-    """Whether one of the pods has a higher priority than an assigned pod."""
-    lowest = cache.lowest_priority
-    return lowest is not None and any(
-        pod.spec.priority > lowest and pod.spec.preemption_policy != "Never" for pod in pods
     )
 
 

@@ -251,7 +251,8 @@ class SchedulingQueue:
 
         most: at most so many, and the others of their groups.
         """
-        self._recheck_gates(now)
+        if self.lives.count([Phase.GATED]):
+            self._recheck_gates(now)
         new = self.lives.new_in(Phase.UNSCHEDULABLE)
         self._unschedulable.add(((life.timestamp + self._retried_after(life),), life) for life in new)
         for life in self._unschedulable.pop(until=now):
@@ -293,7 +294,9 @@ class SchedulingQueue:
         try:
             new = self.lives.new_in(Phase.ACTIVE)
             self._active.add(((self._sort.queue_sort(life.pod), life.timestamp), life) for life in new)
-            found = self._with_groups(self._active.smallest(most), self._place)
+            found = self._active.smallest(most)
+            if any(life.group for life in found):
+                found = self._with_groups(found, self._place)
             self._sort_fails = False
         except BaseException as error:
             raise_if_interrupted(error)

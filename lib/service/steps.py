@@ -98,11 +98,22 @@ class Poller:
     left_out: bool = False
     system: System = MACHINE
     group_time: GroupTime = field(default_factory=GroupTime)
+    lives: PodLives = field(init=False)
+    """The pods' records."""
+    now: Callable[[], float] = field(init=False)
+    """The time, in seconds of a clock that only grows."""
     _tick_began: float = 0.0
     _left_out: set[str] = field(default_factory=set)
     """The uids of the pods that were not tried when it was their turn last."""
     _not_before: dict[str, float] = field(default_factory=dict)
     """When pods may be tried again whose victims are being bound, by uid."""
+
+    _patience: float = field(init=False)
+    """How many seconds to wait for an answer that not all pods need. The only tick waits for all."""
+
+    def __post_init__(self) -> None:
+        self.lives, self.now = self.queue.lives, self.system.monotonic
+        self._patience = inf if self.options.once else PATIENCE
 
     # --- the loop ---------------------------------------------------------------------------------------
 
@@ -171,20 +182,6 @@ class Poller:
         self.shutdown.stopping.set()
         return self.writes.drain()
 
-    def now(self) -> float:
-        """The time, in seconds of a clock that only grows."""
-        return self.system.monotonic()
-
-    @property
-    def _patience(self) -> float:
-        """How many seconds to wait for an answer that not all pods need. The only tick waits for all."""
-        return inf if self.options.once else PATIENCE
-
-    @property
-    def lives(self) -> PodLives:
-        """The pods' records."""
-        return self.queue.lives
-
     # --- changes ----------------------------------------------------------------------------------------
 
     def changes(self) -> Iterator[AnyChange]:
@@ -205,7 +202,8 @@ class Poller:
         self.unreadable = delta.unplaceable
         if delta.changes:  # a watch can deliver changes without any request
             self.report.observer.last_answer = self.now()
-        self.report.unreadable(delta.unreadable)
+        if delta.unreadable:
+            self.report.unreadable(delta.unreadable)
         if any(not each.unseen for each in unseen_before):
             self.queue.retry_all(self.now())
         bound = self.lives.in_phase(Phase.BOUND)
@@ -240,15 +238,10 @@ class Poller:
     def writing(self) -> Iterator[None]:
         """A block that writes. A signal doesn't interrupt it, except in its `interruptible` parts.
 
-        It raises the ApiError that stopped the writing, if any: before the block, if that was since the last
-        one, or at its end.
+        It ends with the ApiError that stopped the writing, if any: in this block, or since the last one.
         """
-        self._raise_trouble()
         with self.shutdown.held():
             yield
-        self._raise_trouble()
-
-    def _raise_trouble(self) -> None:
         error, self.writes.pipeline.error = self.writes.pipeline.error, None
         if error:
             raise error
@@ -261,7 +254,9 @@ class Poller:
         decision depends on them. A pod is left out, too, until the answers have come that it needs.
         """
         self.writes.more, still_out = False, set[str]()
-        for batch in batches(self.queue.held(self.now())):
+        if self.writes.pipeline.closed:
+            return
+        for batch in batches(self.queue.held(self.now()) if self.lives.count([Phase.HELD]) else ()):
             held = [pod for pod in batch if self.lives.phase_of(pod) == Phase.HELD]
             if held and not self.writes.pipeline.closed:
                 yield held
@@ -282,7 +277,9 @@ class Poller:
                 self.cache.looked_up = look_up(needs, self.source, before, self.report, patience)
             else:  # the pods that waited for an answer may have gone
                 self.cache.looked_up = replace(self.cache.looked_up, errors={}, pending={})
-        pending = {**self._with_doubtful(pods), **self.cache.looked_up.pending}
+        pending = self.cache.looked_up.pending
+        if doubtful := self.lives.in_phase(Phase.DOUBTFUL):
+            pending = {**self._in_doubtful_groups(pods, doubtful), **pending}
         self.left_out, self._left_out = bool(self.cache.looked_up.pending), still_out
         now = self.now()
         self._not_before = {uid: at for uid, at in self._not_before.items() if at > now}
@@ -314,14 +311,12 @@ class Poller:
         least = DECIDING_SECONDS if self.options.watch else max(DECIDING_SECONDS, self.options.interval)
         return self.now() + max(least, 10 * (self.now() - self._tick_began))
 
-    def _with_doubtful(self, pods: Iterable[Pod]) -> dict[str, str]:
+    def _in_doubtful_groups(self, pods: Iterable[Pod], doubtful: Iterable[PodLife]) -> dict[str, str]:
         """Why pods wait, by uid: another one of their group may be bound. It is looked up."""
-        doubtful: dict[object, PodLife] = {
-            group: life for life in self.lives.in_phase(Phase.DOUBTFUL) if (group := group_of(life.pod))
-        }
+        by_group = {life.group: life for life in doubtful if life.group}
         found = {}
-        for pod in pods if doubtful else ():
-            if life := doubtful.get(group_of(pod)):
+        for pod in pods if by_group else ():
+            if (group := group_of(pod)) and (life := by_group.get(group)):
                 self.writes.look_up(life)
                 found[pod.metadata.uid] = f"whether {life.pod} of its group is bound is not known yet"
         return found
@@ -333,8 +328,9 @@ class Poller:
         """
         with self.shutdown.interruptible():
             try:
-                decisions = self._decide(self._still_to_try(pods))
-                if victims := self._victims_on_their_way(decisions):
+                decisions = self._decide(pods)
+                preempt = any(each.victims or each.preempted_held for each in decisions)
+                if preempt and (victims := self._victims_on_their_way(decisions)):
                     self._try_in_a_moment(decisions, victims)
                     return []
             except Exception as error:  # only these pods are affected
@@ -346,21 +342,20 @@ class Poller:
                 self.report.decided(decision)
             return decisions
 
-    def _still_to_try(self, pods: list[Pod]) -> list[Pod]:
-        """Those that are still to be tried, or wait for Permit: an earlier decision may have changed that.
+    def _decide(self, pods: list[Pod]) -> list[Decision]:
+        """The decisions for a pod, or for all pods of a group together; none for a pod that still waits.
 
-        Returns no pod if what an earlier try has written must be undone first.
+        Only those are decided on that are still to be tried, or wait for Permit: an earlier decision may have
+        changed that. None is if what an earlier try has written must be undone first.
         """
         lives = [life for pod in pods if (life := self.lives.get(pod.metadata.uid))]
         if any(life.key in self.writes.records.undoing for life in lives):
             return []
-        return [life.pod for life in lives if life.phase in (Phase.ACTIVE, Phase.HELD)]
-
-    def _decide(self, pods: list[Pod]) -> list[Decision]:
-        """The decisions for a pod, or for all pods of a group together; none for a pod that still waits."""
-        if pods and (life := self.lives.get(pods[0].metadata.uid)) and life.phase == Phase.HELD:
+        lives = [life for life in lives if life.phase in (Phase.ACTIVE, Phase.HELD)]
+        pods = [life.pod for life in lives]
+        if lives and lives[0].phase == Phase.HELD:
             return self._recheck_permit(pods)
-        if pods and group_of(pods[0]):
+        if lives and lives[0].group:
             decisions = schedule_pod_group(pods, self.cache, self.schedulers)
             self.group_time.took(decisions, self.now())
             return decisions

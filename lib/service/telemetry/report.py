@@ -103,7 +103,8 @@ class Report:
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be decoded are logged."""
-        self.unreadable(listing.malformed.values())
+        if listing.malformed:
+            self.unreadable(listing.malformed.values())
         return listing.items
 
     def skipped(self, pod: Object, why: str) -> None:
@@ -258,24 +259,21 @@ class Report:
     def tick_done(self, queue: SchedulingQueue, cache: Cache) -> None:
         """A tick succeeded; if the one before failed, log that the trouble is over."""
         self.observer.tick_ended(queue, cache)
-        self._forget_lines(queue)
+        # Lines that are neither of this tick nor of queued pods may be logged again.
+        not_queued = {key for key in self._may_go | self._keys if key not in queue}
+        for key in not_queued - self._keys:
+            self._logged.pop(key, None)
+        self._unplaced -= not_queued
+        self._may_go, self._keys = not_queued & self._keys, set()
         if self._is_failing:
             for key in ("trouble", "retries"):
                 self._logged.pop(key, None)
             what = "polls succeed again" if self._was_refused else "the API server is back"
             log.info("%s, after %.0f s", what, self._system.monotonic() - self._failing_since)
             self._is_failing = False
-        if counts := {where: count for where, count in queue.counts().items() if count}:
+        if log.isEnabledFor(logging.DEBUG) and (counts := +Counter(queue.counts())):
             self._log_if_changed("queue", f"queue: {_listed(counts)}", logging.DEBUG)
         self.redraw()
-
-    def _forget_lines(self, queue: SchedulingQueue) -> None:
-        """Forget the lines that are neither of this tick nor of queued pods: they may be logged again."""
-        not_queued = {key for key in self._may_go | self._keys if key not in queue}
-        for key in not_queued - self._keys:
-            self._logged.pop(key, None)
-        self._unplaced -= not_queued
-        self._may_go, self._keys = not_queued & self._keys, set()
 
     def show(self, queue: SchedulingQueue) -> None:
         """Log the queue, because a signal asked for it."""

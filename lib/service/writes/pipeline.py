@@ -180,21 +180,16 @@ class Pipeline:
     def _next(self) -> _Lane | None:
         """The lane whose first due write is to go on now."""
         for sort, due in self._due.items():
-            free = inf if self.error else self._places(sort) - self._taken[sort]
+            places = self.window if sort == Sort.BINDING else max(1, self.window // FEWER)
+            if sort == Sort.EVENT:
+                beside = EVENTS_BESIDE_BINDINGS if self._due[Sort.BINDING] else places
+                places = min(places, self.most_events, beside)
+            free = inf if self.error else places - self._taken[sort]
             if due and free > 0:  # else there is no lane, or all lanes may have places
                 for lane in due.values():
                     if lane.in_flight < free:
                         return lane
         return None
-
-    def _places(self, sort: Sort) -> int:
-        """How many requests of a sort may be in flight."""
-        if sort == Sort.BINDING:
-            return self.window
-        places = max(1, self.window // FEWER)
-        if sort != Sort.EVENT:
-            return places
-        return min(places, self.most_events, EVENTS_BESIDE_BINDINGS if self._due[Sort.BINDING] else places)
 
     def _answers(self, until: float) -> Iterator[tuple[_Running, Any]]:
         """Read answers; wait for the first, or for the end of the first pause.

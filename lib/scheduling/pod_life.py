@@ -32,7 +32,7 @@ pkg/scheduler/framework/types.go
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from math import inf
 from typing import Any
 
@@ -48,7 +48,7 @@ ANSWER_SECONDS = 1.0
 it is bound by now, and the answer that says so is on its way."""
 
 
-class Phase(Enum):
+class Phase(StrEnum):
     """Where a pod is in its life."""
 
     OUT = "out of the queue"

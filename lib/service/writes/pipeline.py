@@ -4,7 +4,7 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator
 from copy import copy
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -19,7 +19,7 @@ from lib.scheduling.framework.runtime import Clock
 from lib.service.shutdown import Shutdown
 
 
-class Sort(Enum):
+class Sort(StrEnum):
     """The sorts of writes, the most urgent first."""
 
     BINDING = "binding"
@@ -142,6 +142,8 @@ class Pipeline:
             for running, answer in self._answers(0.0 if ends else until):
                 if (result := self._advance(running, answer)) is not None:
                     yield result
+                elif running.request:
+                    self._go_on(running)
         yield from self._send()
 
     def drop_oldest(self, sort: Sort) -> None:
@@ -162,14 +164,12 @@ class Pipeline:
             del due[lane.namespace]
             if lane.due:
                 due[lane.namespace] = lane  # it comes last now
-            result = None
-            if not running.request:
-                result = self._advance(running, None)
-            elif self.error:
+            result = None if running.request else self._advance(running, None)
+            while running.request and self.error:
                 error = copy(self.error)
                 error.may_be_written = running.lost
                 result = self._advance(running, error)
-            else:
+            if running.request:
                 running.began = running.began or self._clock()
                 lane.in_flight += 1
                 self._taken[lane.sort] += 1
@@ -180,12 +180,14 @@ class Pipeline:
     def _next(self) -> _Lane | None:
         """The lane whose first due write is to go on now."""
         for sort, due in self._due.items():
-            places = self.window if sort == Sort.BINDING else max(1, self.window // FEWER)
-            if sort == Sort.EVENT:
+            if not due:
+                continue
+            places = self.window if sort is Sort.BINDING else max(1, self.window // FEWER)
+            if sort is Sort.EVENT:
                 beside = EVENTS_BESIDE_BINDINGS if self._due[Sort.BINDING] else places
                 places = min(places, self.most_events, beside)
             free = inf if self.error else places - self._taken[sort]
-            if due and free > 0:  # else there is no lane, or all lanes may have places
+            if free > 0:  # else all lanes may have places
                 for lane in due.values():
                     if lane.in_flight < free:
                         return lane
@@ -240,7 +242,7 @@ class Pipeline:
     def _advance(self, running: _Running, answer: Any) -> Any:
         """Let a write take its next step; returns its result, if it ends with one.
 
-        answer: to the last step; an ApiError is thrown.
+        answer: to the last step; an ApiError is thrown. If the step is a request, it is to be sent.
         """
         write, running.request, running.failures, running.lost = running.write, None, 0, False
         try:
@@ -253,7 +255,6 @@ class Pipeline:
             raise
         if isinstance(step, Request):
             running.request = step
-            self._go_on(running)
             return None
         running.pauses += 1
         if self._pause(running, step.after, running.pauses):

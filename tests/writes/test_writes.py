@@ -375,6 +375,33 @@ def test_a_condition_that_could_not_be_written_is_not_tried_again_when_its_pod_i
         assert loop.server.sent == ([STATUS] if is_bound else [STATUS, STATUS, EVENT])
 
 
+@pytest.mark.parametrize("answer", [None, FORBIDDEN, OverloadedError("429")], ids=type)
+def test_a_pod_is_bound_when_its_condition_is_answered_and_another_one_at_once(answer: object) -> None:
+    """The API server may carry out in any order what is on its way at the same time."""
+    loop = Loop({STATUS: [answer], BINDING: [None], "POST pods/db/binding": [None]})
+    loop.server.use(Slow(loop.server))
+    times: dict[str, list[float]] = {}
+    loop.server.on_send = lambda request: times.setdefault(request, []).append(loop.server.now)
+    loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, message="no room"))
+    assert [*loop.writes.drain()] == []
+    assert loop.bind(scheduled(), scheduled("db")) == [Result.BOUND, Result.BOUND]
+    assert times.pop("POST pods/db/binding") == [0.0]
+    assert times.pop(EVENT) == [0.3, 0.6]
+    assert times == {STATUS: [0.0], BINDING: [0.3]}
+
+
+def test_a_pod_whose_condition_was_answered_or_not_sent_yet_is_bound_at_once() -> None:
+    for is_begun in (False, True):
+        loop = Loop({STATUS: [None], BINDING: [None]})
+        loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, message="no room"))
+        if is_begun:
+            assert loop.flush() == []
+        loop.server.use(Slow(loop.server))
+        loop.submit(scheduled())
+        assert [*loop.writes.drain()] == []
+        assert loop.server.sent == ([STATUS, EVENT] if is_begun else []) + [BINDING]
+
+
 def test_a_later_decision_waits_for_the_writes_of_an_earlier_one_and_makes_the_rest_outdated() -> None:
     loop = Loop({STATUS: [None], EVENT: [None]})
     loop.writes.records.failed_scheduling(Decision(web(), Outcome.UNSCHEDULABLE, message="first"))

@@ -51,12 +51,15 @@ class Record:
     """The writes for a pod that was not scheduled: first its status, then, at the same time, all others.
 
     under_way: how many are being made. outdated: whether there is a later record, or the pod is gone.
+    is_sent: whether an answer to the first one is awaited. binding: the pod's binding, which is started then.
     """
 
     decision: Decision
     writes: list[PodWrite]
     under_way: int = 0
     outdated: bool = False
+    is_sent: bool = False
+    binding: Write[Completed] | None = None
 
     @property
     def evictions(self) -> list[PodWrite]:
@@ -136,6 +139,18 @@ class Records:
         records = self._collected.get(uid), self.begun.get(uid)
         return any(each.evictions for each in records if each)
 
+    def start_binding(self, pod: Pod, binding: Write[Completed]) -> None:
+        """Start a pod's binding. If its condition is on its way, its answer comes first.
+
+        Else the API server might carry out the condition last, and the bound pod would be said to wait.
+        Source: pkg/scheduler/backend/api_dispatcher/call_queue.go, merge
+        """
+        record = self.begun.get(pod_key(pod))
+        if record and record.is_sent:
+            record.binding = binding
+        else:
+            self.pipeline.start(binding, Sort.BINDING, pod.metadata.namespace)
+
     def begin(self) -> bool:
         """Begin to write what was collected, if anything; returns whether there was anything.
 
@@ -187,17 +202,26 @@ class Records:
             step = next(write)
             while True:
                 assert isinstance(step, Request)
+                record.is_sent = True
                 try:
                     answer = yield replace(step, repeatable=False)
                 except ApiError as error:
+                    self._answered(record)
                     if error.transient:
                         yield Pause(error)  # if it isn't worth another try, the error is raised here
                     if not error.transient or self._is_outdated(record):
                         step = write.throw(error)
                 else:
+                    self._answered(record)
                     step = write.send(answer)
         except StopIteration:
             return
+
+    def _answered(self, record: Record) -> None:
+        """The answer to a record's first write has come: start the binding that waits for it."""
+        record.is_sent, binding, record.binding = False, record.binding, None
+        if binding:
+            self.pipeline.start(binding, Sort.BINDING, record.decision.pod.metadata.namespace)
 
     def _after_write(self, record: Record) -> Completed | None:
         """A record has ended. If a write is missing that is still true, its pod must be tried again."""

@@ -88,7 +88,7 @@ class Writes:
             if self.options.dry_run:
                 self._done.append(Completed(decision, Result.NOT_WRITTEN))
             else:
-                self.pipeline.start(self._bind(decision, life), Sort.BINDING, life.pod.metadata.namespace)
+                self.records.start_binding(life.pod, self._bind(decision, life))
 
     def look_up(self, life: PodLife) -> None:
         """Find out whether a pod is bound. The result comes as others do; of a pod, one at a time."""

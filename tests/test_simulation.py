@@ -327,6 +327,17 @@ def test_two_runs_without_faults_differ_by_no_more_than_the_margin() -> None:
         assert compared(plan, one, other) == []
 
 
+def test_who_is_tried_between_two_changes_does_not_wait_for_another_namespace() -> None:
+    """It backs off. A pod was tried after a new node had come, and before that lost its first taint."""
+    done = simulate("--one-namespace", "--seed", "9", "--minutes", "2")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_an_event_may_be_given_up_after_two_tries_when_it_has_waited_for_a_place_between_them() -> None:
+    outcome = World(in_trouble(Kind.IGNORED, "POST .*/troubled/events", {}, 20)).run()
+    assert outcome.violations == []
+
+
 def test_a_pod_that_is_bound_late_or_never_because_of_another_namespace_is_found() -> None:
     plan = in_trouble(*TROUBLE["a binding hangs"])
     before, after = Outcome(plan), Outcome(plan)

@@ -1,7 +1,7 @@
 """What must hold, checked from the API server's history alone: never from poller's own state."""
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from math import inf
@@ -50,8 +50,9 @@ STOPS = 0.1
 WAITING = ("volumes", "resourceClaims")
 """Fields of the spec of pods that wait, with a node reserved, for what they need there."""
 
-TRIES = 3
-"""After so many tries, or more, poller gives up an event: they may take 30 s."""
+TRIES, TWO_TRIES = 3, 19.5
+"""After so many tries, or more, poller gives up an event: they may take 30 s. After two, if the second failed
+so many seconds after the first, or more: it may have waited for a place, and hung for 10 s itself."""
 
 MAY_PASS = {
     Kind.REFUSED,
@@ -114,7 +115,7 @@ class Checks:
         self._looked_up: set[tuple[int, str]] = set()  # by process and uid: the pod was found on a node
         self._targets: dict[str, str] = {}  # by uid: the node of the binding that was sent last
         self._forgotten: set[str] = set()  # uids of pods whose binding was answered, and isn't there
-        self._failed_events: Counter[str] = Counter()  # by the pod's uid
+        self._failed_events: dict[str, list[float]] = defaultdict(list)  # by the pod's uid: when
         self._identities: dict[int, str] = {}  # of candidates, by their process
         self._lease_taken = -inf  # when somebody who is no poller took the lease
         self._told_so: dict[int, float] = {}  # by process: when it was told after that who leads
@@ -474,9 +475,12 @@ class Checks:
 
     def _note_event(self, exchange: Exchange, uid: str) -> None:
         """An event that was refused need not come, nor one whose write has failed several times."""
-        self._failed_events[uid] += exchange.fault is not None or exchange.code >= 300
+        failed = self._failed_events[uid]
+        if exchange.fault is not None or exchange.code >= 300:
+            failed.append(exchange.when)
         is_refused = exchange.fault not in MAY_PASS and (exchange.fault or exchange.code >= 300)
-        if is_refused or self._failed_events[uid] >= TRIES:
+        took = failed[-1] - failed[0] if failed else 0.0
+        if is_refused or len(failed) >= TRIES or took >= TWO_TRIES:
             self._excused.add(uid)
 
     def _check_leads(self, exchange: Exchange) -> None:

@@ -310,7 +310,7 @@ class Cluster:
             spec["priorityClassName"] = priority
         if kind := spec.pop("claim", ""):
             spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": name}}]
-            self._add_claim(name, kind)
+            self.add_claim(name, kind)
         if kind := spec.pop("device", ""):
             shared = kind == "template" and home_of(name) == NAMESPACE
             of = {"resourceClaimTemplateName": "one-gpu"} if shared else {"resourceClaimName": name}
@@ -321,7 +321,8 @@ class Cluster:
                 self._api.create(RESOURCE_CLAIMS, home_of(name), claim)
         self._api.create(PODS, home_of(name), {"metadata": metadata, "spec": spec})
 
-    def _add_claim(self, name: str, kind: str) -> None:
+    def add_claim(self, name: str, kind: str) -> None:
+        """A claim for a volume of a class, for the pod of this name."""
         if not self._store.get(CLAIMS, (home_of(name), name)):
             spec = {**STORAGE, "storageClassName": kind, "resources": {"requests": {"storage": "1Gi"}}}
             self._api.create(CLAIMS, home_of(name), {"metadata": {"name": name}, "spec": spec})
@@ -436,7 +437,7 @@ class Cluster:
     def make_claim_again(self, name: str, kind: str) -> None:
         """The claim of a pod is deleted, and another of the same name is made in the same moment."""
         self._api.delete(CLAIMS, (home_of(name), name), {})
-        self._add_claim(name, kind)
+        self.add_claim(name, kind)
 
     # --- others -----------------------------------------------------------------------------------------
 

@@ -77,7 +77,11 @@ def one_namespace_plan(seed: int, minutes: float) -> Plan:
         for i in range(4)
     ]
     comes = chance.uniform(0.3, 0.7) * seconds
-    late = Action(comes, "add_node", "late", {"cpu": 64, "pods": 250, "labels": {"late": "yes"}})
+    late = (
+        Action(0.0, "add_node", "late", {"cpu": 64, "pods": 250, "labels": {"late": "yes"}}),
+        Action(0.0, "cordon", "late"),
+        Action(comes, "cordon", "late", {"on": False}),
+    )
     begins = Action(0.0, "begin_namespace", TROUBLED)
     faults, pods = [], []
     for number in range(chance.choice((1, 1, 2))):
@@ -85,13 +89,17 @@ def one_namespace_plan(seed: int, minutes: float) -> Plan:
         fault = _fault(chance, seconds, requests)
         faults.append(fault)
         pods += _troubled(chance, fault, kinds_of_pods, f"y{number}")
-    actions = (*nodes, begins, late, *_others(chance, seconds), *pods)
+    actions = (*nodes, *late, begins, *_others(chance, seconds), *pods)
     poller = PollerPlan("poller-1", watch=chance.random() < 0.5)
     return Plan(seed, seconds, (poller,), _in_order(actions), tuple(faults), trouble_of=TROUBLED)
 
 
 def _others(chance: Random, seconds: float) -> list[Action]:
-    """Pods of other namespaces come one by one. Some wait for a node that comes later."""
+    """Pods of other namespaces come one by one. Some wait for a node that is cordoned at first.
+
+    Nothing that they need comes in two steps, as a new node and then the end of its taint do: who is tried
+    between the two backs off. So claims are there before their pods.
+    """
     every = seconds / MOST_OTHERS
     found = []
     for i in range(MOST_OTHERS):
@@ -100,6 +108,7 @@ def _others(chance: Random, seconds: float) -> list[Action]:
             details["nodeSelector"] = {"late": "yes"}
         elif chance.random() < 0.1:
             details["claim"] = "made"
+            found.append(Action(0.0, "add_claim", f"p{i}", {"kind": "made"}))
         found.append(Action((i + chance.random()) * every, "add_pod", f"p{i}", details))
     return found
 

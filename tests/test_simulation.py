@@ -338,6 +338,11 @@ def test_an_event_may_be_given_up_after_two_tries_when_it_has_waited_for_a_place
     assert outcome.violations == []
 
 
+def test_who_reads_no_devices_any_more_may_remember_the_claim_that_it_has_made_last() -> None:
+    outcome = World(plan_of(*CARDS[:3], Action(20, "delete_pod", "card0"))).run()
+    assert (outcome.bindings, outcome.violations) == (2, [])
+
+
 def test_a_pod_that_is_bound_late_or_never_because_of_another_namespace_is_found() -> None:
     plan = in_trouble(*TROUBLE["a binding hangs"])
     before, after = Outcome(plan), Outcome(plan)

@@ -45,7 +45,8 @@ TRIES = 5
 OF_PODS_THAT_WAIT = ("source", "nodes", "node_list", "_assigned", "lives", "_lives")
 """Parts of a poller that polls: they are not kept up to date while no pod waits."""
 
-STORAGE, DEVICES = ("storage", "_storage", "_claims"), ("devices", "_devices", "_claims")
+STORAGE = "storage", "_storage", "_claims"
+DEVICES = "devices", "_devices", "_claims", "unlisted_claims"
 """Parts of a poller that are read only while a pod waits that needs them."""
 
 Found = Callable[[str, str, str], None]

@@ -21,7 +21,7 @@ from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
 from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
-from lib.scheduling.groups.pod_groups import Group
+from lib.scheduling.groups.pod_groups import COSCHEDULING, Group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
@@ -31,6 +31,7 @@ from lib.scheduling.scheduling_cycle import Scheduler
 
 SCHEDULERS = {"my-scheduler": Scheduler(default_profile("my-scheduler", preemption=False), Random(1))}
 NAMES = ["a", "b", "c", "d", "e"]
+OF_COSCHEDULING = Group("default", "g", COSCHEDULING)
 
 
 def member(
@@ -324,7 +325,7 @@ def test_members_that_are_being_deleted_or_preempted_do_not_count() -> None:
 
 def test_members_are_counted_as_they_come_and_go() -> None:
     placed = member("a", nodeName="n1")
-    group = Group("default", "g", "poller/group")
+    group = Group("default", "g")
     cluster = room_for(9, placed)
     assert cluster.count_members(group) == 1
     cluster.apply(Change(Kind.MODIFIED, member("a", nodeName="n1"), placed))
@@ -397,9 +398,9 @@ def test_sizes_that_differ_are_said_so() -> None:
 def test_a_pod_group_says_how_many_are_needed() -> None:
     pods = [member(name, label="scheduling.x-k8s.io/pod-group", size=None) for name in "ab"]
     cluster = room_for(9)
-    cluster.looked_up = LookedUp(group_sizes={("default", "g"): 3})
+    cluster.looked_up = LookedUp(group_sizes={OF_COSCHEDULING: 3})
     assert [each.message for each in decide(pods, cluster)] == ["waiting for 1 more of 3"] * 2
-    cluster.looked_up = LookedUp(group_sizes={("default", "g"): 2})
+    cluster.looked_up = LookedUp(group_sizes={OF_COSCHEDULING: 2})
     assert {each.outcome for each in decide(pods, cluster)} == {Outcome.SCHEDULED}
 
 

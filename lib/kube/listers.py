@@ -54,8 +54,8 @@ class Listers:
     budgets: the disruption budgets of the pods that may be evicted; its only key is ALL. namespaces: all
     namespaces, by the same key; if they may not be listed, those that are served. services: by namespace.
     selectors: of controllers; None where there is none. They can't be changed, so they are looked up once.
-    group_sizes: how many pods each PodGroup needs (`minMember`), by namespace and name; None if there is no
-    such PodGroup, or its CRD isn't installed. node_metrics: what nodes use; its only key is ALL.
+    group_sizes: how many pods each PodGroup needs (`minMember`), by API group, namespace and name; None if
+    there is no such PodGroup, or its CRD isn't installed. node_metrics: what nodes use; its only key is ALL.
 
     served: the namespaces that are served; empty for all. Rights in these are enough. services: how to look
     these up, if they aren't to be listed.
@@ -122,9 +122,10 @@ class Listers:
         self._narrowing.was_read(path)
         return found
 
-    def _min_member(self, group: tuple[str, str]) -> int | None:
+    def _min_member(self, group: tuple[str, str, str]) -> int | None:
+        api, namespace, name = group
         try:
-            path = path_of("podgroups", *group, api="/apis/scheduling.x-k8s.io/v1alpha1")
+            path = path_of("podgroups", namespace, name, api=f"/apis/{api}/v1alpha1")
             return self._api.get(path, PodGroup).spec.min_member
         except (NotFoundError, InvalidNameError):
             return None

@@ -19,6 +19,7 @@ from lib.kube.objects import (
 from lib.kube.storage import PersistentVolumeClaim, StorageObject
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
+from lib.scheduling.groups.pod_groups import COSCHEDULING, Group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.workloads import Workloads
@@ -59,7 +60,11 @@ def _looked_up(snapshot: Snapshot) -> LookedUp:
         namespaces={each.metadata.name: each.metadata.labels for each in snapshot.of(Namespace)},
         budgets=None if PodDisruptionBudget in forbidden else snapshot.of(PodDisruptionBudget),
         workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
-        group_sizes={(each.metadata.namespace, each.metadata.name): each.spec.min_member for each in groups},
+        group_sizes={
+            Group(own.namespace, own.name, COSCHEDULING): each.spec.min_member
+            for each in groups
+            if (own := each.metadata)
+        },
         storage_unseen=UNSEEN if PersistentVolumeClaim in forbidden else "",
         devices_unseen=DEVICES_UNSEEN if forbidden.intersection(DEVICE_KINDS) else "",
     )

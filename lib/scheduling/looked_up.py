@@ -8,6 +8,7 @@ from math import inf
 
 from lib.kube.objects import NodeMetrics, PodDisruptionBudget
 from lib.scheduling.affinity import Namespaces
+from lib.scheduling.groups.pod_groups import Group
 from lib.scheduling.workloads import Workloads
 
 MAX_SAMPLES = 20
@@ -59,7 +60,7 @@ class LookedUp:
 
     namespaces: the labels of each. budgets: the disruption budgets; None if they can't be listed.
     budgets_error: why they could not be looked up; "" if they were. budgets_unread: the namespaces with
-    budgets that can't be decoded. group_sizes: of PodGroups, by namespace and name. load: what nodes use.
+    budgets that can't be decoded. group_sizes: how many pods PodGroups need. load: what nodes use.
     storage_unseen: why claims and volumes can't be read; "" if they can. devices_unseen: the same of resource
     claims and devices.
     errors: by uid, why a pod can't be scheduled now.
@@ -71,7 +72,7 @@ class LookedUp:
     budgets_error: str = ""
     budgets_unread: Collection[str] = ()
     workloads: Workloads = field(default_factory=Workloads)
-    group_sizes: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    group_sizes: Mapping[Group, int] = field(default_factory=dict)
     load: Load = field(default_factory=Load)
     storage_unseen: str = ""
     devices_unseen: str = ""

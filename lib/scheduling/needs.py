@@ -11,7 +11,7 @@ from lib.scheduling.affinity import terms_of
 from lib.scheduling.affinity_counts import existing_pods_terms
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.groups.pod_groups import POD_GROUP, group_of
+from lib.scheduling.groups.pod_groups import Group, group_of
 from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import controller_of
@@ -22,7 +22,7 @@ class Needs:
     """What some pods need; each part with the pods that need it.
 
     namespaces: the labels of all namespaces. budgets: whether disruption budgets are needed. services: by
-    namespace, its services. controllers: their selectors. pod_groups: their sizes, by namespace and name.
+    namespace, its services. controllers: their selectors. pod_groups: the groups with a PodGroup.
     storage: claims and volumes. devices: resource claims and devices. load: whether what nodes use is needed.
     """
 
@@ -30,7 +30,7 @@ class Needs:
     budgets: bool
     services: Mapping[str, Sequence[Pod]]
     controllers: Mapping[ControllerRef, Sequence[Pod]]
-    pod_groups: Mapping[tuple[str, str], Sequence[Pod]]
+    pod_groups: Mapping[Group, Sequence[Pod]]
     storage: Sequence[Pod]
     devices: Sequence[Pod]
     load: bool
@@ -42,14 +42,14 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
     spreading = {each.scheduler_name for each in profiles if _spreads_by_default(each)}
     by_load = {each.scheduler_name for each in profiles if ActualLoad.name in each.weights}
     services, controllers = defaultdict[str, list[Pod]](list), defaultdict[ControllerRef, list[Pod]](list)
-    pod_groups = defaultdict[tuple[str, str], list[Pod]](list)
+    pod_groups = defaultdict[Group, list[Pod]](list)
     for pod in pods:
         if pod.spec.scheduler_name in spreading and not pod.spec.topology_spread_constraints:
             services[pod.metadata.namespace].append(pod)
             if controller := controller_of(pod):
                 controllers[controller].append(pod)
-        if (group := group_of(pod)) and group.label == POD_GROUP:
-            pod_groups[group.namespace, group.name].append(pod)
+        if (group := group_of(pod)) and group.api:
+            pod_groups[group].append(pod)
     lowest = cache.lowest_priority
     may_preempt = lowest is not None and any(
         pod.spec.priority > lowest and pod.spec.preemption_policy != "Never" for pod in pods

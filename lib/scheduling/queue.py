@@ -16,7 +16,7 @@ from lib.kube.objects import Node, Pod
 from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
-from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, group_of
+from lib.scheduling.groups.pod_groups import REJECTING, group_of
 from lib.scheduling.heap import PodHeap
 from lib.scheduling.hints import changes_anything, event_of, freed_room
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
@@ -365,7 +365,7 @@ class SchedulingQueue:
     def _retried_after(self, life: PodLife) -> float:
         """The seconds after which an unschedulable pod is tried again, even without any change."""
         seconds, group, by = self._times.unschedulable, group_of(life.pod), life.rejected_by
-        if BUDGETS_UNSEEN in by or (group and group.label == POD_GROUP and REJECTING in by):
+        if BUDGETS_UNSEEN in by or (group and group.api and REJECTING in by):
             return min(seconds, UNSEEN_SECONDS) if seconds < inf else inf
         return seconds
 

@@ -5,7 +5,6 @@ sigs.k8s.io/scheduler-plugins
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from reprlib import repr as short
 
 from msgspec.structs import replace
 
@@ -14,7 +13,7 @@ from lib.kube.objects import Pod, with_parts
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
-from lib.scheduling.groups.pod_groups import POD_GROUP, REJECTING, SIZE, Group, group_of
+from lib.scheduling.groups.pod_groups import REJECTING, Group, annotated_size, group_of
 from lib.scheduling.plugins.default_preemption import victims_are_leaving
 from lib.scheduling.pod_life import PodLife, PodLives
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
@@ -30,9 +29,6 @@ NEEDS = "group {group} needs {pod}: {why}"
 
 ANY_NODE = "any"
 """Stands for the node that a pod may get."""
-
-MAX_DIGITS = 9
-"""A size with more digits is invalid: no cluster has that many pods."""
 
 
 def schedule_pod_group(
@@ -174,16 +170,7 @@ def _undo_placed(
 
 def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:
     """The number of pods that a group needs, or why it isn't known; None if there is no PodGroup."""
-    if group.label == POD_GROUP:
-        return cache.looked_up.group_sizes.get((group.namespace, group.name))
-    sizes = {pod.metadata.annotations.get(SIZE, "") for pod in pods}
-    if len(sizes) > 1:
-        different = ", ".join(size if len(size) <= MAX_DIGITS else short(size) for size in sorted(sizes))
-        return f"annotation {SIZE} differs within group {group.name}: {different}"
-    (size,) = sizes
-    if not (size.isascii() and size.isdecimal() and len(size) <= MAX_DIGITS and int(size)):
-        return f"annotation {SIZE} must say how many pods group {group.name} has, not {short(size)}"
-    return int(size)
+    return cache.looked_up.group_sizes.get(group) if group.api else annotated_size(pods, group)
 
 
 def _rejected(pod: Pod, cache: Cache, message: str, rejecting: str) -> Decision:

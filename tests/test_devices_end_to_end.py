@@ -5,7 +5,9 @@ What a claim controller and drivers would do, the tests do.
 
 import re
 import signal
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from cluster import Cluster, eventually
@@ -219,6 +221,29 @@ def test_the_device_of_a_claim_that_no_list_has_shown_is_free_when_that_claim_is
         devices.delete_claims()
         cluster.add_pod("next", containers=containers)
         poller.says("default/next is bound to n2", WITHIN)
+
+
+def test_nodes_are_packed_by_the_devices_that_serve_a_resource(
+    cluster: Cluster, devices: Devices, tmp_path: Path
+) -> None:
+    """The node with one device is full first, then one of the others: a claim at a time is taken by poller."""
+    devices.add_class("cheap", extendedResourceName="example.com/gpu")
+    for name in ("n1", "n3"):
+        devices.add_devices(name, 4)
+    config = tmp_path / "config.yaml"
+    resources = "resources: [{name: example.com/gpu, weight: 1}]"
+    args = f"{{name: NodeResourcesFit, args: {{scoringStrategy: {{type: MostAllocated, {resources}}}}}}}"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        f"profiles: [{{schedulerName: my-scheduler, pluginConfig: [{args}]}}]\n"
+    )
+    asked = {"requests": {"example.com/gpu": "1"}, "limits": {"example.com/gpu": "1"}}
+    for number in range(5):
+        cluster.add_pod(f"web-{number}", containers=[{"name": "c", "image": "i", "resources": asked}])
+    cluster.poller(f"--config={config}")
+    nodes = Counter(cluster.placement().values())
+    assert nodes["n2"] == 1
+    assert sorted(nodes.values()) == [1, 4]
 
 
 def test_a_resource_that_the_node_itself_has_needs_no_device(cluster: Cluster, devices: Devices) -> None:

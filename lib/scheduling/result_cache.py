@@ -12,6 +12,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from reprlib import repr as short
 
 from lib.kube.objects import Pod
+from lib.kube.resource_claims import may_be_of_device_class
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
     MAX_NODE_SCORE,
@@ -22,12 +23,14 @@ from lib.scheduling.framework.interface import (
     NormalizeScorePlugin,
     Plugin,
     Rejection,
+    ScoresResourcesPlugin,
     SignPlugin,
 )
 from lib.scheduling.framework.runtime import Framework, PreFilterAnswer, Scorer
 from lib.scheduling.kept import Follower, Kept, NodeChange, changed_nodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.resources import pod_requests
 
 NOT_EVALUATED, NOT_SCORED = Rejection("", SKIP), -1
 """The result for a node that no plugin has been asked about yet."""
@@ -54,6 +57,19 @@ class PluginGroup:
         self.filters = [each for each in framework.filters if each.plugin.name in names]
         self.pre_scorers = [each for each in framework.pre_scorers if each.name in names]
         self.scorers = [each for each in framework.scorers if each.plugin.name in names]
+        self._scored = {  # what devices may serve
+            name
+            for each in self.scorers
+            if isinstance(each.plugin, ScoresResourcesPlugin)
+            for name in each.plugin.resources
+            if may_be_of_device_class(name)
+        }
+
+    def device_version(self, pod: Pod, cache: Cache) -> Hashable:
+        """Changes with the devices that the pod's nodes are scored by; None if there are none."""
+        if self._scored and (scored := self._scored & cache.classes_by_resource.keys()):
+            return None if scored.isdisjoint(pod_requests(pod)) else cache.devices.version
+        return None
 
 
 def _depends_on(plugin: Plugin) -> DependsOn | None:
@@ -227,7 +243,7 @@ class ResultCache:
         framework = self._framework
         results: PluginResults | None = None
         for group in self._groups:
-            signature = []
+            signature = [group.device_version(pod, cache)]
             for plugin in group.signers:
                 framework.running = plugin
                 signature.append(plugin.sign_pod(pod))

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from lib.kube.changes import AnyChange, Change, Kind, is_older
 from lib.kube.devices import AllocationResult, DeviceClass, DeviceObject, ResourceClaim, ResourceSlice
 from lib.kube.resource_claims import DEVICE_CLASS_PREFIX
+from lib.scheduling.devices.class_devices import ClassDevices, DeviceUse
 from lib.scheduling.devices.kept_answers import KeptAnswers
 from lib.scheduling.devices.pools import Pools
 from lib.scheduling.devices.search_time import SearchTime
 from lib.scheduling.devices.selectors import Selectors
 from lib.scheduling.devices.taken import Taken
+from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.volumes.assume_cache import AssumeCache, namespaced_name
 
 
@@ -41,6 +43,8 @@ class ClusterDevices:
         self.selectors = Selectors()
         self.answers, self.search_time = KeptAnswers(), SearchTime()
         self.hopeless: dict[tuple[bytes, str], Mapping[str, str]] = {}
+        self._of_classes: ClassDevices | None = None
+        self._searches = 0
         self._counted: dict[str, AllocationResult] = {}  # what is taken, by namespace/name of the claim
         self._pools: Pools | None = None
         for each in objects:
@@ -81,6 +85,8 @@ class ClusterDevices:
 
     def _search_again(self) -> None:
         """What was found by searches may be no longer so."""
+        self._of_classes = None
+        self._searches += 1
         self.hopeless.clear()
         self.answers.clear()
         self.taken.changes.clear()  # only the answers knew these numbers; else each pool ever seen had one
@@ -116,6 +122,18 @@ class ClusterDevices:
         if self._pools is None:
             self._pools = Pools(self.slices.values())
         return self._pools
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """It changes whenever devices or classes change, or a device is taken or given back."""
+        return self._searches, self.taken.version
+
+    def use(self, resource: str, node: NodeInfo) -> DeviceUse:
+        """How many of the devices that serve a resource on a node are taken, and how many there are."""
+        if self._of_classes is None:
+            self._of_classes = ClassDevices(self.pools, self.selectors)
+        found = self._of_classes.of(self.classes[self.served[resource]], node)
+        return DeviceUse(sum(each in self.taken for each in found), len(found))
 
     # --- what is taken ----------------------------------------------------------------------------------
 

@@ -88,6 +88,15 @@ class Pools:
             self._known[node.name] = node.labels, found
         return found
 
+    def offered(self, node: NodeInfo) -> Iterator[PoolDevice]:
+        """All devices of slices for a node, also those of pools that nothing can be taken from."""
+        for each in [*self._of_node.get(node.name, ()), *self._shared]:
+            if self._is_relevant(each, node):
+                of_each = each.spec.per_device_node_selection
+                yield from (
+                    found for found in _devices_of([each]) if not of_each or self.reaches(found.device, node)
+                )
+
     def reaches(self, device: Device, node: NodeInfo) -> bool:
         """Whether a node can reach a device of a slice that leaves this to its devices."""
         return self._matches(node, device.node_name, device.all_nodes, device.node_selector)

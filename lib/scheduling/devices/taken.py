@@ -19,13 +19,14 @@ class Taken:
 
     devices: those that one claim has alone. shared: those that several may have. consumed: what is taken of
     the capacities of the latter. changes: by the name of a pool, how often something of it was taken or given
-    back.
+    back. version: it changes whenever something is taken or given back.
     """
 
     devices: set[DeviceId] = field(default_factory=set)
     shared: set[DeviceId] = field(default_factory=set)
     consumed: dict[DeviceId, Consumed] = field(default_factory=dict)
     changes: Counter[str] = field(default_factory=Counter)
+    version: int = 0
     _users: Counter[tuple[DeviceId, bool]] = field(default_factory=Counter)  # and whether alone
 
     def __contains__(self, device: object) -> bool:
@@ -52,6 +53,7 @@ class Taken:
             if result.admin_access:
                 continue
             self.changes[result.pool] += 1
+            self.version += 1
             device = DeviceId(result.driver, result.pool, result.device)
             is_alone = result.share_id is None
             users = self._users[device, is_alone] + times

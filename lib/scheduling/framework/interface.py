@@ -203,6 +203,15 @@ class SignPlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class ScoresResourcesPlugin(Plugin, Protocol):
+    """Scores nodes by some resources. Devices may serve these: then results depend on which are taken."""
+
+    @property
+    def resources(self) -> Mapping[str, int]:
+        """The weights of the resources, by name."""
+
+
+@runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
     """Orders the active pods. A profile has one."""
 

@@ -7,11 +7,13 @@ Source: pkg/scheduler/framework/plugins/noderesources/fit.go and resource_alloca
 most_allocated.go, requested_to_capacity_ratio.go
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import field as struct_field
 
@@ -57,6 +59,9 @@ from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
 from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
 
+if TYPE_CHECKING:
+    from lib.scheduling.devices.cluster_devices import ClusterDevices
+
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
 
@@ -64,7 +69,10 @@ COUNTED_WITHOUT_REQUEST = ("cpu", "memory", "ephemeral-storage")
 """Named first in reasons, and scored even if a pod doesn't request them; others only if it does."""
 
 TO_SCORE = "NodeResourcesFit/score"
-"""A key in the CycleState: the resources to score by, each with name, the pod's amount, weight."""
+"""A key in the CycleState: the resources to score by, each with name, the pod's amount, weight, and devices.
+
+The devices are those that serve the resource on nodes that have none of it; None if no DeviceClass does.
+"""
 
 BY_DEVICES = "NodeResourcesFit/devices"
 """A key in the CycleState: the resources that a DeviceClass serves, on nodes that have none of them."""
@@ -358,7 +366,7 @@ class NodeResourcesFit:
         """
         wanted = requests_at_least(pod, pod_level=not pod.spec.resources.requests)
         state[TO_SCORE] = [
-            (name, wanted.get(name, 0), weight)
+            (name, wanted.get(name, 0), weight, devices_for(name, cache))
             for name, weight in self.resources.items()
             if counts(name, wanted)
         ]
@@ -367,10 +375,10 @@ class NodeResourcesFit:
         """The weighted mean of each resource's score; a resource that a node lacks doesn't count there."""
         scores, weights, all_count = [], [], self.strategy != BY_SHAPE
         score_one = self._score_one
-        for name, wanted, weight in state[TO_SCORE]:
-            use = nodes.values(amount_for_scores if name in AT_LEAST else amount_requested, name)
-            rooms = zip(use, nodes.values(capacity, name), strict=True)
-            found = [score_one(used + wanted, room) * weight if room else LACKS for used, room in rooms]
+        for name, wanted, weight, devices in state[TO_SCORE]:
+            find = amount_for_scores if name in AT_LEAST else amount_requested
+            uses = use_and_room(nodes, name, find, devices)
+            found = [score_one(used + wanted, room) * weight if room else LACKS for used, room in uses]
             all_count = all_count and LACKS not in found
             scores.append(found)
             weights.append(weight)
@@ -434,6 +442,25 @@ def _requests_less(now: Pod, before: Pod, resources: Iterable[str]) -> bool:
 def counts(name: str, wanted: Mapping[str, int]) -> bool:
     """Whether a resource is scored for a pod that requests this amount."""
     return bool(wanted.get(name)) or name in COUNTED_WITHOUT_REQUEST
+
+
+def devices_for(name: str, cache: Cache) -> ClusterDevices | None:
+    """The devices that serve a resource on nodes that have none of it; None if no DeviceClass does."""
+    return cache.devices if name in cache.classes_by_resource else None
+
+
+def use_and_room(
+    nodes: NodeSlice, name: str, find: Callable[..., int], devices: ClusterDevices | None
+) -> Iterable[tuple[int, int]]:
+    """For each node, how much of a resource is used, and of how much.
+
+    find: returns what a node's pods use. devices: see `devices_for` (resource_allocation.go,
+    calculateResourceAllocatableRequest).
+    """
+    uses = zip(nodes.values(find, name), nodes.values(capacity, name), strict=True)
+    if devices is None:
+        return uses
+    return [use if use[1] else devices.use(name, node) for use, node in zip(uses, nodes, strict=True)]
 
 
 def _less_text(name: str, left: int, wanted: int) -> str:

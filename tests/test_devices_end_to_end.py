@@ -226,7 +226,7 @@ def test_the_device_of_a_claim_that_no_list_has_shown_is_free_when_that_claim_is
 def test_nodes_are_packed_by_the_devices_that_serve_a_resource(
     cluster: Cluster, devices: Devices, tmp_path: Path
 ) -> None:
-    """The node with one device is full first, then one of the others: a claim at a time is taken by poller."""
+    """The node with one device is full first, then one of the others."""
     devices.add_class("cheap", extendedResourceName="example.com/gpu")
     for name in ("n1", "n3"):
         devices.add_devices(name, 4)

@@ -294,6 +294,25 @@ def test_a_nomination_that_leads_nowhere_does_not_block_its_room(
 
 
 @POLLING_AND_WATCHING
+def test_a_nominated_pod_keeps_its_room_from_less_important_ones_while_it_is_gated(
+    priorities: Cluster, how: tuple[str, ...]
+) -> None:
+    """As kube-scheduler 1.36 was seen to do with the same objects."""
+    priorities.add_node("n1", cpu="1")
+    with priorities.running_poller(*how) as poller:
+        gates = [{"name": "example.com/wait"}]
+        priorities.add_pod("vip", requests={"cpu": "1"}, priorityClassName="high", schedulingGates=gates)
+        poller.says("default/vip")
+        nominate(priorities, "vip", "n1")
+        priorities.add_pod("seen", requests={"cpu": "8"})
+        poller.says("default/seen fits nowhere")  # so the nomination is seen, too
+        priorities.add_pod("small", requests={"cpu": "1"}, priorityClassName="middle")
+        poller.says("default/small fits nowhere")
+        priorities.patch("/api/v1/namespaces/default/pods/vip", {"spec": {"schedulingGates": []}})
+        poller.says("default/vip is bound to n1")
+
+
+@POLLING_AND_WATCHING
 def test_the_end_of_a_nomination_wakes_who_may_use_the_room(
     priorities: Cluster, how: tuple[str, ...]
 ) -> None:

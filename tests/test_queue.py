@@ -502,7 +502,8 @@ def test_a_plugin_that_gates_a_pod_is_asked_again_after_a_change_and_after_five_
     assert (ready(pods, 303), ready(pods, 304)) == (["web"], ["web", "db"])
 
 
-def test_no_room_is_kept_for_a_nominated_pod_that_is_gated() -> None:
+def test_a_nominated_pod_keeps_its_room_while_it_is_gated() -> None:
+    """Its nomination ends in the API, or with the pod (UpdateNominatedPod in backend/queue/nominator.go)."""
     quota, other = Quota(), waiting("other")
     quota.is_open = True
     pods = SchedulingQueue({"my-scheduler": default_profile("my-scheduler", quota)})
@@ -513,9 +514,10 @@ def test_no_room_is_kept_for_a_nominated_pod_that_is_gated() -> None:
     nominated = waiting("web")
     nominated.status.nominated_node_name = "n1"
     pods.apply(modified(waiting("web"), nominated), now=3)
-    assert (pods.gated(), [*pods.lives.nominated]) == (1, ["n1"])
+    assert (ready(pods, 20), pods.gated(), [*pods.lives.nominated]) == ([], 1, ["n1"])
     quota.is_open = True
-    assert ("other" in ready(pods, 20), pods.lives.nominated) == (True, {})
+    pods.apply(modified(nominated, waiting("web")), now=21)
+    assert ("other" in ready(pods, 21), pods.lives.nominated) == (True, {})
 
 
 def test_an_unschedulable_pod_that_is_gated_meanwhile_is_not_tried_again_until_the_gate_opens() -> None:

@@ -84,7 +84,6 @@ class SchedulingQueue:
         """No held pod is asked about before this time."""
         self._gates_to_ask = Index()
         """The gated pods that a change could help; all with the key None."""
-        self._some_gated_are_nominated = False
         first = next(iter(profiles.values()))  # all profiles have the same order
         (self._sort,) = first.with_point(QueueSortPlugin)
         self._sort_fails = False
@@ -166,7 +165,6 @@ class SchedulingQueue:
                 self.lives.move(life, Phase.GATED)
                 self._incoming(Phase.UNSCHEDULABLE.value, event)
             self._hints.add(life)
-            self._some_gated_are_nominated |= bool(life.nominated)
             return why
         return None
 
@@ -326,18 +324,7 @@ class SchedulingQueue:
         return sorted(active + others, key=place) if others else active
 
     def _recheck_gates(self, now: float) -> None:
-        """Ask the PreEnqueue plugins again about gated pods that a change could help, or that are overdue.
-
-        No room is kept for them: they aren't tried, so nothing else would end their nominations.
-        """
-        if self._some_gated_are_nominated:
-            self._some_gated_are_nominated = False
-            nominated = [life for of_node in self.lives.nominated.values() for life in of_node.values()]
-            for life in nominated:
-                if life.phase == Phase.GATED:
-                    room = freed_room(life.pod, life.nominated)
-                    self._nominator.delete(life.pod)
-                    self._wake(room, now, up_to=life.pod.spec.priority)
+        """Ask the PreEnqueue plugins again about gated pods that a change could help, or that are overdue."""
         pause = self._times.unschedulable
         self._gated.add(((life.timestamp + pause,), life) for life in self.lives.new_in(Phase.GATED))
         for life in self._gated.pop(until=now):

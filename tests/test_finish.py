@@ -24,6 +24,8 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
+from lib.scheduling.groups.pod_groups import COSCHEDULING, Group
+from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import ROOM, Phase, PodLives
 from lib.scheduling.queue import SchedulingQueue
@@ -495,17 +497,23 @@ def test_what_was_written_for_a_pod_that_no_longer_waits_is_undone_before_it_is_
     assert loop.phase_of(OTHER) == "ACTIVE"
 
 
-def test_when_one_of_a_group_that_waits_is_deleted_the_others_lose_their_nodes_too() -> None:
+@pytest.mark.parametrize("label", ["poller/group", "scheduling.x-k8s.io/pod-group"])
+@pytest.mark.parametrize("needed", [1, 2])
+def test_when_one_of_a_group_that_waits_is_deleted_the_others_lose_their_nodes_if_they_are_too_few(
+    label: str, needed: int
+) -> None:
     loop = Loop(wait("not yet"))
     group = [pod(name, {"cpu": "100m"}, schedulerName="my-scheduler") for name in "ab"]
+    loop.cache.looked_up = LookedUp(group_sizes={Group("default", "g", COSCHEDULING): needed})
     for each in group:
-        each.metadata.labels, each.metadata.annotations = {"poller/group": "g"}, {"poller/group-size": "2"}
+        each.metadata.labels, each.metadata.annotations = {label: "g"}, {"poller/group-size": "2"}
         loop.queue.apply(Change(Kind.ADDED, each), now=0)
     schedule_pod_group(group, loop.cache, loop.poller.schedulers)
     assert [loop.phase_of(each) for each in (WEB, *group)] == ["HELD"] * 3
     poll(loop, [Change(Kind.DELETED, group[0], group[0])], complete=True)
-    assert [loop.phase_of(each) for each in (WEB, *group)] == ["HELD", "OUT", "ACTIVE"]
-    assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == ["web"]
+    keeps = needed == 1 and label != "poller/group"
+    assert [loop.phase_of(each) for each in (WEB, *group)] == ["HELD", "OUT", "HELD" if keeps else "ACTIVE"]
+    assert [each.metadata.name for each in loop.cache.nodes["n1"].pods] == ["web", *["b"][: int(keeps)]]
 
 
 def test_with_a_watch_a_tick_follows_when_an_answer_comes_that_may_help_pods() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cluster import ONE_SERVER, eventually
 from cluster import Cluster as Running
+from coscheduling import pod_group
 from faults import ALWAYS, Effect, Fault, answer, faulty
 from objects import node, pod
 from waiting import recheck_permit
@@ -491,36 +492,8 @@ def test_a_group_is_never_half_placed_with_another_scheduler_racing(cluster: Run
     assert sum(node is not None for node in ours) in (0, 5)
 
 
-POD_GROUPS = {
-    "metadata": {"name": "podgroups.scheduling.x-k8s.io"},
-    "spec": {
-        "group": "scheduling.x-k8s.io",
-        "scope": "Namespaced",
-        "names": {"kind": "PodGroup", "plural": "podgroups", "singular": "podgroup"},
-        "versions": [
-            {
-                "name": "v1alpha1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-                },
-            }
-        ],
-    },
-}
-
-
 def test_a_pod_group_is_asked_how_many_it_needs(cluster: Running) -> None:
-    crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-    if cluster.api.get(crds).status_code == 404:
-        pytest.skip("the embedded API server has no custom resources")
-    groups = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
-    cluster.post(crds, POD_GROUPS)
-    try:
-        eventually(lambda: cluster.api.get(groups).status_code == 200)
-        group = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
-        cluster.post(groups, {**group, "metadata": {"name": "g"}, "spec": {"minMember": 3}})
+    with pod_group(cluster, "g", 3):
         cluster.add_node("n1")
         label = {"labels": {"scheduling.x-k8s.io/pod-group": "g"}}
         for name in "ab":
@@ -530,8 +503,6 @@ def test_a_pod_group_is_asked_how_many_it_needs(cluster: Running) -> None:
         cluster.add_pod("c", metadata=label)
         assert cluster.poller().returncode == 0
         assert set(cluster.placement().values()) == {"n1"}
-    finally:
-        cluster.api.delete(f"{crds}/podgroups.scheduling.x-k8s.io")
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ def show_why(answer: Why, page: Page) -> None:
     page.heading(_headline(answer))
     page.line(_who(answer))
     if answer.group and not answer.waits_for_group:
-        page.line(f"Its group {answer.group} is placed all or none.")
+        page.line(f"Its group {answer.group} is placed {answer.rule}.")
     for each in answer.to_provision:
         page.line(f"{each.text}.{_last_word(each, answer)}")
     if answer.gated:
@@ -69,7 +69,7 @@ def _headline(answer: Why) -> str:
     if answer.gated:
         return f"{pod} waits for its scheduling gates"
     if answer.waits_for_group:
-        return f"{pod} waits for its group {answer.group}, which is placed all or none"
+        return f"{pod} waits for its group {answer.group}, which is placed {answer.rule}"
     if answer.to_provision:
         return f"{pod} waits for its {verb(len(answer.to_provision), 'volume', 'volumes')}"
     if decision.outcome == Outcome.WAITING:

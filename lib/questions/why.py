@@ -19,6 +19,7 @@ from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.pod_group_cycle import UNKNOWN_SIZE
 from lib.scheduling.groups.pod_groups import REJECTING, group_of
 from lib.scheduling.groups.pod_groups import Group as PodGroupName
+from lib.scheduling.groups.quorum import ALL_OR_NONE, Quorum, quorum_of
 from lib.scheduling.workloads import controller_of
 
 FOR_ITS_GROUP = (REJECTING, UNKNOWN_SIZE)
@@ -42,8 +43,8 @@ class Why:
     pod: as it is; decision: where it would go now. bound_to: its node, "" while it waits. gated: why no
     scheduler may place it yet. details: by rejected node, the details of its rejection. suggestions: what
     would help, if it fits nowhere. said: its scheduler's last message. events_known: whether its events were
-    read. to_provision: the claims whose volumes aren't there yet. group: the group with which it is placed,
-    all or none. waits_for: if it waits for another pod of the group, why that one has no node.
+    read. to_provision: the claims whose volumes aren't there yet. group: the group with which it is placed;
+    rule: when that is. waits_for: if it waits for another pod of the group, why that one has no node.
     """
 
     pod: Pod
@@ -57,6 +58,7 @@ class Why:
     events_known: bool = False
     to_provision: Sequence[ToProvision] = ()
     group: str = ""
+    rule: str = ""
     waits_for: "Why | None" = None
 
     @property
@@ -133,6 +135,8 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider, *, suggestions: bool = T
     group = group_of(pod)
     if group and not pod.spec.node_name and not found.gated:
         found.group = group.name
+        quorum = quorum_of([pod], group, decider.cache)
+        found.rule = quorum.rule if isinstance(quorum, Quorum) else ALL_OR_NONE
         _with_its_group(found, _waiting_members(group, snapshot, decider), decider)
     return found
 
@@ -161,19 +165,19 @@ def _waiting_members(group: PodGroupName, snapshot: Snapshot, decider: Decider) 
 
 
 def _with_its_group(found: Why, members: Sequence[Pod], decider: Decider) -> None:
-    """Decide about all pods of a waiting pod's group; the answer is then that of the group."""
+    """Decide about all pods of a waiting pod's group; the answer is then what becomes of it among them."""
     if found.pod not in members:
         return  # it is being deleted
     decisions = decider.ask_together(members)
     found.decision = decisions[members.index(found.pod)]
     found.details, found.suggestions = {}, []
-    rejected_itself = [each.pod for each in decisions if _fits_nowhere(each)]
-    if not rejected_itself:
-        return  # all have a node, or other pods of the group are still to come
+    rejected_itself = [pod for pod, each in zip(members, decisions, strict=True) if _fits_nowhere(each)]
+    if found.yes or not rejected_itself:
+        return  # it has a node, or other pods of the group are still to come
     first = members.index(found.pod if found.pod in rejected_itself else rejected_itself[0])
     with decider.placed(members[:first]):
         fails = why_nowhere(members[first], decider.ask(members[first]), decider)
-    fails.suggestions = [each for each in fails.suggestions if _helps_all(each, members, first, decider)]
+    fails.suggestions = [each for each in fails.suggestions if _helps_group(each, members, first, decider)]
     if members[first] is found.pod:
         found.decision, found.details, found.suggestions = fails.decision, fails.details, fails.suggestions
     else:
@@ -186,8 +190,8 @@ def _fits_nowhere(decision: Decision) -> bool:
     return no_node and decision.rejecting_plugin not in FOR_ITS_GROUP
 
 
-def _helps_all(suggestion: Suggestion, members: Sequence[Pod], asked: int, decider: Decider) -> bool:
-    """Whether a group fits with a suggestion for one of its pods, made to all with its controller."""
+def _helps_group(suggestion: Suggestion, members: Sequence[Pod], asked: int, decider: Decider) -> bool:
+    """Whether a group gets nodes, that pod too, with a suggestion for it, made to all with its controller."""
     controller = controller_of(members[asked])
 
     if any(pod in members for fix in suggestion.fixes for pod in fix.removed):
@@ -199,7 +203,8 @@ def _helps_all(suggestion: Suggestion, members: Sequence[Pod], asked: int, decid
             return False
         pods.append(changed)
     with with_fixes(decider, suggestion.fixes):
-        return all(each.outcome in PLACED or each.nominated for each in decider.ask_together(pods))
+        decision = decider.ask_together(pods)[asked]
+        return decision.outcome in PLACED or bool(decision.nominated)
 
 
 def why_nowhere(pod: Pod, decision: Decision, decider: Decider, *, suggestions: bool = True) -> Why:

@@ -10,6 +10,7 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.groups.pod_groups import group_of
+from lib.scheduling.groups.quorum import is_reached_without
 from lib.scheduling.hints import freed_room
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.volume_binding import VolumeBinding
@@ -72,13 +73,13 @@ class FollowUp:
         return decision
 
     def _free_group(self, gone: Pod) -> None:
-        """One of a group's pods that wait is gone: the others lose their nodes, too, and are tried again.
+        """One of a group's pods that wait is gone: if too few are left, they are freed and tried again.
 
         Source: Unreserve in pkg/coscheduling in sigs.k8s.io/scheduler-plugins
         """
         if group := group_of(gone):
             for other in self.cache.lives.in_phase(Phase.HELD):
-                if group_of(other.pod) == group:
+                if group_of(other.pod) == group and not is_reached_without(other.decision, group, self.cache):
                     self.free(other.decision)
 
     # --- what was seen ----------------------------------------------------------------------------------

@@ -236,9 +236,9 @@ def _devices_not_given_back() -> Patches:
 
 def _groups_in_part() -> Patches:
     """A group is placed when one pod of it is there."""
-    from lib.scheduling.groups import pod_group_cycle
+    from lib.scheduling.groups import quorum
 
-    yield patch.object(pod_group_cycle, "_needed", lambda *_: 1)
+    yield patch.object(quorum, "annotated_size", lambda *_: 1)
 
 
 def _permit_asked_once() -> Patches:

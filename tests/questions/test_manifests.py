@@ -295,3 +295,20 @@ def test_groups_are_placed_all_or_none(tmp_path: Path) -> None:
         placing = Placing(new_pods(workloads, snapshot, decider), decider)
         assert len([*placing.steps()]) == 2
         assert sum(bool(each.node_name) for each in placing.trial.placed) == placed
+
+
+def test_of_a_group_with_a_pod_group_as_many_as_fit_are_placed_if_they_are_enough(tmp_path: Path) -> None:
+    def member(name: str) -> Json:
+        pod = workload("Pod", main={"resources": {"requests": {"cpu": "3"}}})
+        return {**pod, "metadata": {"name": name, "labels": {"scheduling.x-k8s.io/pod-group": "g"}}}
+
+    file, placed = tmp_path / "web.yaml", []
+    group = {"kind": "PodGroup", "apiVersion": "scheduling.x-k8s.io/v1alpha1", "spec": {"minMember": 2}}
+    file.write_text(yaml.safe_dump_all([{**group, "metadata": {"name": "g"}}, *map(member, "abcd")]))
+    for nodes in range(1, 4):
+        snapshot = snapshot_of(*(a_node(f"n{i}") for i in range(nodes)))
+        workloads = workloads_in(read_manifests([file], "default"), snapshot)
+        decider = decider_of(snapshot)
+        placing = Placing(new_pods(workloads, snapshot, decider), decider)
+        placed.append(sum(bool(each.node_name) for each in placing.steps()))
+    assert placed == [0, 2, 3]

@@ -246,3 +246,17 @@ def test_what_is_missing_for_a_plot_is_said_before_the_replay(
     done = poller("replay", "nothing.csv", "--nodes", "nothing.csv", "--plot", str(tmp_path / file))
     assert (done.status, done.out) == (1, "")
     assert why in done.err
+
+
+def test_a_job_whose_pod_group_needs_fewer_than_all_starts_on_a_nearly_full_cluster(
+    poller: Run, tmp_path: Path
+) -> None:
+    group = {"kind": "PodGroup", "apiVersion": "scheduling.x-k8s.io/v1alpha1", "metadata": {"name": "g"}}
+    workers = [a_pod(f"w{i}", "1", "0s", "1m") for i in range(3)]
+    for each in workers:
+        each["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "2"))
+    for needed, placed in ((1, 3), (2, 2), (3, 0)):  # of two, the last one waits for another when both end
+        trace = written(tmp_path / "trace.yaml", {**group, "spec": {"minMember": needed}}, *workers)
+        found = figures(poller, trace, "--nodes", nodes)
+        assert (found["placed"], found["pending"]) == (placed, 3 - placed)

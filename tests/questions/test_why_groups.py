@@ -1,11 +1,12 @@
-"""Why pods of a group wait: all of them are placed, or none."""
+"""Why pods of a group wait: all of them are placed, or enough of them, or none."""
 
 from typing import Any
 
 import pytest
+from objects import read
 from questions_harness import a_node, a_pod, decider_of, snapshot_of
 
-from lib.kube.objects import Object, Pod
+from lib.kube.objects import Object, Pod, PodGroup
 from lib.questions.why import Why, why
 
 
@@ -71,3 +72,35 @@ def test_without_a_size_each_pod_is_placed_alone(label: str) -> None:
     pod = a_pod("a", "1", labels={label: "g"})
     found = ask(pod, a_node("n1"))
     assert found.yes == (label != "poller/group")  # a PodGroup that isn't there says nothing
+
+
+def elastic(name: str, cpu: str = "1", **more: Any) -> Pod:
+    return a_pod(name, cpu, labels={"scheduling.x-k8s.io/pod-group": "g"}, **more)
+
+
+def needs(min_member: int) -> Object:
+    made: Object = read(
+        PodGroup, {"metadata": {"namespace": "default", "name": "g"}, "spec": {"minMember": min_member}}
+    )
+    return made
+
+
+def test_a_pod_has_a_node_if_enough_of_its_group_have_one() -> None:
+    pods = [elastic(name) for name in "abc"]
+    node = a_node("n1", cpu="2")
+    found = [ask(pod, *(each for each in pods if each is not pod), node, needs(2)) for pod in pods]
+    assert [each.yes for each in found] == [True, True, False]
+    assert (found[0].group, found[0].rule) == ("g", "when 2 of its pods have room")
+    assert (found[2].waits_for, found[2].decision.rejecting_plugin) == (None, "")
+    assert "at cpu 0 in place of 1" not in [each.words for each in found[2].suggestions]
+
+
+def test_a_pod_waits_for_enough_of_its_group_to_have_a_node() -> None:
+    pods = [elastic(name, "2") for name in "abc"]
+    found = ask(pods[0], *pods[1:], a_node("n1", cpu="3"), needs(2))
+    assert not found.yes
+    assert found.decision.message.startswith("group g needs 2 pods, and fewer fit: default/b: 0/1 nodes")
+    assert found.waits_for
+    assert str(found.waits_for.pod) == "default/b"
+    helps = [each.words for each in found.waits_for.suggestions]
+    assert helps == ["at cpu 1 in place of 2", "with one more node like n1"]

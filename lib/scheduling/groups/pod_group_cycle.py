@@ -1,4 +1,4 @@
-"""The scheduling cycle of a group of pods: all of them get a node, or none does.
+"""The scheduling cycle of a group of pods: enough of them get a node, or none does.
 
 Counterparts: pkg/scheduler/schedule_one_podgroup.go in kube-scheduler; Unreserve of pkg/coscheduling in
 sigs.k8s.io/scheduler-plugins
@@ -13,9 +13,10 @@ from lib.kube.objects import Pod, with_parts
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
-from lib.scheduling.groups.pod_groups import REJECTING, Group, annotated_size, group_of
+from lib.scheduling.groups.pod_groups import REJECTING, group_of
+from lib.scheduling.groups.quorum import Quorum, is_reached_without, quorum_of
 from lib.scheduling.plugins.default_preemption import victims_are_leaving
-from lib.scheduling.pod_life import PodLife, PodLives
+from lib.scheduling.pod_life import PodLife, PodLives, pod_key
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.queueing_hints import QueueingHints
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -26,6 +27,7 @@ UNKNOWN_SIZE = "PodGroupSize"
 OF_GROUPS = frozenset([REJECTING, UNKNOWN_SIZE])
 
 NEEDS = "group {group} needs {pod}: {why}"
+NEEDS_SOME = "group {group} needs {count} pods, and fewer fit: {pod}: {why}"
 
 ANY_NODE = "any"
 """Stands for the node that a pod may get."""
@@ -34,49 +36,79 @@ ANY_NODE = "any"
 def schedule_pod_group(
     pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]
 ) -> list[Decision]:
-    """Schedule one of `batches`: a single pod, or a group. In a group all pods get a node, or none does.
+    """Schedule one of `batches`: a single pod, or a group. Of a group its quorum gets nodes, or no pod does.
 
-    If one pod of a group doesn't fit, the others are unreserved, and those after it aren't tried. The one
-    that failed the last time is tried first: mostly it fails again. Pods are evicted for a group only where
-    that makes room for all of it, and never one of the group itself. Until they have left, room is kept for
-    all of the group. After an unexpected error, the decisions for the pods before are undone.
+    When so many pods of a group have failed that the others are too few, these are unreserved, and those that
+    come after aren't tried. The ones that failed the last time are tried first: mostly they fail again. Pods
+    are evicted only where that makes room for enough pods of the group, and never one of the group itself.
+    Until they have left, room is kept for all of the group. When enough pods have nodes, each of the others
+    may preempt for itself. After an unexpected error, the decisions for the pods before are undone.
     """
     group = group_of(pods[0])
-    needed = _needed(pods, group, cache) if group else None
-    if isinstance(needed, str):
-        return [_rejected(pod, cache, needed, UNKNOWN_SIZE) for pod in pods]
-    if group and needed and (missing := needed - len(pods) - cache.count_members(group)) > 0:
-        why = f"waiting for {missing} more of {needed}"
+    quorum = quorum_of(pods, group, cache)
+    if isinstance(quorum, str):
+        return [_rejected(pod, cache, quorum, UNKNOWN_SIZE) for pod in pods]
+    placed = cache.count_members(group) if group else 0
+    if missing := quorum.missing(placed + len(pods)):
+        why = f"waiting for {missing} more of {quorum.needed}"
         return [_rejected(pod, cache, why, REJECTING) for pod in pods]
+    must_place = quorum.must_place(len(pods), placed)
+    most_failed = len(pods) - must_place
+    if failed := _failed_again(pods, most_failed + 1, cache, schedulers):
+        why, known = _why(failed[0], quorum), {pod_key(each.pod): each for each in failed}
+        return [known.get(pod_key(pod)) or _rejected(pod, cache, why, REJECTING) for pod in pods]
+    decisions = _try_each(pods, most_failed, cache, schedulers)
+    failed = [each for each in decisions if each.outcome not in PLACED]
+    waiting = {pod_key(each.pod) for each in failed if _waits_for_victims(each, pods, cache)}
+    have_node = len(decisions) - len(failed)
+    is_enough, will_be = have_node >= must_place, have_node + len(waiting) >= must_place
+    decisions = [
+        end_nomination(undo_preemption(each, cache), cache)
+        if each.nominated and not (will_be and pod_key(each.pod) in waiting)
+        else each
+        for each in decisions
+    ]
+    if is_enough:
+        for each in decisions:
+            each.state[REJECTING] = quorum
+        return decisions
+    why = _why(failed[0], quorum)
+    untried = (_rejected(each, cache, why, REJECTING) for each in pods[len(decisions) :])
+    return [*_undo_placed(decisions, why, cache, schedulers, keep_room=will_be), *untried]
 
-    is_whole = bool(group and needed)
-    if group and is_whole and (first := _failed_again(pods, cache, schedulers)):
-        why = NEEDS.format(group=group.name, pod=first.pod, why=first.message)
-        return [first if each is first.pod else _rejected(each, cache, why, REJECTING) for each in pods]
+
+def _try_each(
+    pods: Iterable[Pod], most_failed: int, cache: Cache, schedulers: Mapping[str, Scheduler]
+) -> list[Decision]:
+    """Schedule one pod after the other, until more have failed for good than may fail."""
     decisions: list[Decision] = []
+    failed = 0
     try:
         for pod in pods:
             decisions.append(schedulers[pod.spec.scheduler_name].schedule_one(pod, cache))
-            if is_whole and _is_hopeless(decisions[-1], cache):
+            failed += _is_hopeless(decisions[-1], cache)
+            if failed > most_failed:
                 break
     except Exception:
         for each in decisions:
             schedulers[each.pod.spec.scheduler_name].undo(each, cache)
         raise
-    failed = [each for each in decisions if each.outcome not in PLACED]
-    if not (group and is_whole and failed):
-        return decisions
-    own = {pod.metadata.uid for pod in pods}
-    victims = {pod.metadata.uid for each in failed for pod in (*each.victims, *each.preempted_held)}
-    helps = not victims & own and not any(_is_hopeless(each, cache) for each in failed)
-    if not helps:
-        decisions = [
-            end_nomination(undo_preemption(each, cache), cache) if each.nominated else each
-            for each in decisions
-        ]
-    why = NEEDS.format(group=group.name, pod=failed[0].pod, why=failed[0].message)
-    untried = (_rejected(each, cache, why, REJECTING) for each in pods[len(decisions) :])
-    return [*_undo_placed(decisions, why, cache, schedulers, keep_room=helps), *untried]
+    return decisions
+
+
+def _why(failed: Decision, quorum: Quorum) -> str:
+    """Why other pods of a group have no node, if this one has none."""
+    group = group_of(failed.pod)
+    assert group
+    needs = NEEDS if quorum.all_or_none else NEEDS_SOME
+    return needs.format(group=group.name, count=quorum.needed, pod=failed.pod, why=failed.message)
+
+
+def _waits_for_victims(decision: Decision, pods: Iterable[Pod], cache: Cache) -> bool:
+    """Whether a pod without a node gets one when others leave, and none of these is of its own group."""
+    own = {pod_key(pod) for pod in pods}
+    victims = map(pod_key, (*decision.victims, *decision.preempted_held))
+    return own.isdisjoint(victims) and not _is_hopeless(decision, cache)
 
 
 def _is_hopeless(decision: Decision, cache: Cache) -> bool:
@@ -88,20 +120,25 @@ def _is_hopeless(decision: Decision, cache: Cache) -> bool:
     )
 
 
-def _failed_again(pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> Decision | None:
-    """The decision for the pod of a group that failed the last time, if none of the others can help it.
+def _failed_again(
+    pods: Sequence[Pod], enough: int, cache: Cache, schedulers: Mapping[str, Scheduler]
+) -> list[Decision]:
+    """The decisions for pods of a group that failed the last time, if so many fail again for good.
 
-    A pod that these may help, such as one that wants to be near another, is tried in its turn.
+    Empty if one of them doesn't, or if others of the group may help them, such as a pod that they want to be
+    near to: these are tried in their turn.
     """
-    pod = next((each for each in pods if _has_failed(cache.lives.get(each.metadata.uid))), None)
-    if pod is None:
-        return None
-    scheduler = schedulers[pod.spec.scheduler_name]
-    decision = scheduler.schedule_one(pod, cache)
-    if _is_hopeless(decision, cache) and not _may_be_helped(decision, pods, scheduler):
-        return decision
-    scheduler.undo(decision, cache)
-    return None
+    likely = [each for each in pods if _has_failed(cache.lives.get(each.metadata.uid))][:enough]
+    if len(likely) < enough:
+        return []
+    failed: list[Decision] = []
+    for pod in likely:
+        decision = schedulers[pod.spec.scheduler_name].schedule_one(pod, cache)
+        if not _is_hopeless(decision, cache):
+            schedulers[pod.spec.scheduler_name].undo(decision, cache)
+            return []
+        failed.append(decision)
+    return [] if _may_be_helped(failed, pods, schedulers) else failed
 
 
 def _has_failed(life: PodLife | None) -> bool:
@@ -111,15 +148,21 @@ def _has_failed(life: PodLife | None) -> bool:
     return OF_GROUPS.isdisjoint(life.rejected_by)
 
 
-def _may_be_helped(decision: Decision, pods: Iterable[Pod], scheduler: Scheduler) -> bool:
-    """Whether a pod without a node may get one when others of its group are placed: its plugins say that."""
-    pod, lives = decision.pod, PodLives()
-    life = lives.of(pod)
-    life.rejected_by = decision.rejected_by
-    hints = QueueingHints({pod.spec.scheduler_name: scheduler.profile}, lives)
-    hints.add(life)
-    placed = (with_parts(each, spec={"node_name": ANY_NODE}) for each in pods if each is not pod)
-    return not decision.rejected_by or any(hints.helped(Change(Kind.ADDED, each)) for each in placed)
+def _may_be_helped(
+    failed: Sequence[Decision], pods: Iterable[Pod], schedulers: Mapping[str, Scheduler]
+) -> bool:
+    """Whether one of some pods may get a node when others of its group are placed: the plugins say that."""
+    if not all(each.rejected_by for each in failed):
+        return True
+    lives = PodLives()
+    hints = QueueingHints({name: each.profile for name, each in schedulers.items()}, lives)
+    for each in failed:
+        life = lives.of(each.pod)
+        life.rejected_by = each.rejected_by
+        hints.add(life)
+    itself = pod_key(failed[0].pod) if len(failed) == 1 else ""
+    placed = (with_parts(each, spec={"node_name": ANY_NODE}) for each in pods if pod_key(each) != itself)
+    return any(hints.helped(Change(Kind.ADDED, each)) for each in placed)
 
 
 def recheck_pod_group(
@@ -134,7 +177,7 @@ def recheck_pod_group(
     lives = [cache.lives.of(pod) for pod in pods]
     decisions = [schedulers[life.pod.spec.scheduler_name].recheck_permit(life, cache, now) for life in lives]
     failed = [each for each in decisions if each.outcome not in PLACED]
-    if failed and (group := group_of(failed[0].pod)):
+    if failed and (group := group_of(failed[0].pod)) and not is_reached_without(failed[0], group, cache):
         why = NEEDS.format(group=group.name, pod=failed[0].pod, why=failed[0].message)
         decisions = _undo_placed(decisions, why, cache, schedulers)
     return [each for each in decisions if not each.only_waits]
@@ -166,11 +209,6 @@ def _undo_placed(
             each = nominate(each, cache, each.node_name, ()) if keep_room else end_nomination(each, cache)
         found.append(each)
     return found
-
-
-def _needed(pods: Sequence[Pod], group: Group, cache: Cache) -> int | str | None:
-    """The number of pods that a group needs, or why it isn't known; None if there is no PodGroup."""
-    return cache.looked_up.group_sizes.get(group) if group.api else annotated_size(pods, group)
 
 
 def _rejected(pod: Pod, cache: Cache, message: str, rejecting: str) -> Decision:

@@ -57,7 +57,7 @@ class PluginGroup:
         self.filters = [each for each in framework.filters if each.plugin.name in names]
         self.pre_scorers = [each for each in framework.pre_scorers if each.name in names]
         self.scorers = [each for each in framework.scorers if each.plugin.name in names]
-        self._scored = {  # what devices may serve
+        self.scored = {  # what devices may serve
             name
             for each in self.scorers
             if isinstance(each.plugin, ScoresResourcesPlugin)
@@ -67,9 +67,8 @@ class PluginGroup:
 
     def device_version(self, pod: Pod, cache: Cache) -> Hashable:
         """Changes with the devices that the pod's nodes are scored by; None if there are none."""
-        if self._scored and (scored := self._scored & cache.classes_by_resource.keys()):
-            return None if scored.isdisjoint(pod_requests(pod)) else cache.devices.version
-        return None
+        scored = self.scored & cache.classes_by_resource.keys()
+        return None if scored.isdisjoint(pod_requests(pod)) else cache.devices.version
 
 
 def _depends_on(plugin: Plugin) -> DependsOn | None:
@@ -243,7 +242,7 @@ class ResultCache:
         framework = self._framework
         results: PluginResults | None = None
         for group in self._groups:
-            signature = [group.device_version(pod, cache)]
+            signature = [group.device_version(pod, cache)] if group.scored else []
             for plugin in group.signers:
                 framework.running = plugin
                 signature.append(plugin.sign_pod(pod))

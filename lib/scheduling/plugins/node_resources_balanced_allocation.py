@@ -6,12 +6,10 @@ changes, 100 that the pod balances the node, 50 that it unbalances it.
 Source: pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go
 """
 
-from __future__ import annotations
-
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import sqrt
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
@@ -19,14 +17,11 @@ from lib.scheduling.framework.arguments import CPU_AND_MEMORY, Args, ResourceSpe
 from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
 from lib.scheduling.node_info import NodeInfo, amount_left, amount_requested, capacity
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.plugins.node_resources_fit import LACKS, counts, devices_for, use_and_room
+from lib.scheduling.plugins.node_resources_fit import LACKS, counts, with_devices
 from lib.scheduling.resources import pod_requests
 
-if TYPE_CHECKING:
-    from lib.scheduling.devices.cluster_devices import ClusterDevices
-
 BY_DEVICES = "NodeResourcesBalancedAllocation/devices"
-"""A key in the CycleState: by name, the devices that serve a resource on nodes that have none of it."""
+"""A key in the CycleState: the cache, if devices serve one of the resources on nodes that have none of it."""
 
 
 class NodeResourcesBalancedAllocationArgs(Args):
@@ -71,14 +66,14 @@ class NodeResourcesBalancedAllocation:
         """SKIP if the pod requests nothing: else the most balanced node would get all such pods."""
         wanted = pod_requests(pod)
         state[self.name] = {name: wanted.get(name, 0) for name in self.resources if counts(name, wanted)}
-        if served := {name: each for name in state[self.name] if (each := devices_for(name, cache))}:
-            state[BY_DEVICES] = served
+        if not cache.classes_by_resource.keys().isdisjoint(state[self.name]):
+            state[BY_DEVICES] = cache
         return None if any(wanted.get(name) for name in self.resources) else SKIP
 
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """About 75, plus half of what the balance gains. A resource that a node lacks doesn't count there."""
         if BY_DEVICES in state:
-            return _scores_with_devices(nodes, state[self.name], state[BY_DEVICES])
+            return _scores_with_devices(nodes, state[self.name], cache=state[BY_DEVICES])
         shares = [  # without a call for each node, because there are many
             [
                 (room - free + wanted) / room if wanted < free else 1.0 if room else LACKS
@@ -92,11 +87,13 @@ class NodeResourcesBalancedAllocation:
         return [*map(_score, before, map(_balance, zip(*shares, strict=True)))]
 
 
-def _scores_with_devices(
-    nodes: NodeSlice, wanted: Mapping[str, int], devices: Mapping[str, ClusterDevices]
-) -> Sequence[int]:
+def _scores_with_devices(nodes: NodeSlice, wanted: Mapping[str, int], cache: Cache) -> Sequence[int]:
     """The scores by some resources, if devices serve some of them."""
-    uses = [use_and_room(nodes, name, amount_requested, devices.get(name)) for name in wanted]
+    uses: list[Iterable[tuple[int, int]]] = []
+    for name in wanted:
+        use = zip(nodes.values(amount_requested, name), nodes.values(capacity, name), strict=True)
+        is_served = name in cache.classes_by_resource
+        uses.append(with_devices(use, nodes, name, cache.devices) if is_served else use)
     scores = []
     for of_node in zip(*uses, strict=True):
         here = [(*use, more) for use, more in zip(of_node, wanted.values(), strict=True) if use[1]]

@@ -365,8 +365,9 @@ class NodeResourcesFit:
         As in kube-scheduler 1.36, pod-level requests don't count: its NewFit doesn't say so to the scorer.
         """
         wanted = requests_at_least(pod, pod_level=not pod.spec.resources.requests)
+        served = cache.classes_by_resource
         state[TO_SCORE] = [
-            (name, wanted.get(name, 0), weight, devices_for(name, cache))
+            (name, wanted.get(name, 0), weight, cache.devices if name in served else None)
             for name, weight in self.resources.items()
             if counts(name, wanted)
         ]
@@ -377,7 +378,10 @@ class NodeResourcesFit:
         score_one = self._score_one
         for name, wanted, weight, devices in state[TO_SCORE]:
             find = amount_for_scores if name in AT_LEAST else amount_requested
-            uses = use_and_room(nodes, name, find, devices)
+            uses: Iterable[tuple[int, int]]
+            uses = zip(nodes.values(find, name), nodes.values(capacity, name), strict=True)
+            if devices:
+                uses = with_devices(uses, nodes, name, devices)
             found = [score_one(used + wanted, room) * weight if room else LACKS for used, room in uses]
             all_count = all_count and LACKS not in found
             scores.append(found)
@@ -444,23 +448,15 @@ def counts(name: str, wanted: Mapping[str, int]) -> bool:
     return bool(wanted.get(name)) or name in COUNTED_WITHOUT_REQUEST
 
 
-def devices_for(name: str, cache: Cache) -> ClusterDevices | None:
-    """The devices that serve a resource on nodes that have none of it; None if no DeviceClass does."""
-    return cache.devices if name in cache.classes_by_resource else None
+def with_devices(
+    uses: Iterable[tuple[int, int]], nodes: NodeSlice, name: str, devices: ClusterDevices
+) -> Iterator[tuple[int, int]]:
+    """For each node, how much of a resource is used, and of how much. Devices serve it where there is none.
 
-
-def use_and_room(
-    nodes: NodeSlice, name: str, find: Callable[..., int], devices: ClusterDevices | None
-) -> Iterable[tuple[int, int]]:
-    """For each node, how much of a resource is used, and of how much.
-
-    find: returns what a node's pods use. devices: see `devices_for` (resource_allocation.go,
-    calculateResourceAllocatableRequest).
+    Source: calculateResourceAllocatableRequest in resource_allocation.go
     """
-    uses = zip(nodes.values(find, name), nodes.values(capacity, name), strict=True)
-    if devices is None:
-        return uses
-    return [use if use[1] else devices.use(name, node) for use, node in zip(uses, nodes, strict=True)]
+    for use, node in zip(uses, nodes, strict=True):
+        yield use if use[1] else devices.use(name, node)
 
 
 def _less_text(name: str, left: int, wanted: int) -> str:

@@ -139,18 +139,6 @@ class Records:
         records = self._collected.get(uid), self.begun.get(uid)
         return any(each.evictions for each in records if each)
 
-    def start_binding(self, pod: Pod, binding: Write[Completed]) -> None:
-        """Start a pod's binding. If its condition is on its way, its answer comes first.
-
-        Else the API server might carry out the condition last, and the bound pod would be said to wait.
-        Source: pkg/scheduler/backend/api_dispatcher/call_queue.go, merge
-        """
-        record = self.begun.get(pod_key(pod))
-        if record and record.is_sent:
-            record.binding = binding
-        else:
-            self.pipeline.start(binding, Sort.BINDING, pod.metadata.namespace)
-
     def begin(self) -> bool:
         """Begin to write what was collected, if anything; returns whether there was anything.
 

@@ -76,7 +76,12 @@ class Writes:
     """The events of bound pods that could not be written in an outage: pod, message, time."""
 
     def submit(self, decision: Decision) -> None:
-        """Take a decision. Its binding is sent with others, by `completed` or `drain`."""
+        """Take a decision. Its binding is sent with others, by `completed` or `drain`.
+
+        If the pod's condition is on its way, its answer comes first. Else the API server might carry out the
+        condition last, and the bound pod would be said to wait.
+        Source: pkg/scheduler/backend/api_dispatcher/call_queue.go, merge
+        """
         if decision.only_waits:
             self.records.nominated(decision, decision.node_name)
             self._done.append(Completed(decision, Result.WAITING))
@@ -88,7 +93,11 @@ class Writes:
             if self.options.dry_run:
                 self._done.append(Completed(decision, Result.NOT_WRITTEN))
             else:
-                self.records.start_binding(life.pod, self._bind(decision, life))
+                binding, record = self._bind(decision, life), self.records.begun.get(life.key)
+                if record and record.is_sent:
+                    record.binding = binding
+                else:
+                    self.pipeline.start(binding, Sort.BINDING, life.pod.metadata.namespace)
 
     def look_up(self, life: PodLife) -> None:
         """Find out whether a pod is bound. The result comes as others do; of a pod, one at a time."""

@@ -298,6 +298,11 @@ AWAY = ApiError("away")
 SHOWN = [
     # web's phase, what a poll shows, whether it shows everything, what a look-up finds, () if none is made;
     # then web's phase, other's phase, whose pods n1 has
+    ("ASSUMED", [GONE], False, (), "OUT", "ACTIVE", []),  # of a group that is not decided on as a whole
+    ("ASSUMED", [ENDING], False, (), "OUT", "ACTIVE", []),
+    ("ASSUMED", [LABELLED], False, (), "ASSUMED", "UNSCHEDULABLE", ["web"]),
+    ("ASSUMED", [BOUND], True, (), "OUT", "ACTIVE", ["web"]),
+    ("ASSUMED", [ELSEWHERE], True, (), "OUT", "ACTIVE", []),
     ("HELD", [GONE], False, (), "OUT", "ACTIVE", []),
     ("HELD", [ENDING], False, (), "OUT", "ACTIVE", []),
     ("HELD", [LABELLED], False, (), "HELD", "UNSCHEDULABLE", ["web"]),
@@ -339,7 +344,10 @@ def test_what_a_poll_shows_of_a_pod_with_room(
     loop = Loop()
     if phase == "DOUBTFUL":
         loop.fails()
-    if phase != "BINDING":
+    if phase == "ASSUMED":
+        loop.finish(Result.WAITING)
+        loop.cache.lives.move(loop.cache.lives.of(WEB), Phase.ASSUMED)
+    elif phase != "BINDING":
         loop.finish({"HELD": Result.WAITING, "DOUBTFUL": Result.DOUBTFUL, "BOUND": Result.BOUND}[phase])
     look_up_is_told(loop, poll(loop, changes, complete=complete), found)
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == (web, other)
@@ -347,7 +355,7 @@ def test_what_a_poll_shows_of_a_pod_with_room(
 
 
 def test_every_phase_with_room_has_a_row_for_each_way_to_be_seen() -> None:
-    assert {*SHOWN_BY_PHASE} == {*SHOWN_IN_DRY_RUN} == {*ROOM} - {Phase.ASSUMED}  # never at a poll
+    assert {*SHOWN_BY_PHASE} == {*SHOWN_IN_DRY_RUN} == {*ROOM}
     assert all({*row} == {*Seen} for row in (*SHOWN_BY_PHASE.values(), *SHOWN_IN_DRY_RUN.values()))
     assert {*FOUND_BY_PHASE} == {Phase.BINDING, Phase.DOUBTFUL, Phase.BOUND}
     assert all({*row} == {*Seen} - {Seen.LEFT} for row in (*FOUND_BY_PHASE.values(), REFUSED_BINDING))

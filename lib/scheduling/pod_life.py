@@ -76,6 +76,9 @@ class Phase(StrEnum):
 ROOM = (Phase.ASSUMED, Phase.HELD, Phase.BINDING, Phase.DOUBTFUL, Phase.BOUND)
 """Phases in which room on a node is reserved: the cache counts the pod there."""
 
+UNSENT = (Phase.ASSUMED, Phase.HELD)
+"""Phases in which room is reserved, and no binding is sent."""
+
 QUEUED = (
     Phase.ACTIVE,
     Phase.BACKOFF,

@@ -126,7 +126,7 @@ class SchedulingQueue:
             if was_queued:
                 self._wake_group(pod, now, event)
         if left:  # pods of a higher priority didn't have to keep this room free
-            self._wake(freed_room(pod, left), now, up_to=pod.spec.priority)
+            self.wake(freed_room(pod, left), now, up_to=pod.spec.priority)
         if is_gone or ended or life.has_room:
             return None if is_gone else ended
         if was_queued and not (life.phase == Phase.UNSCHEDULABLE and self._hints.helps_itself(life, before)):
@@ -184,7 +184,7 @@ class SchedulingQueue:
         uid = change.object.metadata.uid
         if isinstance(change.object, Pod) and change.kind != Kind.DELETED:
             self.drop(uid)  # it has a node now
-        self._wake(change, now)
+        self.wake(change, now)
         if isinstance(change.object, Pod) and change.kind == Kind.DELETED:
             self._victim_left(uid)
         if isinstance(change.object, Node) and change.kind == Kind.DELETED:
@@ -192,7 +192,7 @@ class SchedulingQueue:
                 if life.decision.node_name == change.object.metadata.name:
                     self.lives.renew(life)  # so that it is asked about at once
 
-    def _wake(self, change: AnyChange, now: float, up_to: float = inf) -> None:
+    def wake(self, change: AnyChange, now: float, up_to: float = inf) -> None:
         """Move the unschedulable pods that a change could help. up_to: the highest priority of these pods.
 
         A node's heartbeat, for example, changes nothing that a decision depends on: it moves none.

@@ -47,15 +47,18 @@ APPLY, FREE, KEEP = (Step.APPLY,), (Step.FREE, Step.APPLY), (Step.APPLY, Step.KE
 FREE_ALL = Step.FREE, Step.FREE_GROUP, Step.APPLY
 MOVED = Step.FREE, Step.APPLY, Step.KEEP
 
+UNSENT: Mapping[Seen, Steps] = {
+    Seen.WAITING: APPLY,
+    Seen.ENDING: FREE_ALL,
+    Seen.GONE: FREE_ALL,
+    Seen.PLACED: FREE,
+    Seen.ELSEWHERE: FREE,
+    Seen.LEFT: FREE_ALL,
+}
+
 SHOWN: Mapping[Phase, Mapping[Seen, Steps]] = {
-    Phase.HELD: {
-        Seen.WAITING: APPLY,
-        Seen.ENDING: FREE_ALL,
-        Seen.GONE: FREE_ALL,
-        Seen.PLACED: FREE,
-        Seen.ELSEWHERE: FREE,
-        Seen.LEFT: FREE_ALL,
-    },
+    Phase.ASSUMED: UNSENT,
+    Phase.HELD: UNSENT,
     Phase.BINDING: {
         Seen.WAITING: APPLY,
         Seen.ENDING: (Step.NOTE_GONE, Step.LOOK_UP_SOON),

@@ -26,14 +26,14 @@ from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.framework.runtime import describe
-from lib.scheduling.groups.group_time import GroupTime
-from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
+from lib.scheduling.groups.pod_group_cycle import recheck_pod_group
 from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.needs import needs_of
 from lib.scheduling.pod_life import CONFIRM_SECONDS, Phase, PodLife, PodLives
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.service.follow_up import FollowUp
+from lib.service.group_turns import GroupTurns
 from lib.service.lookups import look_up
 from lib.service.options import Options
 from lib.service.shutdown import Shutdown
@@ -97,7 +97,7 @@ class Poller:
     unreadable: int = 0
     left_out: bool = False
     system: System = MACHINE
-    group_time: GroupTime = field(default_factory=GroupTime)
+    group_turns: GroupTurns = field(init=False)
     lives: PodLives = field(init=False)
     """The pods' records."""
     now: Callable[[], float] = field(init=False)
@@ -113,6 +113,7 @@ class Poller:
 
     def __post_init__(self) -> None:
         self.lives, self.now = self.queue.lives, self.system.monotonic
+        self.group_turns = GroupTurns(self.follow_up, self.now)
         self._patience = inf if self.options.once else PATIENCE
 
     # --- the loop ---------------------------------------------------------------------------------------
@@ -207,7 +208,8 @@ class Poller:
         if any(not each.unseen for each in unseen_before):
             self.queue.retry_all(self.now())
         bound = self.lives.in_phase(Phase.BOUND)
-        yield from self._timed(self._not_stale(delta.changes))
+        changes, turns = self._not_stale(delta.changes), self.group_turns
+        yield from self._timed(turns.noted(changes) if turns.under_way or turns.missed else changes)
         if self.cache.knows_claims and not knew_claims:
             for pod, why in self.queue.gate_again():
                 self.report.skipped(pod, why)
@@ -253,23 +255,26 @@ class Poller:
         in the next tick. A pod that preempts others is left out until they have been evicted: until then its
         decision depends on them. A pod is left out, too, until the answers have come that it needs.
         """
-        self.writes.more, still_out = False, set[str]()
+        self.writes.more, still_out, turns = False, set[str](), self.group_turns
         if self.writes.pipeline.closed:
             return
-        for batch in batches(self.queue.held(self.now()) if self.lives.count([Phase.HELD]) else ()):
+        all_held = self.queue.held(self.now()) if self.lives.count([Phase.HELD]) else []
+        if turns.under_way:
+            all_held = turns.others(all_held)
+        for batch in batches(all_held):
             held = [pod for pod in batch if self.lives.phase_of(pod) == Phase.HELD]
             if held and not self.writes.pipeline.closed:
                 yield held
         with self.shutdown.interruptible():
             pods = self.queue.ready(self.now())
-            if self.group_time.slow:
-                pods = self.group_time.in_turn(pods, self.now())
-            groups = [*batches(pods)]
+            groups = [*batches(turns.in_turn(pods) if turns.under_way or turns.time.slow else pods)]
             if len(groups) > MOST_PODS and not self.options.once:
                 self.writes.more = True
                 groups.sort(key=lambda group: group[0].metadata.uid in self._left_out)  # the others first
                 still_out = self._left_out & {group[0].metadata.uid for group in groups[MOST_PODS:]}
                 del groups[MOST_PODS:]
+            if attempt := turns.under_way:
+                groups.append(attempt.pods)
             pods = [pod for group in groups for pod in group]
             if pods:
                 needs = needs_of(pods, self.cache, [each.profile for each in self.schedulers.values()])
@@ -288,9 +293,10 @@ class Poller:
         for group in groups:
             if self.writes.pipeline.closed:
                 break
-            if tried and self.now() >= until:
+            goes_on = attempt is not None and group is attempt.pods
+            if tried and self.now() >= until and not goes_on:
                 self.writes.more = True
-                break
+                continue
             uids = [pod.metadata.uid for pod in group]
             if why := next((pending[uid] for uid in uids if uid in pending), ""):
                 for uid in uids:
@@ -348,6 +354,8 @@ class Poller:
         Only those are decided on that are still to be tried, or wait for Permit: an earlier decision may have
         changed that. None is if what an earlier try has written must be undone first.
         """
+        if self.group_turns.under_way and pods is self.group_turns.under_way.pods:
+            return self._decide_on_group(pods)
         lives = [life for pod in pods if (life := self.lives.get(pod.metadata.uid))]
         if any(life.key in self.writes.records.undoing for life in lives):
             return []
@@ -356,10 +364,16 @@ class Poller:
         if lives and lives[0].phase == Phase.HELD:
             return self._recheck_permit(pods)
         if lives and lives[0].group:
-            decisions = schedule_pod_group(pods, self.cache, self.schedulers)
-            self.group_time.took(decisions, self.now())
-            return decisions
+            return self._decide_on_group(pods)
         return [self.schedulers[pod.spec.scheduler_name].schedule_one(pod, self.cache) for pod in pods]
+
+    def _decide_on_group(self, pods: list[Pod]) -> list[Decision]:
+        """The decisions for a group; none if the attempt goes on in the next tick."""
+        until = inf if self.options.once else self.now() + DECIDING_SECONDS
+        decisions = self.group_turns.go_on(pods, until)
+        if decisions is None:
+            self.writes.more = True
+        return decisions or []
 
     def _recheck_permit(self, pods: Iterable[Pod]) -> list[Decision]:
         """Run Permit, or PreBind, again for pods that wait; returns the decisions for those that did."""

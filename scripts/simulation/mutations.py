@@ -1,6 +1,6 @@
 """Faults in poller itself, by name: a simulation that doesn't find them is none."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
@@ -12,17 +12,16 @@ from lib.kube.api import Api
 from lib.kube.errors import LostAnswerError, ServerError
 from lib.kube.freshness import Freshness
 from lib.kube.lease import Candidate
-from lib.kube.objects import Binding, Pod
+from lib.kube.objects import Binding
 from lib.kube.write import Request, Write
-from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
+from lib.scheduling.groups.pod_group_cycle import GroupAttempt
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.preemption import victims
 from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queue import SchedulingQueue
-from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.transitions import FREE, NO_NODE, SHOWN
-from lib.service import steps
+from lib.service import group_turns
 from lib.service.steps import Poller
 from lib.service.writes import writes as writes_module
 from lib.service.writes.pipeline import Pipeline
@@ -77,7 +76,7 @@ def _nomination_kept() -> Iterable[AbstractContextManager[Any]]:
 
 def _wake_up_left_out() -> Iterable[AbstractContextManager[Any]]:
     """A change doesn't wake the pods that it could help."""
-    yield patch.object(SchedulingQueue, "_wake", lambda *_: None)
+    yield patch.object(SchedulingQueue, "wake", lambda *_: None)
 
 
 def _event_before_binding() -> Iterable[AbstractContextManager[Any]]:
@@ -122,10 +121,14 @@ def _assumed_pods_forgotten_early() -> Iterable[AbstractContextManager[Any]]:
 def _groups_one_by_one() -> Iterable[AbstractContextManager[Any]]:
     """Each pod of a group is placed for itself."""
 
-    def one_by_one(pods: Iterable[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> list[Decision]:
-        return [schedulers[each.spec.scheduler_name].schedule_one(each, cache) for each in pods]
+    class OneByOne(GroupAttempt):
+        def go_on(self, _: Callable[[], bool]) -> list[Decision]:
+            return [
+                self._schedulers[each.spec.scheduler_name].schedule_one(each, self._cache)
+                for each in self.pods
+            ]
 
-    yield patch.object(steps, "schedule_pod_group", one_by_one)
+    yield patch.object(group_turns, "GroupAttempt", OneByOne)
 
 
 def _older_list_taken() -> Iterable[AbstractContextManager[Any]]:

@@ -4,7 +4,7 @@ Counterparts: pkg/scheduler/schedule_one_podgroup.go in kube-scheduler; Unreserv
 sigs.k8s.io/scheduler-plugins
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.pod_groups import REJECTING, group_of
 from lib.scheduling.groups.quorum import Quorum, is_reached_without, quorum_of
 from lib.scheduling.plugins.default_preemption import victims_are_leaving
-from lib.scheduling.pod_life import PodLife, PodLives, pod_key
+from lib.scheduling.pod_life import UNSENT, Phase, PodLife, PodLives, pod_key
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.queueing_hints import QueueingHints
 from lib.scheduling.scheduling_cycle import Scheduler
@@ -33,16 +33,84 @@ ANY_NODE = "any"
 """Stands for the node that a pod may get."""
 
 
+class GroupAttempt:
+    """An attempt to place a group. It can be made in parts, between which other pods are placed.
+
+    group: None for a single pod.
+    """
+
+    def __init__(self, pods: list[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> None:
+        self.pods, self.group = pods, group_of(pods[0])
+        self._cache, self._schedulers = cache, schedulers
+        self._decisions: list[Decision] = []
+        self._steps = _attempt(pods, cache, schedulers, self._decisions)
+
+    def go_on(self, has_time: Callable[[], bool]) -> list[Decision] | None:
+        """Go on while there is time, at least with one pod. Returns the decisions; None if it isn't over."""
+        try:
+            next(self._steps)
+            while has_time():
+                next(self._steps)
+        except StopIteration as end:
+            decisions: list[Decision] = end.value
+            return decisions
+        return None
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether one of its pods has changed or gone since it began, or has lost its node."""
+        lives = self._cache.lives
+        placed = {pod_key(each.pod) for each in self._decisions if each.outcome in PLACED}
+        for pod in self.pods:
+            life = lives.get(pod_key(pod))
+            if not life or life.leaving or _is_other(life.pod, pod):
+                return True
+            if life.phase not in (UNSENT if life.key in placed else (Phase.ACTIVE,)):
+                return True
+        return False
+
+    def undo(self) -> list[Decision]:
+        """Undo what was decided. Returns the decisions of pods that had a node until now."""
+        self._steps.close()
+        had_node = []
+        for each in self._decisions:
+            if each.outcome in PLACED and self._cache.lives.phase_of(each.pod) in UNSENT:
+                had_node.append(each)
+                self._schedulers[each.pod.spec.scheduler_name].undo(each, self._cache)
+            else:
+                undo_preemption(each, self._cache)
+        return had_node
+
+
+def _is_other(pod: Pod, before: Pod) -> bool:
+    """Whether what a decision depends on has changed in a pod."""
+    now, then = pod.metadata, before.metadata
+    return pod is not before and (
+        pod.spec != before.spec or now.labels != then.labels or now.annotations != then.annotations
+    )
+
+
 def schedule_pod_group(
     pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]
 ) -> list[Decision]:
-    """Schedule one of `batches`: a single pod, or a group. Of a group its quorum gets nodes, or no pod does.
+    """Schedule one of `batches` at once: a single pod, or a group."""
+    decisions = GroupAttempt([*pods], cache, schedulers).go_on(lambda: True)
+    assert decisions is not None
+    return decisions
+
+
+def _attempt(
+    pods: Sequence[Pod], cache: Cache, schedulers: Mapping[str, Scheduler], decisions: list[Decision]
+) -> Generator[None, None, list[Decision]]:
+    """Schedule a single pod, or a group. Of a group its quorum gets nodes, or no pod does.
 
     When so many pods of a group have failed that the others are too few, these are unreserved, and those that
     come after aren't tried. The ones that failed the last time are tried first: mostly they fail again. Pods
     are evicted only where that makes room for enough pods of the group, and never one of the group itself.
     Until they have left, room is kept for all of the group. When enough pods have nodes, each of the others
     may preempt for itself. After an unexpected error, the decisions for the pods before are undone.
+
+    It yields after each pod. decisions: those that are made are added here.
     """
     group = group_of(pods[0])
     quorum = quorum_of(pods, group, cache)
@@ -54,34 +122,37 @@ def schedule_pod_group(
         return [_rejected(pod, cache, why, REJECTING) for pod in pods]
     must_place = quorum.must_place(len(pods), placed)
     most_failed = len(pods) - must_place
-    if failed := _failed_again(pods, most_failed + 1, cache, schedulers):
+    if failed := (yield from _failed_again(pods, most_failed + 1, cache, schedulers)):
         why, known = _why(failed[0], quorum), {pod_key(each.pod): each for each in failed}
         return [known.get(pod_key(pod)) or _rejected(pod, cache, why, REJECTING) for pod in pods]
-    decisions = _try_each(pods, most_failed, cache, schedulers)
+    yield from _try_each(pods, most_failed, cache, schedulers, decisions)
     failed = [each for each in decisions if each.outcome not in PLACED]
     waiting = {pod_key(each.pod) for each in failed if _waits_for_victims(each, pods, cache)}
     have_node = len(decisions) - len(failed)
     is_enough, will_be = have_node >= must_place, have_node + len(waiting) >= must_place
-    decisions = [
+    ended = [
         end_nomination(undo_preemption(each, cache), cache)
         if each.nominated and not (will_be and pod_key(each.pod) in waiting)
         else each
         for each in decisions
     ]
     if is_enough:
-        for each in decisions:
+        for each in ended:
             each.state[REJECTING] = quorum
-        return decisions
+        return ended
     why = _why(failed[0], quorum)
     untried = (_rejected(each, cache, why, REJECTING) for each in pods[len(decisions) :])
-    return [*_undo_placed(decisions, why, cache, schedulers, keep_room=will_be), *untried]
+    return [*_undo_placed(ended, why, cache, schedulers, keep_room=will_be), *untried]
 
 
 def _try_each(
-    pods: Iterable[Pod], most_failed: int, cache: Cache, schedulers: Mapping[str, Scheduler]
-) -> list[Decision]:
+    pods: Iterable[Pod],
+    most_failed: int,
+    cache: Cache,
+    schedulers: Mapping[str, Scheduler],
+    decisions: list[Decision],
+) -> Iterator[None]:
     """Schedule one pod after the other, until more have failed for good than may fail."""
-    decisions: list[Decision] = []
     failed = 0
     try:
         for pod in pods:
@@ -89,11 +160,11 @@ def _try_each(
             failed += _is_hopeless(decisions[-1], cache)
             if failed > most_failed:
                 break
+            yield
     except Exception:
         for each in decisions:
             schedulers[each.pod.spec.scheduler_name].undo(each, cache)
         raise
-    return decisions
 
 
 def _why(failed: Decision, quorum: Quorum) -> str:
@@ -122,11 +193,11 @@ def _is_hopeless(decision: Decision, cache: Cache) -> bool:
 
 def _failed_again(
     pods: Sequence[Pod], enough: int, cache: Cache, schedulers: Mapping[str, Scheduler]
-) -> list[Decision]:
+) -> Generator[None, None, list[Decision]]:
     """The decisions for pods of a group that failed the last time, if so many fail again for good.
 
     Empty if one of them doesn't, or if others of the group may help them, such as a pod that they want to be
-    near to: these are tried in their turn.
+    near to: these are tried in their turn. It yields after each.
     """
     likely = [each for each in pods if _has_failed(cache.lives.get(each.metadata.uid))][:enough]
     if len(likely) < enough:
@@ -138,6 +209,7 @@ def _failed_again(
             schedulers[pod.spec.scheduler_name].undo(decision, cache)
             return []
         failed.append(decision)
+        yield
     return [] if _may_be_helped(failed, pods, schedulers) else failed
 
 

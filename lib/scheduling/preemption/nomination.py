@@ -8,15 +8,15 @@ from msgspec.structs import replace
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.pod_life import Phase
+from lib.scheduling.pod_life import UNSENT
 
 
 def nominate(decision: Decision, cache: Cache, node_name: str, victims: tuple[Pod, ...]) -> Decision:
     """Nominate the pod to the node that its victims leave (preemption.go, prepareCandidate).
 
-    A victim that is held isn't deleted: it gives up its node. One that may be bound is deleted. Pods of lower
-    priority lose their nomination to the node, unless all victims are leaving already, so that nothing is
-    done for the pod (executor.go, prepareCandidateAsync).
+    A victim whose binding isn't sent yet isn't deleted: it gives up its node. One that may be bound is
+    deleted. Pods of lower priority lose their nomination to the node, unless all victims are leaving already,
+    so that nothing is done for the pod (executor.go, prepareCandidateAsync).
     """
     nominator, phase_of = cache.nominator, cache.lives.phase_of
     cleared: tuple[Pod, ...] = ()
@@ -29,8 +29,8 @@ def nominate(decision: Decision, cache: Cache, node_name: str, victims: tuple[Po
     return replace(
         decision,
         nominated=node_name,
-        victims=tuple(each for each in victims if phase_of(each) != Phase.HELD),
-        preempted_held=tuple(each for each in victims if phase_of(each) == Phase.HELD),
+        victims=tuple(each for each in victims if phase_of(each) not in UNSENT),
+        preempted_held=tuple(each for each in victims if phase_of(each) in UNSENT),
         cleared_nominations=cleared,
     )
 

@@ -1,0 +1,89 @@
+"""Which group of pods is tried when. An attempt to place a large one may last over many ticks.
+
+Other pods are placed between its parts. They see its room taken, so they are woken if it is given back.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from lib.kube.changes import AnyChange
+from lib.kube.objects import Pod
+from lib.scheduling.decision import PLACED, Decision
+from lib.scheduling.groups.group_time import GroupTime
+from lib.scheduling.groups.pod_group_cycle import GroupAttempt
+from lib.scheduling.groups.pod_groups import Group, group_of
+from lib.scheduling.hints import changes_anything, freed_room
+from lib.service.follow_up import FollowUp
+
+
+@dataclass
+class GroupTurns:
+    """The turns of groups. under_way: the attempt that isn't over, if any: there is one at most."""
+
+    follow_up: FollowUp
+    now: Callable[[], float]
+    time: GroupTime = field(default_factory=GroupTime)
+    under_way: GroupAttempt | None = None
+    missed: list[AnyChange] = field(default_factory=list)
+    """What has changed since it began: it may help pods that had failed by then."""
+    _waiting: set[Group | None] = field(default_factory=set)
+    """Other groups that need long, too: they are tried when that attempt is over."""
+
+    def others(self, pods: list[Pod]) -> list[Pod]:
+        """The pods without those of the attempt that isn't over, and of groups that wait for its end."""
+        if not self.under_way:
+            return pods
+        keep_out = self._waiting | {self.under_way.group}
+        return [pod for pod in pods if group_of(pod) not in keep_out]
+
+    def in_turn(self, pods: list[Pod]) -> list[Pod]:
+        """The pods that are to be tried before that attempt goes on, in this order."""
+        others = self.others(pods)
+        return self.time.in_turn(others, self.now()) if self.time.slow else others
+
+    def go_on(self, pods: list[Pod], until: float) -> list[Decision] | None:
+        """Try a group until this time. Returns its decisions; None if the attempt isn't over then."""
+        if not (attempt := self.under_way) or pods is not attempt.pods:
+            attempt = GroupAttempt(pods, self.follow_up.cache, self.follow_up.schedulers)
+        elif attempt.is_overtaken:
+            self._end(attempt.undo())
+            return None
+        try:
+            decisions = attempt.go_on(lambda: self.now() < until)
+        except Exception:
+            if attempt is self.under_way:
+                self._end(attempt.undo())
+            raise
+        if decisions is None and self.under_way not in (attempt, None):
+            self._waiting.add(attempt.group)
+            self._free(attempt.undo())
+        elif decisions is None:
+            self.under_way = attempt
+        else:
+            self.time.took(decisions, self.now())
+            if attempt is self.under_way:
+                self._end(each for each in decisions if each.outcome not in PLACED)
+        return decisions
+
+    def _end(self, undone: Iterable[Decision]) -> None:
+        """The attempt is over. undone: the decisions that were taken back."""
+        self.under_way = None
+        self._waiting.clear()
+        self._free(undone)
+
+    def _free(self, undone: Iterable[Decision]) -> None:
+        """Wake the pods that the room of these decisions could help."""
+        for each in undone:
+            if each.node_name:
+                self.follow_up.queue.apply(freed_room(each.pod, each.node_name), self.now())
+
+    def noted(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
+        """The changes. Pods whose attempt lasts are not woken by them: that is done when it is over."""
+        if self.missed and not self.under_way:
+            for change in self.missed:
+                self.follow_up.queue.wake(change, self.now())
+            self.missed.clear()
+        for change in changes:
+            if self.under_way and changes_anything(change):
+                self.missed.append(change)
+            yield change

@@ -163,6 +163,9 @@ def test_a_fault_in_poller_is_found(mutation: str) -> None:
 
 SHOWN_BY = {
     "budget-not-charged": scenes.one_budget_for_two,
+    "victims-that-leave-not-awaited": scenes.victims_take_their_time,
+    "resizes-not-seen": scenes.grows_in_place,
+    "host-ports-ignored": scenes.one_port_for_two,
     "group-goes-on-without-a-member": scenes.group_loses_a_member,
     "pod-made-again-taken-for-the-old-one": scenes.made_again_in_doubt,
     "condition-written-on-a-bound-pod": scenes.made_again_in_doubt,
@@ -263,6 +266,13 @@ def test_what_poller_does_right_is_not_found(plan: Plan) -> None:
     outcome = World(plan).run()
     assert outcome.violations == []
     assert outcome.evictions
+
+
+def test_a_pod_that_is_read_for_an_extender_is_not_looked_up_by_that() -> None:
+    """It was bound by hand while poller was frozen, and lists lag behind."""
+    plan = plan_of_scene(scenes.bound_by_hand, 5, watch=False)
+    poller = replace(plan.pollers[0], extender=True, freezes=((5.4, 11.7),))
+    assert World(replace(plan, pollers=(poller,))).run().violations == []
 
 
 @pytest.mark.parametrize(("kind", "first"), [(Kind.CRASH_BEFORE, 1), (Kind.CRASH_AFTER, 3)])

@@ -112,7 +112,8 @@ class Checks:
         self._excused: set[str] = set()  # uids whose event need not come
         self._pending: dict[str, tuple[Stored, float]] = {}  # by uid: the pod, and until when it waited
         self._told: set[tuple[int, str]] = set()  # by process and uid: the binding was answered by 201
-        self._looked_up: set[tuple[int, str]] = set()  # by process and uid: the pod was found on a node
+        self._tried: set[tuple[int, str]] = set()  # by process and uid: a binding was sent
+        self._looked_up: set[tuple[int, str]] = set()  # the same: then the pod was found on a node
         self._targets: dict[str, str] = {}  # by uid: the node of the binding that was sent last
         self._forgotten: set[str] = set()  # uids of pods whose binding was answered, and isn't there
         self._failed_events: dict[str, list[float]] = defaultdict(list)  # by the pod's uid: when
@@ -435,7 +436,9 @@ class Checks:
         if "/events" in path:
             self._note_event(exchange, (body.get("involvedObject") or {}).get("uid", ""))
         if path.endswith("/binding"):
-            self._targets[body["metadata"].get("uid", "")] = body["target"]["name"]
+            uid = body["metadata"].get("uid", "")
+            self._targets[uid] = body["target"]["name"]
+            self._tried.add((id(exchange.process), uid))
         if exchange.code == 0:
             if "/pods/" in path:
                 self._troubled.add(path.split("/")[6])
@@ -458,12 +461,16 @@ class Checks:
             self._check_again(exchange, path.split("/")[6], body["metadata"]["uid"])
 
     def _note_looked_up(self, exchange: Exchange, path: str) -> None:
-        """A pod was looked up, and its node was told."""
+        """A pod was looked up after its binding, and its node was told.
+
+        For an extender a pod is read, too, with all its fields: nothing is concluded from these.
+        """
         parts = path.split("/")
         if len(parts) == 7 and parts[5] == "pods" and exchange.code == 200 and not exchange.fault:
             pod = self._store.get(PODS, (parts[4], parts[6]))
-            if pod and node_of(pod):
-                self._looked_up.add((id(exchange.process), pod.metadata["uid"]))
+            key = id(exchange.process), pod.metadata["uid"] if pod else ""
+            if pod and node_of(pod) and key in self._tried:
+                self._looked_up.add(key)
 
     def _check_again(self, exchange: Exchange, pod: str, uid: str) -> None:
         """Who was told that a pod is bound doesn't bind it again."""

@@ -92,6 +92,34 @@ def one_budget_for_two(stage: Stage) -> Scene:
     return Scene((*(stage.node(spot, cpu=2) for spot in "abc"), budget, *victims, *preemptors))
 
 
+def victims_take_their_time(stage: Stage) -> Scene:
+    """While a pod's victim leaves, another node is uncordoned, whose pod matters less. That one stays."""
+    chance = stage.chance
+    victims = [
+        stage.pod(1, "victim", "a", cpu=1500, ends=15, priority="low"),
+        stage.pod(1, "stays", "b", cpu=1500, ends=chance.choice((4, 15))),
+    ]
+    cordon = stage.then(4, "cordon", "b")
+    preemptor = stage.pod(7, "preemptor", cpu=1900, priority="high")
+    uncordon = stage.then(7 + chance.uniform(3, 10), "cordon", "b", on=False)
+    return Scene((stage.node("a", cpu=2), stage.node("b", cpu=2), *victims, cordon, preemptor, uncordon))
+
+
+def grows_in_place(stage: Stage) -> Scene:
+    """A pod on a node requests more than before, and then other pods come."""
+    chance = stage.chance
+    grows = stage.then(5, "resize_pod", "grows", cpu=chance.choice((1500, 1900)))
+    late = [stage.pod(10 + i, f"late{i}", cpu=600) for i in range(2)]
+    return Scene((stage.node("a", cpu=2), stage.pod(1, "grows", cpu=500), grows, *late))
+
+
+def one_port_for_two(stage: Stage) -> Scene:
+    """Two pods want the same host port: at the same time, or one after the other. There is one node."""
+    after = stage.chance.choice((0.0, 3.0))
+    pods = [stage.pod(1 + i * after, f"listens{i}", cpu=100, ports=[8080]) for i in range(2)]
+    return Scene((stage.node("a"), *pods))
+
+
 def made_again_in_doubt(stage: Stage) -> Scene:
     """What came of bindings isn't known, and meanwhile pods are made again under the same names."""
     chance = stage.chance
@@ -168,6 +196,9 @@ def proxy_ends(stage: Stage) -> Scene:
 
 SCENES: tuple[Callable[[Stage], Scene], ...] = (
     one_budget_for_two,
+    victims_take_their_time,
+    grows_in_place,
+    one_port_for_two,
     group_loses_a_member,
     made_again_in_doubt,
     binding_forgotten,
@@ -183,7 +214,7 @@ def random_scenes(chance: Random, until: float, schedulers: list[str]) -> tuple[
 
     They happen in the midst of its accidents, or after them, one after the other.
     """
-    chosen = sorted(chance.sample(SCENES, chance.choice((0, 1, 2, 3))), key=SCENES.index)
+    chosen = sorted(chance.sample(SCENES, chance.choice((0, 1, 3, 4))), key=SCENES.index)
     after = chance.random() < 0.6
     begin = [
         until + SETTLED_AFTER + i * LASTS if after else chance.uniform(0.05, 0.75) * until

@@ -51,7 +51,9 @@ class Record:
     """The writes for a pod that was not scheduled: first its status, then, at the same time, all others.
 
     under_way: how many are being made. outdated: whether there is a later record, or the pod is gone.
-    is_sent: whether an answer to the first one is awaited. binding: the pod's binding, which is started then.
+    is_sent: whether an answer to the first one is awaited. binding: that of the pod, which is started then:
+    else the API server might carry out the condition last, and the bound pod would be said to wait.
+    Source: pkg/scheduler/backend/api_dispatcher/call_queue.go, merge
     """
 
     decision: Decision

@@ -92,12 +92,10 @@ class Writes:
             self.cache.lives.move(life, Phase.BINDING)
             if self.options.dry_run:
                 self._done.append(Completed(decision, Result.NOT_WRITTEN))
+            elif (record := self.records.begun.get(life.key)) and record.is_sent:
+                record.binding = self._bind(decision, life)
             else:
-                binding, record = self._bind(decision, life), self.records.begun.get(life.key)
-                if record and record.is_sent:
-                    record.binding = binding
-                else:
-                    self.pipeline.start(binding, Sort.BINDING, life.pod.metadata.namespace)
+                self.pipeline.start(self._bind(decision, life), Sort.BINDING, life.pod.metadata.namespace)
 
     def look_up(self, life: PodLife) -> None:
         """Find out whether a pod is bound. The result comes as others do; of a pod, one at a time."""

@@ -78,9 +78,7 @@ class Writes:
     def submit(self, decision: Decision) -> None:
         """Take a decision. Its binding is sent with others, by `completed` or `drain`.
 
-        If the pod's condition is on its way, its answer comes first. Else the API server might carry out the
-        condition last, and the bound pod would be said to wait.
-        Source: pkg/scheduler/backend/api_dispatcher/call_queue.go, merge
+        If the pod's condition is on its way, its answer comes first.
         """
         if decision.only_waits:
             self.records.nominated(decision, decision.node_name)

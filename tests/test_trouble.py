@@ -7,10 +7,9 @@ namespace come, one at a time.
 A part of it runs each time, with limits for a busy machine. All of it, with the limits that a quiet machine
 keeps, takes about 15 minutes; it prints how long the pods of others waited:
 
-    POLLER_ALL_TROUBLE=1 .venv/bin/pytest -n 1 -s tests/test_trouble.py
+    POLLER_ALL_CASES=1 .venv/bin/pytest -n 1 -s tests/test_trouble.py
 """
 
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -19,6 +18,7 @@ from random import Random
 from statistics import median
 
 import pytest
+from all_cases import ALL_CASES as ALL
 from cluster import Cluster, Json, eventually
 from device_objects import Devices
 from device_objects import uses as uses_devices
@@ -29,8 +29,6 @@ from test_hanging_lookups import GROUP_LABEL, OWN_CONSTRAINT, VIP
 from test_lookups import beside_pods_of_some_namespaces, owned_by
 
 ON_ONE_SERVER = True
-
-ALL = bool(os.environ.get("POLLER_ALL_TROUBLE"))
 
 MEDIAN, WORST = (0.2, 1.0) if ALL else (1.0, 4.0)
 """Seconds in which others are bound; when polling, the interval may come on top."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from all_cases import PART
 
 from lib.kube.devices import DeviceClass, ResourceClaim, ResourceSlice
 from lib.kube.objects import Node, decode_hook
@@ -128,7 +129,7 @@ def plain(found: list[Any]) -> list[Json]:
 
 
 def test_random_clusters_are_allocated_as_kube_scheduler_allocates_them() -> None:
-    wrong = [row["seed"] for row in rows("allocator-more") if answers(row) != plain(row["answers"])]
+    wrong = [row["seed"] for row in rows("allocator-more")[PART] if answers(row) != plain(row["answers"])]
     assert not wrong
 
 

@@ -10,6 +10,7 @@ from unittest.mock import ANY
 
 import msgspec
 import pytest
+from all_cases import ALL_CASES, PART
 from devices.test_allocator import Json, rows
 
 from lib.kube.devices import Device
@@ -41,6 +42,8 @@ def answer(row: Json) -> Json:
 
 @pytest.mark.parametrize("row", rows("cel"), ids=lambda row: f"{row['table']}-{row['name']}")
 def test_devices_are_selected_as_kube_scheduler_selects_them(row: Json) -> None:
+    if row["name"] == "expensive" and not ALL_CASES:
+        pytest.skip("it takes half a minute: POLLER_ALL_CASES=1 runs it")
     wanted = {name: value for name, value in row["answerDefaultGates"].items() if name != "maxCost"}
     found = answer(row)
     if "match" not in wanted or row["expression"] in IN_ANY_ORDER:
@@ -62,7 +65,7 @@ OTHERWISE = {
 def test_many_odd_expressions_have_the_values_and_errors_that_they_have_in_kube_scheduler() -> None:
     about, *more = rows("cel-more")
     wrong = []
-    for row in more:
+    for row in more[PART]:
         expression, wanted = row["expression"], row["answer"]
         found = answer({"expression": expression, **about})
         if "cost" not in wanted:

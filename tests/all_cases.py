@@ -1,0 +1,8 @@
+"""With POLLER_ALL_CASES=1 in the environment, tests of many recorded cases run them all, not a part."""
+
+import os
+
+ALL_CASES = bool(os.environ.get("POLLER_ALL_CASES"))
+
+PART = slice(None, None, 1 if ALL_CASES else 5)
+"""Of a list of cases, those that run."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from lib.kube.label_syntax import problem_of_selector, together
 from lib.kube.matcher import EVERYTHING, Matcher, matcher_of
 from lib.kube.objects import LabelSelector, Pod, PodAffinity, PodAffinityTerm, Requirement
 
@@ -56,15 +57,27 @@ class Term:
 KINDS = ("affinity", "anti_affinity", "preferred", "preferred_anti")
 """The kinds of terms, as Terms calls them."""
 
+FIELDS = (
+    "requiredAffinityTerms",
+    "requiredAntiAffinityTerms",
+    "preferredAffinityTerms",
+    "preferredAntiAffinityTerms",
+)
+"""The same, as kube-scheduler's errors call them."""
+
 
 @dataclass(frozen=True)
 class Terms:
-    """All pod affinity and anti-affinity terms of a pod."""
+    """All pod affinity and anti-affinity terms of a pod.
+
+    If a selector of one kind is invalid, there are none of this kind, and `invalid` says why.
+    """
 
     affinity: tuple[Term, ...] = ()
     anti_affinity: tuple[Term, ...] = ()
     preferred: tuple[Term, ...] = ()
     preferred_anti: tuple[Term, ...] = ()
+    invalid: str = ""
 
     def __bool__(self) -> bool:
         return bool(self.affinity or self.anti_affinity or self.preferred or self.preferred_anti)
@@ -87,23 +100,32 @@ def terms_of(pod: Pod) -> Terms:
 
 @lru_cache(maxsize=1024)
 def _terms_of(pod: Pod) -> Terms:
+    """Source: PodInfo.Update in pkg/scheduler/framework/types.go."""
     near, far = pod.spec.affinity.pod_affinity, pod.spec.affinity.pod_anti_affinity
-    return Terms(
-        affinity=_required(pod, near),
-        anti_affinity=_required(pod, far),
-        preferred=_preferred(pod, near),
-        preferred_anti=_preferred(pod, far),
+    weighted = (_required(near), _required(far), _preferred(near), _preferred(far))
+    problems = [next(filter(None, map(_problem, each)), "") for each in weighted]
+    affinity, anti_affinity, preferred, preferred_anti = (
+        () if problem else tuple([_term(pod, *each) for each in terms])
+        for terms, problem in zip(weighted, problems, strict=True)
     )
+    wrong = [f"{name}: {each}" for name, each in zip(FIELDS, problems, strict=True) if each]
+    invalid = together(wrong) if wrong else ""
+    return Terms(affinity, anti_affinity, preferred, preferred_anti, invalid)
 
 
-def _required(pod: Pod, affinity: PodAffinity | None) -> tuple[Term, ...]:
+def _problem(weighted: tuple[PodAffinityTerm, int]) -> str:
+    term, _ = weighted
+    return problem_of_selector(term.label_selector) or problem_of_selector(term.namespace_selector)
+
+
+def _required(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else []
-    return tuple([_term(pod, term, 0) for term in terms])
+    return [(term, 0) for term in terms]
 
 
-def _preferred(pod: Pod, affinity: PodAffinity | None) -> tuple[Term, ...]:
+def _preferred(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else []
-    return tuple([_term(pod, each.pod_affinity_term, each.weight) for each in terms])
+    return [(each.pod_affinity_term, each.weight) for each in terms]
 
 
 def _term(pod: Pod, term: PodAffinityTerm, weight: int) -> Term:

@@ -6,6 +6,7 @@ Source: component-helpers/scheduling/corev1/nodeaffinity
 from collections import Counter
 from collections.abc import Hashable, Iterable
 
+from lib.kube.label_syntax import problems_of_term
 from lib.kube.matcher import Index, Matcher
 from lib.kube.objects import NodeSelectorTerm, Requirement
 from lib.scheduling.node_info import NodeInfo
@@ -28,9 +29,11 @@ class NodeTerms:
         weights = Counter[Matcher]()
         self._read_fields = False
         for term, weight in terms:
-            if term.match_expressions or term.match_fields:  # an empty term matches no node
-                weights[_matcher_of(term)] += weight
-                self._read_fields = self._read_fields or bool(term.match_fields)
+            is_empty = not (term.match_expressions or term.match_fields)
+            if is_empty or problems_of_term(term):  # it matches no node
+                continue
+            weights[_matcher_of(term)] += weight
+            self._read_fields = self._read_fields or bool(term.match_fields)
         self._index = Index[int]()
         for matcher, weight in weights.items():
             self._index.add(matcher, matcher, weight)

@@ -156,6 +156,18 @@ def _resize_is_infeasible(pod: Pod) -> bool:
     return pending is not None and pending.reason == "Infeasible"
 
 
+def nodes_are_compared_by(name: str) -> bool:
+    """Whether it counts how much of a resource a node has: not for `storage`, nor for names without a domain.
+
+    The API server lets containers request no others. Source: IsScalarResourceName in
+    pkg/scheduler/util/utils.go, and Resource.Add in pkg/scheduler/framework/types.go
+    """
+    if name in ("cpu", "memory", "ephemeral-storage"):
+        return True
+    is_extended = "/" in name and not name.startswith("requests.")
+    return is_extended or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
 def is_pod_level(name: str) -> bool:
     """Whether a resource can be requested at pod level."""
     return name in ("cpu", "memory") or name.startswith("hugepages-")

@@ -13,6 +13,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from lib.kube.label_syntax import A_SUBDOMAIN, A_VALUE, SUBDOMAIN, VALUE, problems_of, problems_of_key
 from lib.scheduling.devices.cel_values import (
     NONE,
     CelError,
@@ -183,9 +184,6 @@ def _port(url: Url) -> str:
 
 LABEL = re.compile("[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 LABEL_1035 = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
-SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-NAME = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 UUID = re.compile("[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}", re.IGNORECASE)
 
 A_LABEL = (
@@ -198,50 +196,15 @@ A_LABEL_1035 = (
     "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for "
     "validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
 )
-A_SUBDOMAIN = (
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
-    "must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
-    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
-)
-A_VALUE = (
-    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
-    "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used "
-    "for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
-)
-A_NAME = (
-    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-    "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
-)
 
 
 def _named(pattern: re.Pattern[str], most: int, what: str, *, is_prefix: bool = False) -> Any:
     def problems(text: str) -> list[str]:
         if is_prefix and text.endswith("-") and len(text) > 1:
             text = text[:-2] + "a"
-        found = [f"must be no more than {most} bytes"] if len(text.encode()) > most else []
-        return found if pattern.fullmatch(text) else [*found, what]
+        return problems_of(text, pattern, most, what)
 
     return problems
-
-
-def _qualified_name(text: str) -> list[str]:
-    parts = text.split("/")
-    found: list[str] = []
-    if len(parts) > 2:
-        optional = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
-        return [f"a qualified name {A_NAME} {optional}"]
-    if len(parts) == 2:
-        if not parts[0]:
-            found.append("prefix part must be non-empty")
-        else:
-            found += [f"prefix part {each}" for each in _named(SUBDOMAIN, 253, A_SUBDOMAIN)(parts[0])]
-    name = parts[-1]
-    if not name:
-        found.append("name part must be non-empty")
-    elif len(name) > 63:
-        found.append("name part must be no more than 63 bytes")
-    return found if NAME.fullmatch(name) else [*found, f"name part {A_NAME}"]
 
 
 def _if_fails(parse: Callable[[str], object], what: str) -> Callable[[str], list[str]]:
@@ -268,7 +231,7 @@ FORMATS: Mapping[str, NamedFormat] = {
         ("dns1123Label", 30, _named(LABEL, 63, A_LABEL)),
         ("dns1123Subdomain", 60, _named(SUBDOMAIN, 253, A_SUBDOMAIN)),
         ("dns1035Label", 30, _named(LABEL_1035, 63, A_LABEL_1035)),
-        ("qualifiedName", 60, _qualified_name),
+        ("qualifiedName", 60, problems_of_key),
         ("dns1123LabelPrefix", 30, _named(LABEL, 63, A_LABEL, is_prefix=True)),
         ("dns1123SubdomainPrefix", 60, _named(SUBDOMAIN, 253, A_SUBDOMAIN, is_prefix=True)),
         ("dns1035LabelPrefix", 30, _named(LABEL_1035, 63, A_LABEL_1035, is_prefix=True)),

@@ -134,6 +134,8 @@ class InterPodAffinity:
     def pre_filter(self, state: CycleState, pod: Pod, cache: Cache) -> Status | None:
         """Count the pods that must be near, and those that must not be."""
         terms = terms_of(pod)
+        if terms.invalid:
+            return unresolvable(f"parsing pod: {terms.invalid}")
         unwelcome = existing_pods_terms(cache).that_match(pod, "anti_affinity")
         if not unwelcome and not terms.affinity and not terms.anti_affinity:
             return SKIP

@@ -14,6 +14,7 @@ from msgspec import field as struct_field
 
 from lib.kube import objects
 from lib.kube.changes import AnyChange
+from lib.kube.label_syntax import problems_of_term, together
 from lib.kube.objects import NodeSelector, NodeSelectorTerm, Pod, PreferredSchedulingTerm
 from lib.kube.selectors import matches, matches_node, matches_term
 from lib.scheduling import edits
@@ -24,6 +25,7 @@ from lib.scheduling.framework.interface import (
     CycleState,
     DependsOn,
     Lines,
+    PluginError,
     Rejected,
     Remedies,
     Remedy,
@@ -185,7 +187,7 @@ class NodeAffinity:
             if node.labels.get(key) != value:
                 yield f"nodeSelector {key}={value}: {_has_label(node, key)}"
         required = _required(pod.spec.affinity.node_affinity)
-        if required is None or matches_node(required, node.node):
+        if required is None or _required_terms(pod).match(node):
             return
         if not required.node_selector_terms:
             yield "required node affinity has no terms, and so matches no node"
@@ -216,7 +218,18 @@ class NodeAffinity:
     def pre_score(
         self, state: CycleState, pod: Pod, cache: Cache, nodes: Sequence[NodeInfo]
     ) -> Status | None:
-        """SKIP if neither the pod nor the added affinity has preferred terms."""
+        """SKIP if neither the pod nor the added affinity has preferred terms.
+
+        PluginError if a term of the pod is invalid.
+        """
+        wrong = [
+            problem
+            for i, each in enumerate(_preferred(pod.spec.affinity.node_affinity))
+            if each.weight
+            for problem in problems_of_term(each.preference, f"[{i}]")
+        ]
+        if wrong:
+            raise PluginError(f'running PreScore plugin "NodeAffinity": {together(wrong)}')
         preferred = [*_preferred(self.added_affinity), *_preferred(pod.spec.affinity.node_affinity)]
         state[self.name] = NodeTerms((each.preference, each.weight) for each in preferred)
         return None if preferred else SKIP
@@ -299,6 +312,8 @@ def why_no_match(term: NodeSelectorTerm, node: NodeInfo) -> str:
     """The part of a term that a node doesn't match."""
     if not term.match_expressions and not term.match_fields:
         return "an empty term matches no node"
+    if wrong := problems_of_term(term):
+        return f"an invalid term matches no node: {listed(wrong)}"
     assert not matches_term(term, node.node)
     missing = [
         _has_label(node, each.key) for each in term.match_expressions if not matches(each, node.labels)

@@ -56,7 +56,7 @@ from lib.scheduling.node_info import (
 )
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
-from lib.scheduling.resources import AT_LEAST, pod_requests, requests_at_least
+from lib.scheduling.resources import AT_LEAST, nodes_are_compared_by, pod_requests, requests_at_least
 from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
 
 if TYPE_CHECKING:
@@ -334,7 +334,7 @@ class NodeResourcesFit:
 
     def remedies(self, state: CycleState, pod: Pod, cache: Cache, rejected: Rejected) -> Remedies:
         """Request less: as much as the freest nodes have of what they lack."""
-        requests = pod_requests(pod)
+        requests = _positive(pod)
         best: dict[tuple[bool, frozenset[str]], list[tuple[float, dict[str, int]]]] = {}
         for node in cache.node_list:
             lacking = {
@@ -430,11 +430,11 @@ def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:
 
 @lru_cache(maxsize=1024)
 def _positive(pod: Pod) -> Mapping[str, int]:
-    """What a pod requests, cpu and memory first."""
+    """What a pod requests of resources that count, cpu and memory first."""
     requests = pod_requests(pod)
     first = [name for name in COUNTED_WITHOUT_REQUEST if name in requests]
     in_order = [*first, *(name for name in requests if name not in COUNTED_WITHOUT_REQUEST)]
-    return {name: requests[name] for name in in_order if requests[name] > 0}
+    return {name: requests[name] for name in in_order if requests[name] > 0 and nodes_are_compared_by(name)}
 
 
 def _requests_less(now: Pod, before: Pod, resources: Iterable[str]) -> bool:
@@ -445,7 +445,7 @@ def _requests_less(now: Pod, before: Pod, resources: Iterable[str]) -> bool:
 
 def counts(name: str, wanted: Mapping[str, int]) -> bool:
     """Whether a resource is scored for a pod that requests this amount."""
-    return bool(wanted.get(name)) or name in COUNTED_WITHOUT_REQUEST
+    return name in COUNTED_WITHOUT_REQUEST or (bool(wanted.get(name)) and nodes_are_compared_by(name))
 
 
 def with_devices(

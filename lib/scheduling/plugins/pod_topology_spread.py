@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 
 from lib.kube import objects
 from lib.kube.changes import AnyChange, Kind
+from lib.kube.label_syntax import problem_of_selector
 from lib.kube.matcher import Matcher, matcher_of
 from lib.kube.objects import HOSTNAME, ZONE, Node, Pod, TopologySpreadConstraint
 from lib.kube.selectors import untolerated
@@ -28,6 +29,7 @@ from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
     Lines,
+    PluginError,
     Rejected,
     Remedies,
     Remedy,
@@ -44,6 +46,14 @@ from lib.scheduling.spread_counts import Domains, matching_pods
 
 TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")
+
+INVALID = {
+    "DoNotSchedule": 'running PreFilter plugin "PodTopologySpread": get constraints from pod: obtaining '
+    "pod's hard topology spread constraints: {}",
+    "ScheduleAnyway": 'running PreScore plugin "PodTopologySpread": calculating preScoreState: obtaining '
+    "pod's soft topology spread constraints: {}",
+}
+"""What a pod fails with if the selector of a constraint is invalid, by `whenUnsatisfiable`."""
 
 SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(HOSTNAME, max_skew=3, when_unsatisfiable="ScheduleAnyway"),
@@ -390,12 +400,18 @@ class PodTopologySpread:
             scores[node] = 0 if node in ignored else normalized[score]
 
     def _constraints(self, pod: Pod, cache: Cache, action: str) -> list[_Constraint]:
-        """The pod's constraints, or else the defaults, with one `whenUnsatisfiable`."""
+        """The pod's constraints, or else the defaults, with one `whenUnsatisfiable`.
+
+        PluginError if the selector of one is invalid.
+        """
         own = pod.spec.topology_spread_constraints
         wanted = [each for each in own or self.default_constraints if each.when_unsatisfiable == action]
         if not wanted:
             return []
         if own:
+            for each in wanted:
+                if wrong := problem_of_selector(each.label_selector):
+                    raise PluginError(INVALID[action].format(wrong))
             return [_Constraint(each, selector) for each, selector in _own_constraints(pod, action)]
         selector = matcher_of(cache.looked_up.workloads.selector_for(pod))
         return [_Constraint(each, selector) for each in wanted] if selector else []

@@ -3,6 +3,7 @@
 No claim controller runs beside a real kube-apiserver.
 """
 
+import json
 from typing import Any
 
 from cluster import Cluster, Json
@@ -38,6 +39,15 @@ class Devices:
 
     def add_claim(self, name: str, number: int = 1) -> Json:
         return self._cluster.post(CLAIMS, {"metadata": {"name": name}, "spec": wanted(number)})
+
+    def add_claim_with_blanks(self, name: str, **metadata: Any) -> None:
+        """A claim with opaque parameters, sent with blanks, as Python's json writes it."""
+        spec = wanted(1)
+        parameters = {"sharing": {"strategy": "time", "seconds": [1, 2]}}
+        spec["devices"]["config"] = [{"opaque": {"driver": DRIVER, "parameters": parameters}}]
+        body = json.dumps({"metadata": {"name": name, **metadata}, "spec": spec})
+        headers = {"Content-Type": "application/json"}
+        self._cluster.api.post(CLAIMS, content=body, headers=headers).raise_for_status()
 
     def add_template(self, name: str, number: int = 1) -> None:
         self._cluster.post(TEMPLATES, {"metadata": {"name": name}, "spec": {"spec": wanted(number)}})

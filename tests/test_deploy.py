@@ -465,6 +465,10 @@ class Scene:
         self.between.add(Fault("PATCH", f"/resourceclaims/{name}/status", lose_answer()))
         return self.a_pod_that_fits(name, resourceClaims=uses_claim(name))
 
+    def a_pod_whose_claim_has_blanks_in_its_parameters(self, name: str) -> Callable[[], bool]:
+        Devices(self.cluster).add_claim_with_blanks(name)
+        return self.a_pod_that_fits(name, resourceClaims=uses_claim(name))
+
     def a_pod_whose_resource_a_device_serves(self, name: str) -> Callable[[], bool]:
         """Its first binding is refused: so its claim is deleted, and it gets another."""
         refused = answer(422, '{"kind":"Status","status":"Failure","message":"no","code":422}')
@@ -538,6 +542,7 @@ def test_poller_needs_each_right_that_it_is_given_and_no_other(
             scene.a_pod_whose_claim_gets_a_volume,
             scene.a_pod_whose_volume_is_made,
             scene.a_pod_whose_claim_gets_a_device,
+            scene.a_pod_whose_claim_has_blanks_in_its_parameters,
             scene.a_pod_whose_resource_a_device_serves,
         ):
             play(part, names, rights, poller)

@@ -45,6 +45,24 @@ def test_a_pod_goes_where_its_claim_gets_a_device(cluster: Cluster, devices: Dev
     assert (devices.device_of("train"), devices.users_of("train")) == ("n2/gpu-0", ["web"])
 
 
+def test_a_claim_with_blanks_in_its_opaque_parameters_gets_its_device(
+    cluster: Cluster, devices: Devices
+) -> None:
+    """As Python's json writes them. A patch of such a claim is refused: the server leaves the blanks out."""
+    devices.add_claim_with_blanks("train", labels={"team": "a"}, finalizers=["example.com/mine"])
+    before = devices.claim("train")
+    cluster.add_pod("web", resourceClaims=uses("train"))
+    cluster.poller()
+    assert cluster.placement() == {"web": "n2"}
+    assert (devices.device_of("train"), devices.users_of("train")) == ("n2/gpu-0", ["web"])
+    after = devices.claim("train")
+    assert after["spec"] == before["spec"]
+    mine = ["example.com/mine", "resource.kubernetes.io/delete-protection"]
+    assert after["metadata"]["finalizers"] == mine
+    for field in ("uid", "labels", "creationTimestamp"):
+        assert after["metadata"][field] == before["metadata"][field]
+
+
 @WATCHING
 def test_two_pods_race_for_one_device(cluster: Cluster, devices: Devices, options: list[str]) -> None:
     for name in ("left", "right"):

@@ -109,13 +109,14 @@ def always() -> bool:
 
 
 class _Call(NamedTuple):
-    """What is sent: with which parameters, content, and media type of the content."""
+    """What is sent: with which parameters, content, and media types of the content and of the answer."""
 
     method: str
     path: str
     params: Mapping[str, str] | None = None
     content: bytes | None = None
     kind: str = JSON
+    accept: str = JSON
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"
@@ -332,12 +333,14 @@ class Api:
         ApiError, too, if its body holds what JSON can't: a policy may return anything.
         """
         where, kind = f"{request.method} {request.path}", request.answer
+        body, sort = request.body, request.media_type
         try:
-            content = None if request.body is None else msgspec.json.encode(request.body)
+            content = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
         except UNWRITABLE as error:
             raise ApiError(f"{where} is not sent: {error}") from error
-        sort = STRATEGIC if request.method == "PATCH" else JSON
-        exchange = self._exchange(_Call(request.method, request.path, None, content, sort))
+        accept = JSON if content else sort or JSON
+        sort = sort or (STRATEGIC if request.method == "PATCH" else JSON)
+        exchange = self._exchange(_Call(request.method, request.path, None, content, sort, accept))
         if kind is None:
             return PendingResponse(exchange, bytes)
         return PendingResponse(exchange, lambda body: decode_object(body, kind, where))
@@ -409,6 +412,8 @@ class Api:
         query = f"?{urlencode(call.params)}" if call.params else ""
         about["target"] = f"{self._prefix}{quote(call.path)}{query}".encode()
         headers = [*self._headers]
+        if call.accept != JSON:
+            headers[headers.index(ACCEPT[0])] = b"Accept", call.accept.encode()
         if call.content is not None:
             headers += (b"Content-Type", call.kind.encode()), (b"Content-Length", b"%d" % len(call.content))
         body = httpx.ByteStream(call.content or b"")

@@ -17,6 +17,7 @@ from lib.kube.errors import ApiError, ConflictError, ForbiddenError, NotFoundErr
 from lib.kube.objects import Pod
 from lib.kube.paths import DEVICES_API, path_of
 from lib.kube.pod_writes import nominate, patch_status, record
+from lib.kube.protobuf import PROTOBUF, with_metadata
 from lib.kube.resource_claims import (
     UNNAMED,
     DeallocateClaim,
@@ -29,6 +30,9 @@ from lib.kube.write import Request, Write
 
 FINALIZER = "resource.kubernetes.io/delete-protection"
 """Keeps a claim from being deleted as long as it has devices."""
+
+IMMUTABLE = "field is immutable"
+"""What the API server says of a claim whose spec it takes for changed."""
 
 TRIES = 5
 """So often a claim is written that others change at the same time."""
@@ -117,16 +121,15 @@ def _reserve(step: ReserveClaim, claim: ResourceClaim, now: datetime) -> Write[R
     what = "add reservation to claim"
     if step.allocation:
         if FINALIZER not in claim.metadata.finalizers:
-            patch: dict[str, Any] = {"metadata": {**_version(claim), "finalizers": [FINALIZER]}}
             try:
-                claim = yield Request("PATCH", _path(claim), ResourceClaim, patch)
+                claim = yield from _add_finalizer(claim)
             except ConflictError:
                 raise
             except StatusError as error:
                 raise _with_words(error, f"add finalizer to claim {claim}") from error
         what = "add allocation and reservation to claim"
         status["allocation"] = replace(step.allocation, allocation_timestamp=now)
-    patch = {"metadata": _version(claim), "status": status}
+    patch: dict[str, Any] = {"metadata": _version(claim), "status": status}
     try:
         written: ResourceClaim = yield Request("PATCH", f"{_path(claim)}/status", ResourceClaim, patch)
     except ConflictError:
@@ -134,6 +137,27 @@ def _reserve(step: ReserveClaim, claim: ResourceClaim, now: datetime) -> Write[R
     except StatusError as error:
         raise _with_words(error, f"{what} {claim}") from error
     return written
+
+
+def _add_finalizer(claim: ResourceClaim) -> Write[ResourceClaim]:
+    """As protobuf if the API server takes the patch for a change of the spec (see protobuf.py)."""
+    patch = {"metadata": {**_version(claim), "finalizers": [FINALIZER]}}
+    try:
+        patched: ResourceClaim = yield Request("PATCH", _path(claim), ResourceClaim, patch)
+        return patched
+    except ConflictError:
+        raise
+    except StatusError as error:
+        if IMMUTABLE not in error.said:
+            raise
+        refused = error
+    now: bytes = yield Request("GET", _path(claim), media_type=PROTOBUF)
+    try:
+        body = with_metadata(now, **_version(claim), finalizers=FINALIZER)
+    except ValueError:  # this server doesn't write protobuf
+        raise refused from None
+    updated: ResourceClaim = yield Request("PUT", _path(claim), ResourceClaim, body, media_type=PROTOBUF)
+    return updated
 
 
 def announce_wait(pod: Pod, node_name: str, now: datetime) -> Write[None]:

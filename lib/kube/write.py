@@ -18,6 +18,7 @@ Result = TypeVar("Result")
 class Request:
     """A request. answer: the type of the server's answer; None if it isn't decoded. body: sent as JSON.
 
+    media_type: that of the body, which is sent as it is, or without a body, of the answer; "" for JSON.
     repeatable: whether it may be sent again after an error that may pass, though it may have been carried
     out. So a PATCH must hold absolute values, a DELETE the uid, and what a POST creates its name. What isn't
     repeatable is repeated only by the write, which looks up first what came of it. The last error is
@@ -29,6 +30,7 @@ class Request:
     answer: type[Object] | None = None
     body: object = None
     repeatable: bool = True
+    media_type: str = ""
 
 
 @dataclass(frozen=True)

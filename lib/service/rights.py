@@ -91,7 +91,7 @@ def needed_rights(
         read = ("resourceclaims", "deviceclasses", "resourceslices")
         everywhere += [Right(verb, resource, group) for resource in read for verb in look]
         if writes:
-            written = ("get", "create", "patch", "delete")
+            written = ("get", "create", "patch", "update", "delete")
             inside += [Right(verb, "resourceclaims", group) for verb in written]
             inside.append(Right("patch", "resourceclaims/status", group))
             everywhere.append(Right("patch", "resourceclaims/binding", group))

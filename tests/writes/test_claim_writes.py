@@ -9,6 +9,7 @@ from writes.scripted import AWAY, CONFLICT, LOST, NOT_FOUND, NOW, broken, busy, 
 from lib.kube.claim_writes import ClaimError, reserve_claim, undo_claim
 from lib.kube.devices import AllocationResult
 from lib.kube.errors import ApiError, ConflictError, StatusError
+from lib.kube.protobuf import with_metadata
 from lib.kube.resource_claims import (
     UNNAMED,
     DeallocateClaim,
@@ -20,6 +21,7 @@ from lib.kube.resource_claims import (
 
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 PATCH, STATUS = f"PATCH {CLAIMS}/gpu", f"PATCH {CLAIMS}/gpu/status"
+PUT = f"PUT {CLAIMS}/gpu"
 GET, POST, DELETE = f"GET {CLAIMS}/gpu", f"POST {CLAIMS}", f"DELETE {CLAIMS}/gpu"
 
 
@@ -84,6 +86,51 @@ def test_a_claim_that_has_changed_is_left_alone(answers: list[Any], requests: li
     assert sent == requests
     assert isinstance(error, ApiError)
     assert str(error) == why
+
+
+STORED = b"k8s\0" + b"\x0a\x04type" + b"\x12\x0a" + b"\x0a\x03\x0a\x01c" + b"\x12\x03a b"
+"""A claim in protobuf: an envelope with a type, and in it an object with the name c and a spec."""
+
+
+def immutable() -> StatusError:
+    refused = StatusError("PATCH ...: 422 spec is invalid")
+    refused.said = "spec: Invalid value: ...: field is immutable"
+    return refused
+
+
+@pytest.mark.parametrize(
+    ("answers", "requests"),
+    [
+        pytest.param([immutable(), STORED, MARKED, DONE], [PATCH, GET, PUT, STATUS], id="answered"),
+        pytest.param(
+            [immutable(), STORED, LOST, CONFLICT, MARKED, DONE],
+            [PATCH, GET, PUT, PUT, GET, STATUS],
+            id="lost, and written",
+        ),
+    ],
+)
+def test_a_claim_that_a_patch_would_change_gets_its_finalizer_as_protobuf(
+    answers: list[Any], requests: list[str]
+) -> None:
+    sent, result = play(reserve_claim(ReserveClaim(claim(), web(), "n1", allocation()), NOW), *answers)
+    assert (sent, result) == (requests, DONE)
+
+
+def test_metadata_is_added_to_an_object_in_protobuf_and_all_else_stays() -> None:
+    """The number of each field is written with its type, 2, in the lowest three bits; then comes its size."""
+    finalizer = "resource.kubernetes.io/delete-protection"
+    more = b"\x2a\x03gpu" + b"\x32\x017" + b"\x72\x28" + finalizer.encode()
+    assert len(more) == 0x32
+    found = with_metadata(STORED + b"\x1a\x01e", uid="gpu", resourceVersion="7", finalizers=finalizer)
+    assert found == STORED[:10] + b"\x12\x3e" + STORED[12:] + b"\x0a\x32" + more + b"\x1a\x01e"
+
+
+@pytest.mark.parametrize("other", [b"{}", b"k8s\0\x08\x01", b"k8s\0\x12\x7fshort", b"k8s\0\xff"])
+def test_a_server_that_answers_in_another_form_has_refused(other: bytes) -> None:
+    write = reserve_claim(ReserveClaim(claim(), web(), "n1", allocation()), NOW)
+    sent, error = play(write, immutable(), other)
+    assert sent == [PATCH, GET]
+    assert str(error) == f"add finalizer to claim default/gpu: {immutable().said}"
 
 
 def test_a_claim_that_has_devices_gets_one_more_user() -> None:

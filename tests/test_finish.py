@@ -17,14 +17,13 @@ from objects import node, pod
 
 from lib.kube.changes import Change, Kind
 from lib.kube.errors import ApiError
-from lib.kube.objects import Pod
+from lib.kube.objects import COSCHEDULING, Pod, PodGroupRef
 from lib.kube.resource_claims import ReleaseClaim, UndoClaim
 from lib.kube.source import Delta
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
-from lib.scheduling.groups.pod_groups import COSCHEDULING, Group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import ROOM, Phase, PodLives
@@ -512,7 +511,7 @@ def test_when_one_of_a_group_that_waits_is_deleted_the_others_lose_their_nodes_i
 ) -> None:
     loop = Loop(wait("not yet"))
     group = [pod(name, {"cpu": "100m"}, schedulerName="my-scheduler") for name in "ab"]
-    loop.cache.looked_up = LookedUp(group_sizes={Group("default", "g", COSCHEDULING): needed})
+    loop.cache.looked_up = LookedUp(group_sizes={PodGroupRef("default", "g", COSCHEDULING): needed})
     for each in group:
         each.metadata.labels, each.metadata.annotations = {label: "g"}, {"poller/group-size": "2"}
         loop.queue.apply(Change(Kind.ADDED, each), now=0)

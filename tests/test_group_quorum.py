@@ -11,19 +11,18 @@ from objects import node, pod
 from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import COSCHEDULING, Pod, PodGroupRef
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
-from lib.scheduling.groups.pod_groups import COSCHEDULING, Group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 
 LABEL = "scheduling.x-k8s.io/pod-group"
-GROUP = Group("default", "g", COSCHEDULING)
+GROUP = PodGroupRef("default", "g", COSCHEDULING)
 
 
 def member(name: str, cpu: str = "1", **spec: Any) -> Pod:

@@ -14,7 +14,7 @@ from objects import node, pod
 from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import Pod
+from lib.kube.objects import COSCHEDULING, Pod, PodGroupRef
 from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
@@ -22,7 +22,6 @@ from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
 from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
-from lib.scheduling.groups.pod_groups import COSCHEDULING, Group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
@@ -32,7 +31,7 @@ from lib.scheduling.scheduling_cycle import Scheduler
 
 SCHEDULERS = {"my-scheduler": Scheduler(default_profile("my-scheduler", preemption=False), Random(1))}
 NAMES = ["a", "b", "c", "d", "e"]
-OF_COSCHEDULING = Group("default", "g", COSCHEDULING)
+OF_COSCHEDULING = PodGroupRef("default", "g", COSCHEDULING)
 
 
 def member(
@@ -326,7 +325,7 @@ def test_members_that_are_being_deleted_or_preempted_do_not_count() -> None:
 
 def test_members_are_counted_as_they_come_and_go() -> None:
     placed = member("a", nodeName="n1")
-    group = Group("default", "g")
+    group = PodGroupRef("default", "g")
     cluster = room_for(9, placed)
     assert cluster.count_members(group) == 1
     cluster.apply(Change(Kind.MODIFIED, member("a", nodeName="n1"), placed))
@@ -451,8 +450,13 @@ def test_a_pod_group_that_needs_fewer_now_is_looked_at_before_long() -> None:
     for each in (first, other):
         queue.apply(Change(Kind.ADDED, each), now=0)
         queue.requeue(each.metadata.uid, {"PodGroup"}, "waiting for 1 more of 3", now=0)
-    assert queue.ready(now=29) == []
-    assert queue.ready(now=30) == [first]
+    assert queue.ready(now=4.9) == []
+    due = []
+    for now in range(200):
+        if queue.ready(now) == [first]:
+            due.append(now)
+            queue.requeue(first.metadata.uid, {"PodGroup"}, "waiting for 1 more of 3", now)
+    assert due == [5, 15, 30, 50, 75, 105, 135, 165, 195]
 
 
 # --- end to end -----------------------------------------------------------------------------------------

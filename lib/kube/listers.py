@@ -13,13 +13,13 @@ from lib.kube.objects import (
     Namespace,
     NodeMetrics,
     PodDisruptionBudget,
-    PodGroup,
     ReplicaSet,
     ReplicationController,
     Service,
     StatefulSet,
 )
 from lib.kube.paths import NAMESPACES, NODE_METRICS, Narrowing, path_of, paths_of, segment
+from lib.kube.pod_groups import PodGroups
 
 Controller = ReplicaSet | StatefulSet | ReplicationController
 
@@ -54,8 +54,8 @@ class Listers:
     budgets: the disruption budgets of the pods that may be evicted; its only key is ALL. namespaces: all
     namespaces, by the same key; if they may not be listed, those that are served. services: by namespace.
     selectors: of controllers; None where there is none. They can't be changed, so they are looked up once.
-    group_sizes: how many pods each PodGroup needs (`minMember`), by API group, namespace and name; None if
-    there is no such PodGroup, or its CRD isn't installed. node_metrics: what nodes use; its only key is ALL.
+    group_sizes: how many pods each PodGroup needs; see `PodGroups`. node_metrics: what nodes use; its only
+    key is ALL.
 
     served: the namespaces that are served; empty for all. Rights in these are enough. services: how to look
     these up, if they aren't to be listed.
@@ -78,7 +78,7 @@ class Listers:
             alike=lambda controller: controller[:3],
             system=system,
         )
-        self.group_sizes = Lookup("groups", self._min_member, system=system)
+        self.group_sizes = Lookup("groups", PodGroups(self._api).needed, system=system)
         self.node_metrics = Lookup("node metrics", self._node_metrics, system=system)
 
     def wait(self, until: float) -> None:
@@ -121,14 +121,6 @@ class Listers:
             return None
         self._narrowing.was_read(path)
         return found
-
-    def _min_member(self, group: tuple[str, str, str]) -> int | None:
-        api, namespace, name = group
-        try:
-            path = path_of("podgroups", namespace, name, api=f"/apis/{api}/v1alpha1")
-            return self._api.get(path, PodGroup).spec.min_member
-        except (NotFoundError, InvalidNameError):
-            return None
 
     def _node_metrics(self, _: str) -> Listing[NodeMetrics]:
         return self._api.list(NODE_METRICS, NodeMetrics)

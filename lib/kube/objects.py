@@ -348,6 +348,12 @@ class PodResourceClaim(Object):
     resource_claim_template_name: str | None = None
 
 
+class PodSchedulingGroup(Object):
+    """The PodGroup with which a pod is scheduled."""
+
+    pod_group_name: str = ""
+
+
 class PodSpec(Object):
     """What a pod asks for."""
 
@@ -368,6 +374,7 @@ class PodSpec(Object):
     host_network: bool = False
     host_users: bool | None = None
     resource_claims: list[PodResourceClaim] = []
+    scheduling_group: PodSchedulingGroup | None = None
 
 
 class PodCondition(Object):
@@ -532,16 +539,52 @@ class ReplicationController(NamedObject):
     spec: ServiceSpec
 
 
+COSCHEDULING, KUBERNETES = "scheduling.x-k8s.io", "scheduling.k8s.io"
+"""The API groups of the coscheduling plugin's PodGroups, and of Kubernetes' own."""
+
+
+class PodGroupRef(NamedTuple):
+    """Names a group of pods; `api` is the API group of its PodGroup, "" if it has none."""
+
+    namespace: str
+    name: str
+    api: str = ""
+
+
+class GangSchedulingPolicy(Object):
+    """How many pods must be placed together."""
+
+    min_count: int = 1
+
+
+class PodGroupSchedulingPolicy(Object):
+    """How the pods of a group are scheduled; without `gang`, each alone."""
+
+    gang: GangSchedulingPolicy | None = None
+
+
 class PodGroupSpec(Object):
     """How many pods of a group must be scheduled together."""
 
     min_member: int = 1
+    scheduling_policy: PodGroupSchedulingPolicy | None = None
 
 
 class PodGroup(NamedObject):
-    """scheduling.x-k8s.io/v1alpha1 PodGroup, of the coscheduling plugin."""
+    """A PodGroup of Kubernetes (scheduling.k8s.io), or of the coscheduling plugin (scheduling.x-k8s.io).
+
+    Only the first has a scheduling policy.
+    """
 
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
+
+    @property
+    def needed(self) -> int:
+        """How many pods must be placed together; 0 if each may be placed alone."""
+        policy = self.spec.scheduling_policy
+        if policy is None:
+            return self.spec.min_member
+        return policy.gang.min_count if policy.gang else 0
 
 
 class NodeMetrics(NamedObject):

@@ -7,6 +7,7 @@ from typing import get_args
 from lib.kube.devices import DeviceObject
 from lib.kube.listers import CONTROLLERS, selector_of
 from lib.kube.objects import (
+    COSCHEDULING,
     ControllerRef,
     LabelSelector,
     Namespace,
@@ -14,12 +15,12 @@ from lib.kube.objects import (
     Pod,
     PodDisruptionBudget,
     PodGroup,
+    PodGroupRef,
     Service,
 )
 from lib.kube.storage import PersistentVolumeClaim, StorageObject
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
-from lib.scheduling.groups.pod_groups import COSCHEDULING, Group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.workloads import Workloads
@@ -61,7 +62,7 @@ def _looked_up(snapshot: Snapshot) -> LookedUp:
         budgets=None if PodDisruptionBudget in forbidden else snapshot.of(PodDisruptionBudget),
         workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
         group_sizes={
-            Group(own.namespace, own.name, COSCHEDULING): each.spec.min_member
+            PodGroupRef(own.namespace, own.name, COSCHEDULING): each.spec.min_member
             for each in groups
             if (own := each.metadata)
         },

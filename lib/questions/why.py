@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lib.kube.objects import Event, Pod
+from lib.kube.objects import Event, Pod, PodGroupRef
 from lib.questions.deciding import Decider, queue_order, without_node
 from lib.questions.device_claims import knows_devices
 from lib.questions.events import Said, last_said
@@ -16,14 +16,9 @@ from lib.questions.suggestions import Suggestion, suggest, with_fixes
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.volumes import ToProvision, to_provision
 from lib.scheduling.decision import PLACED, Decision, Outcome
-from lib.scheduling.groups.pod_group_cycle import UNKNOWN_SIZE
-from lib.scheduling.groups.pod_groups import REJECTING, group_of
-from lib.scheduling.groups.pod_groups import Group as PodGroupName
+from lib.scheduling.groups.pod_groups import FOR_ITS_GROUP, group_of
 from lib.scheduling.groups.quorum import ALL_OR_NONE, Quorum, quorum_of
 from lib.scheduling.workloads import controller_of
-
-FOR_ITS_GROUP = (REJECTING, UNKNOWN_SIZE)
-"""Used instead of plugins' names in decisions about groups."""
 
 
 @dataclass
@@ -153,7 +148,7 @@ def _why_alone(pod: Pod, snapshot: Snapshot, decider: Decider, *, look_for: bool
     return found
 
 
-def _waiting_members(group: PodGroupName, snapshot: Snapshot, decider: Decider) -> list[Pod]:
+def _waiting_members(group: PodGroupRef, snapshot: Snapshot, decider: Decider) -> list[Pod]:
     """The pods of a group that a scheduler would try, in its order."""
     waiting = [
         pod

@@ -13,9 +13,9 @@ from itertools import chain, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from lib.kube.changes import AnyChange, Change, Kind
-from lib.kube.objects import Node, Pod
+from lib.kube.objects import Node, Pod, PodGroupRef
 from lib.kube.storage import StorageObject
-from lib.scheduling.groups.pod_groups import Group, group_of
+from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo, described
@@ -70,7 +70,7 @@ class Cache:
         self._without_node: dict[
             str, dict[str, Pod]
         ] = {}  # those whose node isn't known, by its name and uid
-        self._members: Counter[Group] = Counter()  # of them, by group, those that aren't being deleted
+        self._members: Counter[PodGroupRef] = Counter()  # of them, by group, those that aren't being deleted
         self._priorities: Counter[int] = Counter()  # of assigned pods
         self.image_sizes: dict[str, dict[str, int]] = {}  # by an image's name: its bytes on each node
         for node in nodes:
@@ -282,7 +282,7 @@ class Cache:
             return ()
         return self._disruptions_left.of(self._looked_up.budgets, self._preempted())
 
-    def count_members(self, group: Group) -> int:
+    def count_members(self, group: PodGroupRef) -> int:
         """How many pods of a group are assigned; those that are being deleted or preempted don't count."""
         return self._members[group] - sum(group_of(pod) == group for pod in self._preempted().values())
 

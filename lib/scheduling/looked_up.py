@@ -6,9 +6,8 @@ from datetime import datetime
 from itertools import takewhile
 from math import inf
 
-from lib.kube.objects import NodeMetrics, PodDisruptionBudget
+from lib.kube.objects import NodeMetrics, PodDisruptionBudget, PodGroupRef
 from lib.scheduling.affinity import Namespaces
-from lib.scheduling.groups.pod_groups import Group
 from lib.scheduling.workloads import Workloads
 
 MAX_SAMPLES = 20
@@ -72,7 +71,7 @@ class LookedUp:
     budgets_error: str = ""
     budgets_unread: Collection[str] = ()
     workloads: Workloads = field(default_factory=Workloads)
-    group_sizes: Mapping[Group, int] = field(default_factory=dict)
+    group_sizes: Mapping[PodGroupRef, int] = field(default_factory=dict)
     load: Load = field(default_factory=Load)
     storage_unseen: str = ""
     devices_unseen: str = ""

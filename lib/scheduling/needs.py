@@ -4,14 +4,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from lib.kube.objects import ControllerRef, Pod
+from lib.kube.objects import ControllerRef, Pod, PodGroupRef
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import needs_storage
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.affinity_counts import existing_pods_terms
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.groups.pod_groups import Group, group_of
+from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.workloads import controller_of
@@ -30,7 +30,7 @@ class Needs:
     budgets: bool
     services: Mapping[str, Sequence[Pod]]
     controllers: Mapping[ControllerRef, Sequence[Pod]]
-    pod_groups: Mapping[Group, Sequence[Pod]]
+    pod_groups: Mapping[PodGroupRef, Sequence[Pod]]
     storage: Sequence[Pod]
     devices: Sequence[Pod]
     load: bool
@@ -42,7 +42,7 @@ def needs_of(pods: Sequence[Pod], cache: Cache, profiles: Iterable[Profile]) -> 
     spreading = {each.scheduler_name for each in profiles if _spreads_by_default(each)}
     by_load = {each.scheduler_name for each in profiles if ActualLoad.name in each.weights}
     services, controllers = defaultdict[str, list[Pod]](list), defaultdict[ControllerRef, list[Pod]](list)
-    pod_groups = defaultdict[Group, list[Pod]](list)
+    pod_groups = defaultdict[PodGroupRef, list[Pod]](list)
     for pod in pods:
         if pod.spec.scheduler_name in spreading and not pod.spec.topology_spread_constraints:
             services[pod.metadata.namespace].append(pod)

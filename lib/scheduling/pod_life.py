@@ -36,8 +36,8 @@ from enum import StrEnum
 from math import inf
 from typing import Any
 
-from lib.kube.objects import Pod
-from lib.scheduling.groups.pod_groups import Group, group_of
+from lib.kube.objects import Pod, PodGroupRef
+from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.resources import add
 
 CONFIRM_SECONDS = 60.0
@@ -166,7 +166,7 @@ class PodLife:
         "rejections", "since", "timestamp", "victims",
     )  # fmt: skip
 
-    def __init__(self, pod: Pod, key: str, timestamp: float = 0.0, group: Group | None = None) -> None:
+    def __init__(self, pod: Pod, key: str, timestamp: float = 0.0, group: PodGroupRef | None = None) -> None:
         self.pod, self.key, self.timestamp, self.group = pod, key, timestamp, group
         self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
         self.decision: Any = None  # a Decision, which must not be imported here: it imports this file
@@ -264,7 +264,7 @@ class PodLives:
         if life.entry is not None:
             life.entry[-1] = life.entry = None
 
-    def of_group(self, group: Group) -> list[PodLife]:
+    def of_group(self, group: PodGroupRef) -> list[PodLife]:
         """The records of a group's pods."""
         return [*self._groups.of(group)]
 

@@ -16,7 +16,7 @@ from lib.kube.objects import Node, Pod
 from lib.scheduling.decision import NO_NODES
 from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
-from lib.scheduling.groups.pod_groups import REJECTING, group_of
+from lib.scheduling.groups.pod_groups import FOR_ITS_GROUP, group_of
 from lib.scheduling.heap import PodHeap
 from lib.scheduling.hints import changes_anything, event_of, freed_room
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
@@ -37,7 +37,11 @@ log = logging.getLogger(__name__)
 
 UNSEEN_SECONDS = 30.0
 """Pods are tried again after so many seconds if poller doesn't see the change that they wait for: of their
-PodGroup's `minMember`, or of the right to list disruption budgets."""
+PodGroup, or of the right to list disruption budgets."""
+
+UNSEEN_AT_FIRST = 5.0
+"""For a PodGroup, after so many seconds at first, then after twice, three times as many, and so on: it may be
+created in a moment."""
 
 MAX_POPPED = 100
 """When no pod is active, at most so many pods are tried before their backoff has ended."""
@@ -351,10 +355,12 @@ class SchedulingQueue:
 
     def _retried_after(self, life: PodLife) -> float:
         """The seconds after which an unschedulable pod is tried again, even without any change."""
-        seconds, group, by = self._times.unschedulable, group_of(life.pod), life.rejected_by
-        if BUDGETS_UNSEEN in by or (group and group.api and REJECTING in by):
-            return min(seconds, UNSEEN_SECONDS) if seconds < inf else inf
-        return seconds
+        seconds, group, by = self._times.unschedulable, life.group, life.rejected_by
+        if seconds == inf:
+            return inf
+        if group and group.api and not FOR_ITS_GROUP.isdisjoint(by):
+            return min(seconds, UNSEEN_SECONDS, UNSEEN_AT_FIRST * life.rejections)
+        return min(seconds, UNSEEN_SECONDS) if BUDGETS_UNSEEN in by else seconds
 
     def next_in(self, now: float) -> float:
         """The seconds until the next pod is tried, asked about or looked up, without any change."""

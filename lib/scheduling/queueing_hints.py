@@ -18,7 +18,7 @@ from lib.scheduling.framework.interface import (
     SignPlugin,
 )
 from lib.scheduling.framework.runtime import raise_if_interrupted
-from lib.scheduling.groups.pod_groups import REJECTING, group_of
+from lib.scheduling.groups.pod_groups import HOLDING, REJECTING, group_of
 from lib.scheduling.hints import changes_anything, event_of, placed_pod
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.pod_life import Index, PodLife, PodLives
@@ -119,7 +119,7 @@ class QueueingHints:
 
     def _asked(self, change: AnyChange, waiting: Waiting, index: Index) -> Iterable[Collection[PodLife]]:
         """The pods about which a plugin is asked, together if they are alike."""
-        if waiting[1] == REJECTING:  # does the change add a pod to its group?
+        if waiting[1] in (REJECTING, HOLDING):  # does the change add a pod to its group?
             other = placed_pod(change)
             return [index.of(group_of(other))] if other else []
         events, claims = self._events.get(waiting), self._claim_hints.get(waiting)
@@ -151,7 +151,7 @@ class QueueingHints:
     def _says_yes(self, change: AnyChange, pod: Pod, name: str) -> bool:
         if name == BUDGETS_UNSEEN:
             return False  # it is tried again after some seconds
-        if name in (TOO_COMPLEX, REJECTING):
+        if name in (TOO_COMPLEX, REJECTING, HOLDING):
             return True
         plugin = self._hints[pod.spec.scheduler_name].get(name)
         if plugin is None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lib.kube.changes import AnyChange
-from lib.kube.objects import Pod
+from lib.kube.objects import Pod, PodGroupRef
 from lib.scheduling.decision import PLACED, Decision
 from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import GroupAttempt
-from lib.scheduling.groups.pod_groups import Group, group_of
+from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.hints import changes_anything, freed_room
 from lib.service.follow_up import FollowUp
 
@@ -26,7 +26,7 @@ class GroupTurns:
     under_way: GroupAttempt | None = None
     missed: list[AnyChange] = field(default_factory=list)
     """What has changed since it began: it may help pods that had failed by then."""
-    _waiting: set[Group | None] = field(default_factory=set)
+    _waiting: set[PodGroupRef | None] = field(default_factory=set)
     """Other groups that need long, too: they are tried when that attempt is over."""
 
     def others(self, pods: list[Pod]) -> list[Pod]:

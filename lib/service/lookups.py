@@ -32,7 +32,7 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
     listers.budgets.begin([ALL] if needs.budgets else [])
     listers.services.begin(needs.services)
     listers.selectors.begin(needs.controllers)
-    listers.group_sizes.begin((each.api, each.namespace, each.name) for each in needs.pod_groups)
+    listers.group_sizes.begin(needs.pod_groups)
     load = before.load
     now = listers.system.monotonic()
     if needs.load:
@@ -55,8 +55,8 @@ def look_up(needs: Needs, source: ClusterSource, before: LookedUp, report: Repor
         if selector := blocked.unless(listers.selectors.of(controller), pods, what, SPREADING):
             selectors[controller] = selector
     for group, pods in needs.pod_groups.items():
-        said = listers.group_sizes.of((group.api, group.namespace, group.name))
-        size = blocked.unless(said, pods, f"PodGroup {group.namespace}/{group.name}")
+        what = f"PodGroup {group.namespace}/{group.name}"
+        size = blocked.unless(listers.group_sizes.of(group), pods, what)
         if size is not None:
             group_sizes[group] = size
     if needs.load and load.is_old(now):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from lib.kube.api import Api
 from lib.kube.lease import LeaderElection
-from lib.kube.objects import Object, Value
+from lib.kube.objects import COSCHEDULING, KUBERNETES, Object, Value
 from lib.kube.paths import STORAGE_API, STORAGE_PATHS
 from lib.kube.write import Request
 
@@ -70,7 +70,7 @@ def needed_rights(
     inside = [Right(verb, resource) for resource in ("pods", "services") for verb in look]
     inside.append(Right("get", "replicationcontrollers"))
     inside += [Right("get", resource, "apps") for resource in ("replicasets", "statefulsets")]
-    inside.append(Right("get", "podgroups", "scheduling.x-k8s.io"))
+    inside += [Right("get", "podgroups", group) for group in (COSCHEDULING, KUBERNETES)]
     if preemption:
         inside.append(Right("list", "poddisruptionbudgets", "policy"))
     if writes:

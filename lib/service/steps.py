@@ -27,7 +27,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.framework.runtime import describe
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group
-from lib.scheduling.groups.pod_groups import group_of
+from lib.scheduling.groups.pod_groups import HOLDING, group_of
 from lib.scheduling.needs import needs_of
 from lib.scheduling.pod_life import CONFIRM_SECONDS, Phase, PodLife, PodLives
 from lib.scheduling.queue import SchedulingQueue, batches
@@ -421,11 +421,12 @@ class Poller:
     def try_later(self, decision: Decision) -> None:
         """Write why a pod has no node, and try it again after a change that could help, or a backoff.
 
-        Nothing follows if it is gone.
+        Nothing follows if it is gone. Of a pod that Kubernetes' PodGroup holds, nothing is written.
         """
         uid = decision.pod.metadata.uid
         if uid not in self.queue:
             return
-        self.writes.records.failed_scheduling(decision)
+        if decision.rejecting_plugin != HOLDING or decision.clears_nomination:
+            self.writes.records.failed_scheduling(decision)
         self.queue.requeue(uid, decision.rejected_by, decision.message, self.now())
         self.queue.await_victims(uid, (*decision.victims, *decision.preempted_held))

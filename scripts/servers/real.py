@@ -64,10 +64,13 @@ class RealCluster:
 
 
 @contextmanager
-def apiserver(folder: Path, audited: Sequence[str] = ()) -> Iterator[RealCluster]:
+def apiserver(
+    folder: Path, audited: Sequence[str] = (), options: Sequence[str] = ()
+) -> Iterator[RealCluster]:
     """Start etcd and kube-apiserver on loopback, yield them when they are ready, end both.
 
-    audited: the resources whose writes are in the audit log, as lines of JSON, with what was sent.
+    audited: the resources whose writes are in the audit log, as lines of JSON, with what was sent. options:
+    more of kube-apiserver's options.
     Certificates, kubeconfigs and logs are written to `folder` and stay there; etcd's data doesn't.
     """
     binaries = assets()
@@ -95,7 +98,8 @@ def apiserver(folder: Path, audited: Sequence[str] = ()) -> Iterator[RealCluster
 
         stack.callback(shutil.rmtree, folder / "etcd", ignore_errors=True)
         etcd = stack.enter_context(_process(_etcd_command(binaries, folder, etcd_url), folder / "etcd.log"))
-        command = [*_apiserver_command(binaries, folder, port, etcd_url), *_auditing(folder, audited)]
+        command = _apiserver_command(binaries, folder, port, etcd_url)
+        command += [*_auditing(folder, audited), *options]
         kube = stack.enter_context(_process(command, folder / "kube-apiserver.log"))
         for path in READY_PATHS:
             _wait_for(http, path, etcd, kube)

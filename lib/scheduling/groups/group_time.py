@@ -7,9 +7,9 @@ long run, and pods that are ready at the same time go first.
 
 from collections.abc import Iterable, Sequence
 
-from lib.kube.objects import Pod
+from lib.kube.objects import Pod, PodGroupRef
 from lib.scheduling.decision import PLACED, Decision
-from lib.scheduling.groups.pod_groups import Group, group_of
+from lib.scheduling.groups.pod_groups import group_of
 
 SHARE = 0.1
 """The part of the time that slow groups get."""
@@ -28,7 +28,7 @@ class GroupTime:
     """
 
     def __init__(self) -> None:
-        self.slow: dict[Group, None] = {}
+        self.slow: dict[PodGroupRef, None] = {}
         self._next_at = 0.0  # when the next one may be tried
 
     def in_turn(self, pods: Iterable[Pod], now: float) -> list[Pod]:
@@ -37,7 +37,7 @@ class GroupTime:
         Of all slow groups only the one that has waited longest is tried, after all other pods, and none if
         they have had their time.
         """
-        others, of_slow = list[Pod](), dict[Group, list[Pod]]()
+        others, of_slow = list[Pod](), dict[PodGroupRef, list[Pod]]()
         for pod in pods:
             if (group := group_of(pod)) and group in self.slow:
                 of_slow.setdefault(group, []).append(pod)

@@ -13,18 +13,13 @@ from lib.kube.objects import Pod, with_parts
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
-from lib.scheduling.groups.pod_groups import REJECTING, group_of
-from lib.scheduling.groups.quorum import Quorum, is_reached_without, quorum_of
+from lib.scheduling.groups.pod_groups import FOR_ITS_GROUP, REJECTING, group_of
+from lib.scheduling.groups.quorum import Quorum, Unknown, is_reached_without, quorum_of
 from lib.scheduling.plugins.default_preemption import victims_are_leaving
 from lib.scheduling.pod_life import UNSENT, Phase, PodLife, PodLives, pod_key
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.queueing_hints import QueueingHints
 from lib.scheduling.scheduling_cycle import Scheduler
-
-UNKNOWN_SIZE = "PodGroupSize"
-"""Used instead of a plugin's name if a group's size isn't known."""
-
-OF_GROUPS = frozenset([REJECTING, UNKNOWN_SIZE])
 
 NEEDS = "group {group} needs {pod}: {why}"
 NEEDS_SOME = "group {group} needs {count} pods, and fewer fit: {pod}: {why}"
@@ -114,12 +109,12 @@ def _attempt(
     """
     group = group_of(pods[0])
     quorum = quorum_of(pods, group, cache)
-    if isinstance(quorum, str):
-        return [_rejected(pod, cache, quorum, UNKNOWN_SIZE) for pod in pods]
+    if isinstance(quorum, Unknown):
+        return [_rejected(pod, cache, quorum.why, quorum.plugin) for pod in pods]
     placed = cache.count_members(group) if group else 0
     if missing := quorum.missing(placed + len(pods)):
         why = f"waiting for {missing} more of {quorum.needed}"
-        return [_rejected(pod, cache, why, REJECTING) for pod in pods]
+        return [_rejected(pod, cache, why, quorum.waits_as) for pod in pods]
     must_place = quorum.must_place(len(pods), placed)
     most_failed = len(pods) - must_place
     if failed := (yield from _failed_again(pods, most_failed + 1, cache, schedulers)):
@@ -217,7 +212,7 @@ def _has_failed(life: PodLife | None) -> bool:
     """Whether a pod itself was rejected the last time. Room that was made for it is looked at in its turn."""
     if life is None or life.nominated or not life.rejected_by:
         return False
-    return OF_GROUPS.isdisjoint(life.rejected_by)
+    return FOR_ITS_GROUP.isdisjoint(life.rejected_by)
 
 
 def _may_be_helped(

@@ -1,55 +1,38 @@
-"""Groups of pods: which group a pod is of, and how many of its pods must be placed together.
+"""Groups of pods: which group a pod is of.
 
-A label names a pod's group, and an annotation says how many pods the group has: all of them are placed, or
-none is. With the label of the coscheduling plugin, a PodGroup says how many pods are needed.
+| what names it | what says how many pods it needs |
+| --- | --- |
+| the label `poller/group` | the pods' annotation `poller/group-size`: all of them |
+| the label of the coscheduling plugin | `minMember` of a PodGroup (scheduling.x-k8s.io) |
+| `spec.schedulingGroup` | the policy of a PodGroup of Kubernetes (scheduling.k8s.io) |
 
-Counterpart: pkg/coscheduling in sigs.k8s.io/scheduler-plugins
+Counterparts: pkg/coscheduling in sigs.k8s.io/scheduler-plugins; plugins/gangscheduling in kube-scheduler
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from reprlib import repr as short
+from lib.kube.objects import COSCHEDULING, KUBERNETES, Pod, PodGroupRef
 
-from lib.kube.objects import Pod
-
-GROUP, SIZE = "poller/group", "poller/group-size"
-POD_GROUP = "scheduling.x-k8s.io/pod-group"
-COSCHEDULING = "scheduling.x-k8s.io"
-"""The API group of the coscheduling plugin's PodGroups."""
+GROUP, POD_GROUP = "poller/group", "scheduling.x-k8s.io/pod-group"
+"""Labels of pods."""
 
 REJECTING = "PodGroup"
-"""Used instead of a plugin's name if a pod waits for other pods of its group."""
+"""Used instead of a plugin's name if a pod waits for other pods of its group to be placed, or to come."""
 
-MAX_DIGITS = 9
-"""A size with more digits is invalid: no cluster has that many pods."""
+HOLDING = "GangScheduling"
+"""The same if Kubernetes' PodGroup, or its pods, are to come: kube-scheduler's PreEnqueue plugin holds it."""
 
+UNKNOWN_SIZE = "PodGroupSize"
+"""The same if how many pods the group needs isn't known."""
 
-@dataclass(frozen=True)
-class Group:
-    """A group: its namespace and name, and the API group of its PodGroup; "" if it has none."""
-
-    namespace: str
-    name: str
-    api: str = ""
+FOR_ITS_GROUP = frozenset([REJECTING, HOLDING, UNKNOWN_SIZE])
 
 
-def group_of(pod: Pod) -> Group | None:
+def group_of(pod: Pod) -> PodGroupRef | None:
     """The group of a pod; None if it has none."""
-    labels = pod.metadata.labels
+    labels, named = pod.metadata.labels, pod.spec.scheduling_group
     if name := labels.get(GROUP):
-        return Group(pod.metadata.namespace, name)
+        return PodGroupRef(pod.metadata.namespace, name)
     if name := labels.get(POD_GROUP):
-        return Group(pod.metadata.namespace, name, COSCHEDULING)
+        return PodGroupRef(pod.metadata.namespace, name, COSCHEDULING)
+    if named and named.pod_group_name:
+        return PodGroupRef(pod.metadata.namespace, named.pod_group_name, KUBERNETES)
     return None
-
-
-def annotated_size(pods: Sequence[Pod], group: Group) -> int | str:
-    """The number of pods that a group has by its pods' annotations, or why it isn't known."""
-    sizes = {pod.metadata.annotations.get(SIZE, "") for pod in pods}
-    if len(sizes) > 1:
-        different = ", ".join(size if len(size) <= MAX_DIGITS else short(size) for size in sorted(sizes))
-        return f"annotation {SIZE} differs within group {group.name}: {different}"
-    (size,) = sizes
-    if not (size.isascii() and size.isdecimal() and len(size) <= MAX_DIGITS and int(size)):
-        return f"annotation {SIZE} must say how many pods group {group.name} has, not {short(size)}"
-    return int(size)

@@ -2,13 +2,30 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from reprlib import repr as short
 
-from lib.kube.objects import Pod
+from lib.kube.objects import KUBERNETES, Pod, PodGroupRef
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.groups.pod_groups import REJECTING, Group, annotated_size
+from lib.scheduling.groups.pod_groups import HOLDING, REJECTING, UNKNOWN_SIZE
+
+SIZE = "poller/group-size"
+"""The annotation."""
+
+MAX_DIGITS = 9
+"""A size with more digits is invalid: no cluster has that many pods."""
 
 ALL_OR_NONE = "all or none"
+
+TO_COME = "waiting for PodGroup {} to be created"
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """Why a group's quorum isn't known. plugin: instead of the name of a plugin that rejects its pods."""
+
+    why: str
+    plugin: str = UNKNOWN_SIZE
 
 
 @dataclass(frozen=True)
@@ -16,11 +33,13 @@ class Quorum:
     """How many pods of a group are needed. Those that have a node already count.
 
     all_or_none: all pods of the group must get a node together, also if there are more than are needed.
-    Otherwise those that are left when enough have a node are like pods without a group.
+    Otherwise those that are left when enough have a node are like pods without a group. waits_as: instead of
+    a plugin's name, if pods are still to come.
     """
 
     needed: int
-    all_or_none: bool
+    all_or_none: bool = False
+    waits_as: str = REJECTING
 
     @property
     def rule(self) -> str:
@@ -38,21 +57,41 @@ class Quorum:
         return tried if self.all_or_none else max(0, self.needed - placed)
 
 
-ALONE = Quorum(0, all_or_none=False)
+ALONE = Quorum(0)
 """Of pods that needn't be placed together."""
 
 
-def quorum_of(pods: Sequence[Pod], group: Group | None, cache: Cache) -> Quorum | str:
-    """The quorum of the group of some pods, or why it isn't known."""
+def quorum_of(pods: Sequence[Pod], group: PodGroupRef | None, cache: Cache) -> Quorum | Unknown:
+    """The quorum of the group of some pods, or why it isn't known.
+
+    Without its PodGroup, a pod of the coscheduling plugin's is placed like any other; one of Kubernetes'
+    waits. If a PodGroup could not be read, that is an error for each of the pods.
+    """
     if group is None:
         return ALONE
-    if group.api:
-        return Quorum(cache.looked_up.group_sizes.get(group, 0), all_or_none=False)
-    size = annotated_size(pods, group)
-    return size if isinstance(size, str) else Quorum(size, all_or_none=True)
+    if not group.api:
+        return _annotated(pods, group)
+    looked_up = cache.looked_up
+    if (needed := looked_up.group_sizes.get(group)) is not None:
+        return Quorum(needed, waits_as=HOLDING if group.api == KUBERNETES else REJECTING)
+    if group.api == KUBERNETES and not any(pod.metadata.uid in looked_up.errors for pod in pods):
+        return Unknown(TO_COME.format(group.name), HOLDING)
+    return ALONE
 
 
-def is_reached_without(decision: Decision, group: Group, cache: Cache) -> bool:
+def _annotated(pods: Sequence[Pod], group: PodGroupRef) -> Quorum | Unknown:
+    """All pods, as many as the pods' annotations say; or why that isn't known."""
+    sizes = {pod.metadata.annotations.get(SIZE, "") for pod in pods}
+    if len(sizes) > 1:
+        different = ", ".join(size if len(size) <= MAX_DIGITS else short(size) for size in sorted(sizes))
+        return Unknown(f"annotation {SIZE} differs within group {group.name}: {different}")
+    (size,) = sizes
+    if not (size.isascii() and size.isdecimal() and len(size) <= MAX_DIGITS and int(size)):
+        return Unknown(f"annotation {SIZE} must say how many pods group {group.name} has, not {short(size)}")
+    return Quorum(int(size), all_or_none=True)
+
+
+def is_reached_without(decision: Decision, group: PodGroupRef, cache: Cache) -> bool:
     """Whether enough pods of a group have a node, though one that was held has lost its own.
 
     decision: for a pod of the group that is held, or was.

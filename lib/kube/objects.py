@@ -579,6 +579,12 @@ class PodGroup(NamedObject):
     spec: PodGroupSpec = msgspec.field(default_factory=PodGroupSpec)
 
     @property
+    def ref(self) -> PodGroupRef:
+        """What names it."""
+        api = KUBERNETES if self.spec.scheduling_policy else COSCHEDULING
+        return PodGroupRef(self.metadata.namespace, self.metadata.name, api)
+
+    @property
     def needed(self) -> int:
         """How many pods must be placed together; 0 if each may be placed alone."""
         policy = self.spec.scheduling_policy

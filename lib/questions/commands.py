@@ -35,6 +35,7 @@ from lib.questions.trial import Placing, new_pods
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import nodes_named
 from lib.questions.why import why
+from lib.scheduling.groups.pod_groups import POD_GROUP
 from lib.scheduling.volumes.claims import existing_claims
 
 
@@ -108,7 +109,8 @@ def _asked_of(
     with common.api() as api:
         snapshot = common.read(api, manifests=True)
         if api:
-            look_up_pod_groups(api, snapshot, [str(objects)])
+            if any(each in str(objects) for each in (POD_GROUP, "schedulingGroup")):
+                look_up_pod_groups(api, snapshot)
             if may_need_devices(list(objects)):
                 look_up_devices(api, snapshot)
         workloads = workloads_in(objects, snapshot, replicas)

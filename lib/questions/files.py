@@ -13,7 +13,7 @@ from lib.kube.bounded_files import MAX_JSON, read_at_most, unpacked
 from lib.kube.decoding import called
 from lib.kube.devices import ResourceClaim
 from lib.kube.escaping import json_escaped
-from lib.kube.objects import UNREADABLE, Event, Object, ObjectMeta, Pod, decode_hook
+from lib.kube.objects import KUBERNETES, UNREADABLE, Event, Object, ObjectMeta, Pod, PodGroup, decode_hook
 from lib.kube.quantity import Quantity
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.errors import QuestionError, file_errors
@@ -150,7 +150,10 @@ def slim(each: Object) -> dict[str, Any]:
     if kept := {key: value for key, value in annotations.items() if key.startswith(KEPT_ANNOTATIONS)}:
         body["metadata"]["annotations"] = kept
     kind = body.pop("kind")
-    return {"kind": kind, "apiVersion": _API_VERSIONS.get(kind, "v1"), **body}
+    version = _API_VERSIONS.get(kind, "v1")
+    if isinstance(each, PodGroup) and each.ref.api == KUBERNETES:
+        version = f"{KUBERNETES}/v1alpha2"
+    return {"kind": kind, "apiVersion": version, **body}
 
 
 def _without_parameters(value: Any) -> Any:

@@ -8,6 +8,7 @@ from lib.questions.pending import Cause, Pending, Uncreated, missing_text
 from lib.questions.volumes import ToProvision
 from lib.questions.why import Group, Why
 from lib.scheduling.decision import Outcome
+from lib.scheduling.groups.pod_groups import HOLDING
 from lib.scheduling.text import count, sentence, verb
 
 LINES = 4
@@ -25,7 +26,7 @@ def show_why(answer: Why, page: Page) -> None:
     decision = answer.decision
     page.heading(_headline(answer))
     page.line(_who(answer))
-    if answer.group and not answer.waits_for_group:
+    if answer.rule and not answer.waits_for_group:
         page.line(f"Its group {answer.group} is placed {answer.rule}.")
     for each in answer.to_provision:
         page.line(f"{each.text}.{_last_word(each, answer)}")
@@ -69,7 +70,8 @@ def _headline(answer: Why) -> str:
     if answer.gated:
         return f"{pod} waits for its scheduling gates"
     if answer.waits_for_group:
-        return f"{pod} waits for its group {answer.group}, which is placed {answer.rule}"
+        rule = f", which is placed {answer.rule}" if answer.rule else ""
+        return f"{pod} waits for its group {answer.group}{rule}"
     if answer.to_provision:
         return f"{pod} waits for its {verb(len(answer.to_provision), 'volume', 'volumes')}"
     if decision.outcome == Outcome.WAITING:
@@ -88,7 +90,8 @@ def _who(answer: Why) -> str:
     scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
     verb = "placed it, if nobody else did" if answer.bound_to else "is to place it"
     said = f" {_said(answer.said)}" if answer.said else ""
-    if not answer.said and not answer.bound_to and answer.events_known and not answer.to_provision:
+    is_silent = answer.events_known and not (answer.said or answer.bound_to or answer.to_provision)
+    if is_silent and answer.decision.rejecting_plugin != HOLDING:
         said = " It has written no event about it: is it running?"
     other = answer.profile not in ("", scheduler)
     as_whom = f" Decided here as {answer.profile} would." if other else ""

@@ -1,7 +1,7 @@
 """A snapshot of a cluster: all that decisions need, read once from its API server."""
 
 import logging
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
@@ -12,6 +12,8 @@ from lib.kube.api import Api
 from lib.kube.devices import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
 from lib.kube.errors import AnswerError, ApiError, ForbiddenError, NotFoundError
 from lib.kube.objects import (
+    COSCHEDULING,
+    KUBERNETES,
     UNFINISHED,
     NamedObject,
     Namespace,
@@ -24,12 +26,13 @@ from lib.kube.objects import (
     Toleration,
 )
 from lib.kube.paths import DEVICES_API, STORAGE_PATHS, path_of
+from lib.kube.pod_groups import path_of_pod_groups
 from lib.kube.quantity import Quantity
 from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.limits import LimitRange
 from lib.questions.quota import ResourceQuota
-from lib.scheduling.groups.pod_groups import POD_GROUP
+from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.workloads import controller_of
 
 log = logging.getLogger(__name__)
@@ -106,8 +109,10 @@ DEVICES = (
 )
 """Listed only if a pod may need devices."""
 
-POD_GROUPS = Resource(PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", "the sizes of pod groups")
-"""Listed only if a pod has the label of a PodGroup: few clusters have them."""
+GROUP_SIZES = "the sizes of pod groups"
+
+POD_GROUPS = Resource(PodGroup, f"/apis/{COSCHEDULING}/v1alpha1/podgroups", GROUP_SIZES)
+"""Listed, with Kubernetes' own, only if a pod names a PodGroup: few clusters have them."""
 
 CONTROLLERS = {
     of: Resource(kind, f"{api}/{plural}", f"spreading the pods of a {of[1]} by default")
@@ -145,7 +150,8 @@ def read_cluster(api: Api, *, manifests: bool = False, whole: bool = False) -> S
     wanted = [each for each in RESOURCES if manifests or whole or not each.manifests]
     for resource in [*wanted, *(CONTROLLERS.values() if whole else ())]:
         _list(api, snapshot, resource)
-    look_up_pod_groups(api, snapshot, (pod.metadata.labels for pod in snapshot.of(Pod)))
+    if whole or any((group := group_of(pod)) and group.api for pod in snapshot.of(Pod)):
+        look_up_pod_groups(api, snapshot)
     if whole or any(map(may_need_devices, snapshot.of(Pod))):
         look_up_devices(api, snapshot)
     return snapshot
@@ -158,10 +164,17 @@ def look_up_devices(api: Api, snapshot: Snapshot) -> None:
             _list(api, snapshot, resource)
 
 
-def look_up_pod_groups(api: Api, snapshot: Snapshot, labels: Iterable[Container[str]]) -> None:
-    """Add the PodGroups to a snapshot, if a pod has the label of one."""
-    if PodGroup not in snapshot.objects and any(POD_GROUP in each for each in labels):
-        _list(api, snapshot, POD_GROUPS)
+def look_up_pod_groups(api: Api, snapshot: Snapshot) -> None:
+    """Add the PodGroups to a snapshot that doesn't have them yet."""
+    if PodGroup not in snapshot.objects and PodGroup not in snapshot.forbidden:
+        resources = [POD_GROUPS]
+        try:
+            if path := path_of_pod_groups(api, KUBERNETES):
+                resources.append(Resource(PodGroup, f"{path}/podgroups", GROUP_SIZES))
+        except ForbiddenError as error:
+            _forgo(snapshot, POD_GROUPS, error)
+        for each in resources:
+            _list(api, snapshot, each)
 
 
 def _list(api: Api, snapshot: Snapshot, resource: Resource) -> None:

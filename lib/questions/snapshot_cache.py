@@ -2,12 +2,11 @@
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import get_args
+from typing import cast, get_args
 
 from lib.kube.devices import DeviceObject
 from lib.kube.listers import CONTROLLERS, selector_of
 from lib.kube.objects import (
-    COSCHEDULING,
     ControllerRef,
     LabelSelector,
     Namespace,
@@ -15,7 +14,6 @@ from lib.kube.objects import (
     Pod,
     PodDisruptionBudget,
     PodGroup,
-    PodGroupRef,
     Service,
 )
 from lib.kube.storage import PersistentVolumeClaim, StorageObject
@@ -56,16 +54,13 @@ def cache_of(snapshot: Snapshot) -> Cache:
 
 
 def _looked_up(snapshot: Snapshot) -> LookedUp:
-    forbidden, groups = snapshot.forbidden, snapshot.of(PodGroup)
+    forbidden, groups = snapshot.forbidden, cast(list[PodGroup], snapshot.objects.get(PodGroup, []))
     return LookedUp(
         namespaces={each.metadata.name: each.metadata.labels for each in snapshot.of(Namespace)},
         budgets=None if PodDisruptionBudget in forbidden else snapshot.of(PodDisruptionBudget),
         workloads=Workloads(snapshot.of(Service), selectors_of(snapshot)),
-        group_sizes={
-            PodGroupRef(own.namespace, own.name, COSCHEDULING): each.spec.min_member
-            for each in groups
-            if (own := each.metadata)
-        },
+        group_sizes={each.ref: each.needed for each in groups},
+        pod_groups_unread=PodGroup not in snapshot.objects,
         storage_unseen=UNSEEN if PersistentVolumeClaim in forbidden else "",
         devices_unseen=DEVICES_UNSEEN if forbidden.intersection(DEVICE_KINDS) else "",
     )

@@ -17,7 +17,7 @@ from lib.questions.verdict import Verdict, verdict
 from lib.questions.volumes import ToProvision, to_provision
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.pod_groups import FOR_ITS_GROUP, group_of
-from lib.scheduling.groups.quorum import ALL_OR_NONE, Quorum, quorum_of
+from lib.scheduling.groups.quorum import Quorum, quorum_of
 from lib.scheduling.workloads import controller_of
 
 
@@ -131,7 +131,7 @@ def why(pod: Pod, snapshot: Snapshot, decider: Decider, *, suggestions: bool = T
     if group and not pod.spec.node_name and not found.gated:
         found.group = group.name
         quorum = quorum_of([pod], group, decider.cache)
-        found.rule = quorum.rule if isinstance(quorum, Quorum) else ALL_OR_NONE
+        found.rule = quorum.rule if isinstance(quorum, Quorum) else ""
         _with_its_group(found, _waiting_members(group, snapshot, decider), decider)
     return found
 

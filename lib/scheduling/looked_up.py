@@ -59,7 +59,8 @@ class LookedUp:
 
     namespaces: the labels of each. budgets: the disruption budgets; None if they can't be listed.
     budgets_error: why they could not be looked up; "" if they were. budgets_unread: the namespaces with
-    budgets that can't be decoded. group_sizes: how many pods PodGroups need. load: what nodes use.
+    budgets that can't be decoded. group_sizes: how many pods PodGroups need. pod_groups_unread:
+    whether a group that isn't among these may have a PodGroup. load: what nodes use.
     storage_unseen: why claims and volumes can't be read; "" if they can. devices_unseen: the same of resource
     claims and devices.
     errors: by uid, why a pod can't be scheduled now.
@@ -72,6 +73,7 @@ class LookedUp:
     budgets_unread: Collection[str] = ()
     workloads: Workloads = field(default_factory=Workloads)
     group_sizes: Mapping[PodGroupRef, int] = field(default_factory=dict)
+    pod_groups_unread: bool = False
     load: Load = field(default_factory=Load)
     storage_unseen: str = ""
     devices_unseen: str = ""

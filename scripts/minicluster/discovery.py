@@ -32,13 +32,13 @@ def core_versions(server_address: str) -> Object:
 
 
 def groups() -> Object:
-    versions = [version for version in _group_versions() if "/" in version]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(version) for version in versions]}
+    names = dict.fromkeys(resource.group for resource in RESOURCES if resource.group)
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": [_group(name) for name in names]}
 
 
 def group(name: str) -> Object | None:
-    found = next((version for version in _group_versions() if version.startswith(f"{name}/")), None)
-    return {"kind": "APIGroup", "apiVersion": "v1", **_group(found)} if found else None
+    found = name and any(resource.group == name for resource in RESOURCES)
+    return {"kind": "APIGroup", "apiVersion": "v1", **_group(name)} if found else None
 
 
 def resource_list(group_version: str) -> Object | None:
@@ -53,11 +53,16 @@ def resource_list(group_version: str) -> Object | None:
 def aggregated(core: bool) -> Object:
     """All resources of all groups at once, as kubectl asks for them (KEP-3352)."""
     items = []
-    for group_version, resources in groupby(RESOURCES, key=lambda resource: resource.group_version):
-        name, _, version = group_version.rpartition("/")
+    for name, of_group in groupby(RESOURCES, key=lambda resource: resource.group):
         if (not name) == core:
-            described = [_aggregated_entry(resource) for resource in resources]
-            versions = [{"version": version, "resources": described, "freshness": "Current"}]
+            versions = [
+                {
+                    "version": version,
+                    "resources": [*map(_aggregated_entry, resources)],
+                    "freshness": "Current",
+                }
+                for version, resources in groupby(of_group, key=lambda resource: resource.version)
+            ]
             items.append({"metadata": {"name": name} if name else {}, "versions": versions})
     return {
         "kind": "APIGroupDiscoveryList",
@@ -67,14 +72,10 @@ def aggregated(core: bool) -> Object:
     }
 
 
-def _group_versions() -> list[str]:
-    return list(dict.fromkeys(resource.group_version for resource in RESOURCES))
-
-
-def _group(group_version: str) -> Object:
-    name, _, version = group_version.rpartition("/")
-    described = {"groupVersion": group_version, "version": version}
-    return {"name": name, "versions": [described], "preferredVersion": described}
+def _group(name: str) -> Object:
+    versions = dict.fromkeys(resource.version for resource in RESOURCES if resource.group == name)
+    described = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
+    return {"name": name, "versions": described, "preferredVersion": described[0]}
 
 
 def _entries(resource: Resource) -> list[Object]:

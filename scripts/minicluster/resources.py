@@ -107,6 +107,8 @@ DISRUPTION_BUDGETS = Resource(
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", False, ("pc",), has_generation=True
 )
+# Of Kubernetes 1.36 with the gates GenericWorkload and GangScheduling.
+POD_GROUPS = Resource("scheduling.k8s.io/v1alpha2", "podgroups", "PodGroup", subresources=(STATUS,))
 CLAIMS = _core(
     "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",), subresources=(STATUS,)
 )
@@ -170,6 +172,7 @@ RESOURCES: tuple[Resource, ...] = (
     STORAGE_CLASSES,
     VOLUME_ATTACHMENTS,
     PRIORITY_CLASSES,
+    POD_GROUPS,
     LEASES,
     DEVICE_CLASSES,
     RESOURCE_CLAIMS,

@@ -14,6 +14,7 @@ from .resources import (
     EVENTS,
     LEASES,
     NAMESPACES,
+    POD_GROUPS,
     PODS,
     REPLICA_SETS,
     RESOURCE_CLAIMS,
@@ -117,6 +118,20 @@ def check_change(resource: Resource, old: Object, new: Object) -> None:
         raise errors.invalid(resource, new["metadata"]["name"], found)
 
 
+def _check_policy(content: Object) -> list[FieldError]:
+    """Of a PodGroup: exactly one policy, and of a gang how many pods it needs."""
+    field = "spec.schedulingPolicy"
+    policy = (content.get("spec") or {}).get("schedulingPolicy") or {}
+    known = [name for name in ("basic", "gang") if policy.get(name) is not None]
+    if len(known) != 1:
+        shown = f"{{{', '.join(known)}}}" if known else ""
+        exactly = "exactly one" if known else "one"
+        return [errors.invalid_value(field, shown, f"must specify {exactly} of: `basic`, `gang`")]
+    if "gang" in known and not policy["gang"].get("minCount"):
+        return [errors.required(f"{field}.gang.minCount")]
+    return []
+
+
 MAX_CONSUMERS = 256
 
 
@@ -168,6 +183,8 @@ def _check(resource: Resource, content: Object) -> list[FieldError]:
             return [errors.invalid_value("involvedObject.namespace", about.get("namespace", ""), why)]
     if resource in (DEPLOYMENTS, REPLICA_SETS):
         return _check_workload(content["spec"])
+    if resource == POD_GROUPS:
+        return _check_policy(content)
     return [errors.required(field) for field in _REQUIRED.get(resource, ()) if not _value(content, field)]
 
 

@@ -195,6 +195,8 @@ DESCRIBED = {
     "APIResourceList": ("resources", "name"),
     "APIGroupDiscoveryList": ("items", "metadata"),
 }
+# The real server that was recorded has the gates for gangs off, which are on in ours.
+GATED = ("v1alpha2",)
 
 
 def assert_described(theirs: dict[str, Any], ours: dict[str, Any], part: str, name: str) -> None:
@@ -215,7 +217,8 @@ def assert_part_of(ours: Any, theirs: Any) -> None:
                 real = {entry[label]: entry for entry in theirs[key]}
                 assert value
                 for entry in value:
-                    assert_part_of(entry, real[entry[label]])
+                    if entry[label] not in GATED:
+                        assert_part_of(entry, real[entry[label]])
             else:
                 assert value == theirs[key]
     else:

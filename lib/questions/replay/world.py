@@ -1,6 +1,7 @@
 """A cluster in virtual time: pods arrive, are placed, run and end. A second of waiting takes no time."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
@@ -44,6 +45,8 @@ class World:
     ) -> None:
         self.now = 0.0
         self.cache = cache_of(snapshot)
+        # A PodGroup may have come later: no trace has such a change.
+        self.cache.looked_up = replace(self.cache.looked_up, pod_groups_unread=True)
         self._names = [each.scheduler_name for each in profiles]
         self._schedulers = {each.scheduler_name: Scheduler(each, random, in_full=False) for each in profiles}
         times = BackoffSettings(unschedulable=inf)  # without a change, another try has the same result

@@ -64,8 +64,8 @@ ALONE = Quorum(0)
 def quorum_of(pods: Sequence[Pod], group: PodGroupRef | None, cache: Cache) -> Quorum | Unknown:
     """The quorum of the group of some pods, or why it isn't known.
 
-    Without its PodGroup, a pod of the coscheduling plugin's is placed like any other; one of Kubernetes'
-    waits. If a PodGroup could not be read, that is an error for each of the pods.
+    Without its PodGroup, a pod with the coscheduling plugin's label is placed like any other; one that names
+    a PodGroup of Kubernetes waits. If that one could not be read, it is an error of each of the pods.
     """
     if group is None:
         return ALONE
@@ -74,7 +74,8 @@ def quorum_of(pods: Sequence[Pod], group: PodGroupRef | None, cache: Cache) -> Q
     looked_up = cache.looked_up
     if (needed := looked_up.group_sizes.get(group)) is not None:
         return Quorum(needed, waits_as=HOLDING if group.api == KUBERNETES else REJECTING)
-    if group.api == KUBERNETES and not any(pod.metadata.uid in looked_up.errors for pod in pods):
+    unread = looked_up.pod_groups_unread or any(pod.metadata.uid in looked_up.errors for pod in pods)
+    if group.api == KUBERNETES and not unread:
         return Unknown(TO_COME.format(group.name), HOLDING)
     return ALONE
 

@@ -11,7 +11,7 @@ from objects import node, pod
 from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
-from lib.kube.objects import COSCHEDULING, Pod, PodGroupRef
+from lib.kube.objects import COSCHEDULING, KUBERNETES, Pod, PodGroupRef
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Status, unschedulable, wait
@@ -22,7 +22,8 @@ from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 
 LABEL = "scheduling.x-k8s.io/pod-group"
-GROUP = PodGroupRef("default", "g", COSCHEDULING)
+GROUP, KUBERNETES_GROUP = (PodGroupRef("default", "g", api) for api in (COSCHEDULING, KUBERNETES))
+GANG = {"podGroupName": "g"}
 
 
 def member(name: str, cpu: str = "1", **spec: Any) -> Pod:
@@ -201,6 +202,31 @@ def test_when_a_held_pod_loses_its_node_the_others_keep_theirs_if_enough_are_lef
     no = Outcome.UNSCHEDULABLE
     assert found == ({"a": Outcome.SCHEDULED, "c": no} if needed == 2 else {"a": no, "b": no, "c": no})
     assert world.cache.count_members(GROUP) == (2 if needed == 2 else 0)
+
+
+def test_a_pod_waits_for_the_pod_group_of_kubernetes_that_it_names() -> None:
+    """Until it is there, and has enough pods, nothing is tried: kube-scheduler holds them in PreEnqueue."""
+    pods = [pod(name, {"cpu": "1"}, schedulerName="my-scheduler", schedulingGroup=GANG) for name in "ab"]
+    for group_sizes, said in (
+        ({}, "waiting for PodGroup g to be created"),
+        ({KUBERNETES_GROUP: 3}, "waiting for 1 more of 3"),
+    ):
+        world = World(0, room_for(3))
+        world.cache.looked_up = LookedUp(group_sizes=group_sizes)
+        decisions = world.decide(pods)
+        assert [(each.message, each.rejecting_plugin) for each in decisions] == [(said, "GangScheduling")] * 2
+        assert not world.tried
+    for needed, placed in ((2, "ab"), (0, "ab")):
+        world = World(0, room_for(3))
+        world.cache.looked_up = LookedUp(group_sizes={KUBERNETES_GROUP: needed})
+        assert world.placed(pods) == placed
+
+
+def test_a_pod_group_that_could_not_be_read_is_an_error_of_its_pods() -> None:
+    pods = [pod(name, {"cpu": "1"}, schedulerName="my-scheduler", schedulingGroup=GANG) for name in "ab"]
+    world = World(0, room_for(3))
+    world.cache.looked_up = LookedUp(errors={each.metadata.uid: "forbidden" for each in pods})
+    assert {(each.outcome, each.message) for each in world.decide(pods)} == {(Outcome.ERROR, "forbidden")}
 
 
 # --- end to end -----------------------------------------------------------------------------------------

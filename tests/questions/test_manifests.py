@@ -297,13 +297,21 @@ def test_groups_are_placed_all_or_none(tmp_path: Path) -> None:
         assert sum(bool(each.node_name) for each in placing.trial.placed) == placed
 
 
-def test_of_a_group_with_a_pod_group_as_many_as_fit_are_placed_if_they_are_enough(tmp_path: Path) -> None:
+@pytest.mark.parametrize("api", ["scheduling.x-k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2"])
+def test_of_a_group_with_a_pod_group_as_many_as_fit_are_placed_if_they_are_enough(
+    tmp_path: Path, api: str
+) -> None:
+    is_label = api.startswith("scheduling.x-k8s.io")
+
     def member(name: str) -> Json:
         pod = workload("Pod", main={"resources": {"requests": {"cpu": "3"}}})
-        return {**pod, "metadata": {"name": name, "labels": {"scheduling.x-k8s.io/pod-group": "g"}}}
+        labels = {"scheduling.x-k8s.io/pod-group": "g"} if is_label else {}
+        spec = pod["spec"] if is_label else {**pod["spec"], "schedulingGroup": {"podGroupName": "g"}}
+        return {**pod, "metadata": {"name": name, "labels": labels}, "spec": spec}
 
     file, placed = tmp_path / "web.yaml", []
-    group = {"kind": "PodGroup", "apiVersion": "scheduling.x-k8s.io/v1alpha1", "spec": {"minMember": 2}}
+    needs = {"minMember": 2} if is_label else {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    group = {"kind": "PodGroup", "apiVersion": api, "spec": needs}
     file.write_text(yaml.safe_dump_all([{**group, "metadata": {"name": "g"}}, *map(member, "abcd")]))
     for nodes in range(1, 4):
         snapshot = snapshot_of(*(a_node(f"n{i}") for i in range(nodes)))

@@ -248,15 +248,28 @@ def test_what_is_missing_for_a_plot_is_said_before_the_replay(
     assert why in done.err
 
 
+@pytest.mark.parametrize("api", ["scheduling.x-k8s.io/v1alpha1", "scheduling.k8s.io/v1alpha2"])
 def test_a_job_whose_pod_group_needs_fewer_than_all_starts_on_a_nearly_full_cluster(
-    poller: Run, tmp_path: Path
+    poller: Run, tmp_path: Path, api: str
 ) -> None:
-    group = {"kind": "PodGroup", "apiVersion": "scheduling.x-k8s.io/v1alpha1", "metadata": {"name": "g"}}
+    group = {"kind": "PodGroup", "apiVersion": api, "metadata": {"name": "g"}}
     workers = [a_pod(f"w{i}", "1", "0s", "1m") for i in range(3)]
     for each in workers:
-        each["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+        if "x-k8s" in api:
+            each["metadata"]["labels"] = {"scheduling.x-k8s.io/pod-group": "g"}
+        else:
+            each["spec"]["schedulingGroup"] = {"podGroupName": "g"}
     nodes = written(tmp_path / "nodes.yaml", a_node("n1", "2"))
     for needed, placed in ((1, 3), (2, 2), (3, 0)):  # of two, the last one waits for another when both end
-        trace = written(tmp_path / "trace.yaml", {**group, "spec": {"minMember": needed}}, *workers)
+        gang = {"schedulingPolicy": {"gang": {"minCount": needed}}}
+        spec = {"minMember": needed} if "x-k8s" in api else gang
+        trace = written(tmp_path / "trace.yaml", {**group, "spec": spec}, *workers)
         found = figures(poller, trace, "--nodes", nodes)
         assert (found["placed"], found["pending"]) == (placed, 3 - placed)
+
+
+def test_in_a_trace_without_its_pod_group_a_pod_is_placed_alone(poller: Run, tmp_path: Path) -> None:
+    """It may have come later: no trace tells of that."""
+    nodes = written(tmp_path / "nodes.yaml", a_node("n1", "2"))
+    pod = a_pod("w", "1", "0s", "1m", schedulingGroup={"podGroupName": "g"})
+    assert figures(poller, written(tmp_path / "trace.yaml", pod), "--nodes", nodes)["placed"] == 1

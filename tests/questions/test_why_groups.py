@@ -104,3 +104,27 @@ def test_a_pod_waits_for_enough_of_its_group_to_have_a_node() -> None:
     assert str(found.waits_for.pod) == "default/b"
     helps = [each.words for each in found.waits_for.suggestions]
     assert helps == ["at cpu 1 in place of 2", "with one more node like n1"]
+
+
+GANG = {"schedulingGroup": {"podGroupName": "g"}}
+
+
+def gang(**policy: Any) -> Object:
+    names = {"namespace": "default", "name": "g"}
+    made: Object = read(PodGroup, {"metadata": names, "spec": {"schedulingPolicy": policy}})
+    return made
+
+
+def test_a_pod_waits_for_the_pod_group_of_kubernetes_that_it_names() -> None:
+    pods, node = [a_pod(name, "1", **GANG) for name in "abc"], a_node("n1", cpu="2")
+    other = read(PodGroup, {"metadata": {"namespace": "default", "name": "other"}, "spec": {}})
+    assert ask(pods[0], node).yes, "whether there is a PodGroup isn't known"
+    missing = ask(pods[0], node, other)
+    assert (missing.yes, missing.waits_for_group, missing.rule) == (False, True, "")
+    assert missing.decision.message == "waiting for PodGroup g to be created"
+    found = {n: ask(pods[0], *pods[1:], node, gang(gang={"minCount": n})) for n in (2, 3, 4)}
+    assert {n: each.yes for n, each in found.items()} == {2: True, 3: False, 4: False}
+    assert found[3].decision.message.startswith("group g needs 3 pods, and fewer fit: default/c: 0/1 nodes")
+    assert found[4].decision.message == "waiting for 1 more of 4"
+    alone = [ask(pod, *(each for each in pods if each is not pod), node, gang(basic={})) for pod in pods]
+    assert [(each.yes, each.rule) for each in alone] == [(yes, "pod by pod") for yes in (True, True, False)]

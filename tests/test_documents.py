@@ -10,7 +10,11 @@ import pytest
 from scripts.servers.process import ROOT
 
 FOLDERS = ("lib", "scripts", "tests")
-DOCUMENTS = [ROOT / "README.md", ROOT / ".github/CONTRIBUTING.md", *sorted(chain(*((ROOT / each).rglob("*.md") for each in FOLDERS)))]
+DOCUMENTS = [
+    ROOT / "README.md",
+    ROOT / ".github/CONTRIBUTING.md",
+    *sorted(chain(*((ROOT / each).rglob("*.md") for each in FOLDERS))),
+]
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)[^)]*\)|(?:src|srcset)=\"([^\"]+)\"")
 

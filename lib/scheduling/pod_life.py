@@ -146,31 +146,32 @@ class PodLife:
     """The record of a pod. Times are in seconds.
 
     phase, since: where it is, and since when. decision: for a pod with room, why it is there. look_up_at:
-    when it is looked up, if it isn't seen on its node before. found: whether it was looked up, and is on a
-    node. is_gone: whether it is in no list of pods without a node any more, or ends. nominated: the node
-    where room is kept for it. leaving: whether it is being preempted, and isn't seen to be deleted yet.
-    timestamp: when it was seen first, and later, when it was tried last: of pods with the same priority, the
-    earliest goes first. queued: when it was queued for the first time. attempts: the number of attempts
-    without success since it came: `rejections`, and errors. errors: how many attempts in a row, up to the
-    last one, have ended with an error. rejected_by: the plugins that rejected it, whose hints say what could
-    help; empty after an error. reason: why it has no node. victims: the uids of the pods that have not yet
-    left a node for it. flushed: whether it is tried because it was unschedulable for too long, not because of
-    a change. event: its FailedScheduling event, as it was written last; only lib/service/writes knows what
-    that is. group: its pod's. entry: its entry in a PodHeap, and listed: the indexes that have it, each with
-    the key; both as long as it is in its phase.
+    when it is looked up, if it isn't seen on its node before. found: whether it was looked up, and is on
+    a node. is_gone: whether it is in no list of pods without a node any more, or ends. seen_on: the node
+    on which it was seen when it left the queue. nominated: the node where room is kept for it. leaving:
+    whether it is being preempted, and isn't seen to be deleted yet. timestamp: when it was seen first,
+    and later, when it was tried last: of pods with the same priority, the earliest goes first. queued:
+    when it was queued for the first time. attempts: the number of attempts without success since it came:
+    `rejections`, and errors. errors: how many attempts in a row, up to the last one, have ended with an
+    error. rejected_by: the plugins that rejected it, whose hints say what could help; empty after an
+    error. reason: why it has no node. victims: the uids of the pods that have not yet left a node for it.
+    flushed: whether it is tried because it was unschedulable for too long, not because of a change.
+    event: its FailedScheduling event, as it was written last; only lib/service/writes knows what that is.
+    group: its pod's. entry: its entry in a PodHeap, and listed: the indexes that have it, each with the
+    key; both as long as it is in its phase.
     """
 
     __slots__ = (
         "attempts", "decision", "entry", "errors", "event", "flushed", "found", "group", "is_gone", "key",
         "leaving", "listed", "look_up_at", "nominated", "phase", "pod", "queued", "reason", "rejected_by",
-        "rejections", "since", "timestamp", "victims",
+        "rejections", "seen_on", "since", "timestamp", "victims",
     )  # fmt: skip
 
     def __init__(self, pod: Pod, key: str, timestamp: float = 0.0, group: PodGroupRef | None = None) -> None:
         self.pod, self.key, self.timestamp, self.group = pod, key, timestamp, group
         self.phase, self.since, self.queued = Phase.OUT, timestamp, 0.0
         self.decision: Any = None  # a Decision, which must not be imported here: it imports this file
-        self.look_up_at, self.nominated = inf, ""
+        self.look_up_at, self.nominated, self.seen_on = inf, "", ""
         self.found = self.is_gone = self.leaving = False
         self.attempts = self.rejections = self.errors = 0
         self.rejected_by: Collection[str] = frozenset()
@@ -346,6 +347,7 @@ class PodLives:
         life = self._by_key.get(pod_key(pod))
         if life and life.phase != Phase.OUT:
             self.move(life, Phase.OUT)
+            life.seen_on = pod.spec.node_name
         elif life:
             self.tidy(life)
 

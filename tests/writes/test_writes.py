@@ -138,6 +138,23 @@ def test_what_is_seen_of_a_pod_while_it_is_being_bound_counts_and_its_event_is_w
     assert loop.lives.phase_of(on_its_node) == Phase.OUT
 
 
+def test_a_pod_that_has_run_and_finished_before_its_binding_fails_gets_its_event() -> None:
+    loop = Loop({BINDING: [LOST], GET: [AWAY]})
+    seen = scheduled().pod
+    seen.spec.node_name = "n1"
+
+    def see(sent: str) -> None:
+        if sent == BINDING:
+            loop.cache.apply(Change(Kind.ADDED, seen))
+            loop.cache.apply(Change(Kind.DELETED, seen))  # as a list without those that have finished tells
+
+    loop.server.on_send = see
+    assert loop.bind(scheduled()) == [Result.BOUND]
+    loop.server.pipeline.error = None
+    loop.flush()
+    assert loop.server.sent.count(EVENT) == 1
+
+
 @pytest.mark.parametrize("node_name", ["n1", "n2"])
 @pytest.mark.parametrize("away", [False, True])
 def test_a_pod_that_another_program_has_bound_before_its_binding_is_sent_is_not_bound_by_us(

@@ -190,17 +190,17 @@ class Writes:
         if failed is not error:
             log.debug("%s: binding failed", decision.pod, exc_info=error)
         if life.phase != Phase.BINDING:
-            return self._overtaken(decision)
+            return self._overtaken(decision, life)
         if isinstance(failed, UnreachableError | NotLeadingError) and not failed.may_be_written:
             return Completed(decision, Result.NOT_SENT)
         decision = replace(decision, outcome=Outcome.ERROR, message=f"running {where}: {failed}")
         return Completed(decision, Result.DOUBTFUL if failed.may_be_written else Result.FAILED, error=failed)
 
-    def _overtaken(self, decision: Decision) -> Completed:
+    def _overtaken(self, decision: Decision, life: PodLife) -> Completed:
         """The result of a binding that failed, or had no answer, when its pod was seen before that."""
-        if self.cache.node_of(decision.pod) != decision.node_name:
+        if life.seen_on != decision.node_name:
             return Completed(decision, Result.OVERTAKEN)
-        self.scheduled(decision)  # it is on its node: only the answer was lost
+        self.scheduled(decision)  # it was on its node: only the answer was lost
         return Completed(decision, Result.BOUND)
 
     def _look_up(self, decision: Decision) -> Write[Completed]:

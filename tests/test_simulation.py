@@ -168,6 +168,7 @@ SHOWN_BY = {
     "host-ports-ignored": scenes.one_port_for_two,
     "group-goes-on-without-a-member": scenes.group_loses_a_member,
     "pod-made-again-taken-for-the-old-one": scenes.made_again_in_doubt,
+    "room-freed-when-in-doubt": scenes.room_in_doubt,
     "condition-written-on-a-bound-pod": scenes.made_again_in_doubt,
     "bound-pods-never-looked-up": scenes.binding_forgotten,
     "taken-pods-not-counted": scenes.bound_by_hand,
@@ -248,6 +249,13 @@ RIGHT = {
         add(6, "victim", cpu=3000, labels={"spread": "a"}, ends=5, nodeSelector={ZONE: "a"}),
         add(9, "vip", cpu=3000, priority="high", nodeSelector={ZONE: "a"}),
         *(add(9, f"spread-{i}", cpu=100, labels={"spread": "a"}, nodeSelector={ZONE: "b"}) for i in range(2)),
+        WATCHES,
+    ),
+    # low has a node, and the API server can't know which: that it is nominated can't be written.
+    "a pod is evicted while its claim is being written": plan_of(
+        add(6, "low", cpu=3000, priority="low", claim="made"),
+        add(8, "high", cpu=3000, priority="high"),
+        always(Kind.IGNORED, "PATCH .*/pods/low/status", 5.0),
         WATCHES,
     ),
     # high preempts a pod of another scheduler, whose next one takes the room, until there is none any more.

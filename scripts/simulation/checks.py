@@ -403,7 +403,9 @@ class Checks:
             return
         preemptors = [each for pod in more for each in self._history.pod(pod.metadata["uid"], since) or [pod]]
         # One whose binding is on its way, or whose answer was lost, has room there as well.
-        node_name = node_of(victim) or self._targets.get(victim.metadata["uid"], "")
+        node_name = node_of(victim) or self._targets.get(victim.metadata["uid"], "") or nominated_to(victim)
+        if not node_name and any(victim.content["spec"].get(each) for each in WAITING):
+            return  # its claims are being written, and that it is nominated couldn't be
         nodes = self._history.node(node_name, since)
         here = [each for each in self._store.every(PODS) if node_of(each) == node_name and not is_over(each)]
         # what others have put there since may be in the way

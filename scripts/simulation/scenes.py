@@ -134,6 +134,19 @@ def made_again_in_doubt(stage: Stage) -> Scene:
     return Scene((stage.node("a"), *pods, *again), (in_doubt,))
 
 
+def room_in_doubt(stage: Stage) -> Scene:
+    """What came of a binding isn't known, watches lag, and a pod comes that fits without that one."""
+    chance = stage.chance
+    doubtful = stage.pod(1, "doubtful", cpu=2500)
+    late = stage.pod(chance.uniform(6, 12), "late", cpu=2500)
+    kind = chance.choice(IN_DOUBT)
+    faults = (
+        stage.fault(kind, 0, 20, f"(POST|GET) .*/pods/{stage.name}-doubtful"),
+        stage.fault(Kind.BEHIND, -6, 25, "pods.*watch=1"),
+    )
+    return Scene((stage.node("a"), doubtful, late), faults, short_watches=True)
+
+
 def group_loses_a_member(stage: Stage) -> Scene:
     """The pods of a group are held, and one of them is deleted."""
     chance, group = stage.chance, f"{stage.name}-group"
@@ -201,6 +214,7 @@ SCENES: tuple[Callable[[Stage], Scene], ...] = (
     one_port_for_two,
     group_loses_a_member,
     made_again_in_doubt,
+    room_in_doubt,
     binding_forgotten,
     bound_by_hand,
     eviction_refused,

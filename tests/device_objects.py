@@ -106,7 +106,11 @@ class Devices:
     def delete_claims(self) -> None:
         for name in self.claims():  # the embedded claim controller may be faster
             patch, kind = {"metadata": {"finalizers": None}}, {"Content-Type": "application/merge-patch+json"}
-            self._cluster.api.patch(f"{CLAIMS}/{name}", json=patch, headers=kind)
+            for path in (
+                f"{CLAIMS}/{name}",
+                f"{CLAIMS}/{name}/status",
+            ):  # the first is refused, if it has blanks
+                self._cluster.api.patch(path, json=patch, headers=kind)
             self._cluster.api.delete(f"{CLAIMS}/{name}")
 
 

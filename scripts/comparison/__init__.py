@@ -1,0 +1,1 @@
+"""Compares poller with kube-scheduler's own plugins, on random clusters."""

@@ -24,6 +24,7 @@ COLLECTIONS = (
     "/apis/apps/v1/statefulsets",
     "/apis/apps/v1/replicasets",
     "/apis/policy/v1/poddisruptionbudgets",
+    "/apis/scheduling.k8s.io/v1alpha2/podgroups",
     "/api/v1/services",
     "/api/v1/persistentvolumeclaims",
     "/apis/resource.k8s.io/v1/resourceclaims",

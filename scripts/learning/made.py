@@ -15,6 +15,7 @@ PATHS = {
     "persistentvolumeclaim": f"{DEFAULT}/persistentvolumeclaims",
     "poddisruptionbudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
     "resourceclaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+    "podgroup": "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups",
     "namespace": "/api/v1/namespaces",
     "node": "/api/v1/nodes",
     "clusterrole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",

@@ -36,7 +36,9 @@ ALWAYS_ON = {
          "SidecarContainers", "VolumeAttributesClass"],
     "BETA": ["InPlacePodLevelResourcesVerticalScaling", "MatchLabelKeysInPodTopologySpread",
              "NodeDeclaredFeatures", "PodLevelResources", "SchedulerPopFromBackoffQ"],
+    "ALPHA": ["GangScheduling", "GenericWorkload"],
 }  # fmt: skip
+"""kube-scheduler has the last two off: here, they do something only for pods that name a PodGroup."""
 
 ON_WITH_CEL = {
     "": ["DRAAdminAccess", "DRAPrioritizedList", "DynamicResourceAllocation"],
@@ -48,7 +50,7 @@ ON_WITH_CEL = {
 OFF = {
     "BETA": ["DRADeviceTaintRules"],
     "ALPHA": ["DRAListTypeAttributes", "DRANodeAllocatableResources", "DRAWorkloadResourceClaims",
-              "GangScheduling", "GenericWorkload", "StorageCapacityScoring",
+              "StorageCapacityScoring",
               "TaintTolerationComparisonOperators", "TopologyAwareWorkloadScheduling", "VolumeLimitScaling",
               "WorkloadAwarePreemption"],
 }  # fmt: skip

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster import Cluster, eventually, http_client
+from cluster import Cluster, Json, eventually, http_client
 from conftest import NO_REAL_ONE, embedded
+from poller_process import run_poller
 
 from scripts.servers.kubectl import kubectl_proxy
 from scripts.servers.process import ending_with_us
@@ -283,3 +284,47 @@ def test_a_gang_is_placed_when_it_needs_fewer_pods_now(tmp_path: Path) -> None:
         scene.leads_to(placed=0)
         cluster.patch(f"{POD_GROUPS}/g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}})
         scene.leads_to(placed=2)
+
+
+def test_questions_read_the_pod_groups(tmp_path: Path) -> None:
+    """`why` and `try` on the cluster, and on what `save` wrote of it."""
+    with embedded(tmp_path) as cluster:
+        scene = Scene(cluster)
+        scene.node("n1", 2)
+        scene.group(3)
+        scene.pods("ab")
+
+        def answer(*arguments: str) -> Json:
+            done = run_poller(*arguments, "-o", "json")
+            assert done.stderr == ""
+            found: Json = json.loads(done.stdout)
+            return found
+
+        proxy = f"--proxy={cluster.proxy}"
+        saved = tmp_path / "saved.json"
+        assert run_poller("save", str(saved), proxy).returncode == 0
+        for where in (proxy, f"--from={saved}"):
+            assert answer("why", "a", where)["message"] == "waiting for 1 more of 3"
+        said = run_poller("why", "a", proxy).stdout
+        assert "default/a waits for its group g, which is placed when 3 of its pods have room" in said
+        assert "is it running?" not in said, "a pod that is held has no event"
+
+        pods = [_manifest(name, "g") for name in "cde"]
+        file = tmp_path / "more.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}))
+        found = answer("try", "-f", str(file), proxy)
+        assert [each["node"] for each in found["pods"]] == [None] * 3, "two of three fit"
+        scene.node("n2", 1)
+        found = answer("try", "-f", str(file), proxy)
+        assert None not in [each["node"] for each in found["pods"]]
+
+
+def _manifest(name: str, group: str) -> Json:
+    container = {"name": "main", "image": "nginx", "resources": {"requests": {"cpu": "1"}}}
+    spec = {"schedulerName": "my-scheduler", "schedulingGroup": {"podGroupName": group}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {**spec, "containers": [container]},
+    }

@@ -4,8 +4,9 @@ from collections.abc import Callable, Hashable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from math import inf
 from threading import TIMEOUT_MAX
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from lib.kube.errors import ApiError, ForbiddenError, UnreachableError
 from lib.kube.system import MACHINE, System
@@ -62,6 +63,7 @@ class Lookup(Generic[Key, Found]):
         self._failed: dict[Key, None] = {}  # what failed the last time; used by the thread
         self._answers: dict[Key, Found | ApiError] = {}  # written by the thread
         self._end: Future[float] | None = None  # when the thread ended; None if its answers were taken
+        self._good: Future[None] = system.future()  # when only what failed the last time is left
         self._is_new = False  # whether it was begun in this tick
 
     @property
@@ -79,18 +81,22 @@ class Lookup(Generic[Key, Found]):
         self._taken, self._end = {}, None
         if wanted := [each for each in keys if each not in self._kept]:
             self._answers, self._end, self._is_new = {}, self._system.future(), True
-            self._system.start_thread(partial(self._run, wanted, self._answers, self._end), self._name)
+            self._good = self._system.future()
+            run = partial(self._run, wanted, self._answers, self._end, self._good)
+            self._system.start_thread(run, self._name)
 
     def wait(self, until: float) -> None:
         """Take the answers that have come. Those to lookups begun in this tick are waited for until then.
 
-        UnreachableError if one of these is that: then nothing can be looked up.
+        If that isn't for ever, what failed the last time isn't waited for: it may fail slowly again, at each
+        tick. UnreachableError if one of these is that: then nothing can be looked up.
         """
         if not self._end:
             return
         if self._is_new:
             with suppress(TimeoutError):
-                self._end.result(min(max(0.0, until - self._system.monotonic()), TIMEOUT_MAX))
+                awaited: Future[Any] = self._end if until == inf else self._good
+                awaited.result(min(max(0.0, until - self._system.monotonic()), TIMEOUT_MAX))
         has_ended = self._end.done()  # asked first: what comes later is taken later
         self._taken = self._answers.copy()
         if has_ended:
@@ -110,12 +116,20 @@ class Lookup(Generic[Key, Found]):
 
     # --- in the thread ----------------------------------------------------------------------------------
 
-    def _run(self, keys: list[Key], answers: dict[Key, Found | ApiError], end: Future[float]) -> None:
+    def _run(
+        self,
+        keys: list[Key],
+        answers: dict[Key, Found | ApiError],
+        end: Future[float],
+        good: Future[None],
+    ) -> None:
         """Look up each key. What failed the last time comes last: it may fail slowly, and time is limited."""
         refused: dict[Hashable, ForbiddenError] = {}
         until = self._system.monotonic() + MAX_SECONDS
         try:
             for key in sorted(keys, key=self._failed.__contains__):
+                if key in self._failed and not good.done():
+                    good.set_result(None)
                 if self._system.monotonic() > until:
                     break
                 answers[key] = answer = refused.get(self._alike(key)) or self._answer(key)
@@ -126,6 +140,9 @@ class Lookup(Generic[Key, Found]):
             end.set_result(self._system.monotonic())
         except BaseException as error:
             end.set_exception(error)
+        finally:
+            if not good.done():
+                good.set_result(None)
 
     def _answer(self, key: Key) -> Found | ApiError:
         try:

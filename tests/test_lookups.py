@@ -1,5 +1,6 @@
 """If an object that a pod needs can't be looked up, only this pod is concerned."""
 
+from threading import Event
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from cluster import Cluster
 from faults import ALWAYS, Effect, Fault, answer, faulty
 from objects import read
 
+from lib.kube.lookup import PENDING, Lookup
 from lib.kube.objects import LabelSelector, Pod
 from lib.scheduling.workloads import Workloads, controller_of
 
@@ -102,3 +104,31 @@ def test_one_namespace_changes_nothing_of_anothers_controller() -> None:
     known = Workloads(selectors={ref: selector for each in [theirs] if (ref := controller_of(each))})
     assert known.selector_for(theirs) == selector
     assert known.selector_for(ours) is None
+
+
+def test_a_lookup_that_hangs_holds_up_no_other_one() -> None:
+    """Neither those that were begun with it, nor those that come later. It is made once."""
+    goes_on, asked = Event(), list[str]()
+
+    def look_up(namespace: str) -> str:
+        asked.append(namespace)
+        if namespace == "hangs":
+            goes_on.wait(60)
+        return f"of {namespace}"
+
+    services = Lookup("services", look_up, threads=2)
+
+    def tick(*namespaces: str) -> list[object]:
+        services.begin(namespaces)
+        services.wait(services._system.monotonic() + 0.4)
+        return [services.of(each) for each in namespaces]
+
+    try:
+        assert tick("hangs", "with it") == [PENDING, PENDING]
+        assert tick("hangs", "with it", "later") == [PENDING, "of with it", "of later"]
+    finally:
+        goes_on.set()
+    while services.is_under_way:
+        services.wait(0.0)
+    assert services.of("hangs") == "of hangs"
+    assert sorted(asked) == ["hangs", "later", "with it"]

@@ -6,7 +6,7 @@ from functools import partial
 from lib.kube.api import Api
 from lib.kube.decoding import Listing
 from lib.kube.errors import ForbiddenError, InvalidNameError, NotFoundError
-from lib.kube.lookup import Lookup
+from lib.kube.lookup import MAX_THREADS, Lookup
 from lib.kube.objects import (
     ControllerRef,
     LabelSelector,
@@ -70,15 +70,17 @@ class Listers:
         self.system = system = api.system
         self.budgets = Lookup("budgets", self._budgets, system=system)
         self.namespaces = Lookup("namespaces", self._namespaces, system=system)
-        self.services = services or Lookup("services", partial(list_services, self._api), system=system)
+        listed = partial(list_services, self._api)
+        self.services = services or Lookup("services", listed, threads=MAX_THREADS, system=system)
         self.selectors = Lookup(
             "selectors",
             self._selector,
             keep=MAX_SELECTORS,
             alike=lambda controller: controller[:3],
+            threads=MAX_THREADS,
             system=system,
         )
-        self.group_sizes = Lookup("groups", PodGroups(self._api).needed, system=system)
+        self.group_sizes = Lookup("groups", PodGroups(self._api).needed, threads=MAX_THREADS, system=system)
         self.node_metrics = Lookup("node metrics", self._node_metrics, system=system)
 
     def wait(self, until: float) -> None:

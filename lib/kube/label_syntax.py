@@ -7,12 +7,17 @@ Source: k8s.io/apimachinery, pkg/util/validation/validation.go; pkg/labels/selec
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from lib.kube.objects import LabelSelector, NodeSelectorTerm, Requirement
 
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 VALUE = re.compile("(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 NAME = re.compile("([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+KEY = re.compile(f"({SUBDOMAIN.pattern}/)?{NAME.pattern}")
+
+LONGEST = 63
+"""A label's value, and the part of its key after the slash, have no more bytes."""
 
 A_SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and "
@@ -52,7 +57,7 @@ def problems_of_key(text: str) -> list[str]:
     name = parts[-1]
     if not name:
         found.append("name part must be non-empty")
-    elif len(name) > 63:
+    elif len(name) > LONGEST:
         found.append("name part must be no more than 63 bytes")
     return found if NAME.fullmatch(name) else [*found, f"name part {A_NAME}"]
 
@@ -63,6 +68,8 @@ def problem_of_selector(selector: LabelSelector | None) -> str:
         return ""
     labels = (Requirement(key, "In", (value,)) for key, value in selector.match_labels.items())
     for each in (*labels, *selector.match_expressions):
+        if _is_usual(each):
+            continue
         if each.operator not in ("In", "NotIn", "Exists", "DoesNotExist"):
             return f'"{each.operator}" is not a valid label selector operator'
         if found := [*_problems_of(each, "")]:
@@ -75,6 +82,8 @@ def problems_of_term(term: NodeSelectorTerm, place: str = "") -> list[str]:
     place = f"{place}." if place else ""
     found: list[str] = []
     for i, each in enumerate(term.match_expressions):
+        if _is_usual(each):
+            continue
         found += _problems_of(each, f"{place}matchExpressions[{i}].")
     for i, each in enumerate(term.match_fields):
         if each.operator not in ("In", "NotIn"):
@@ -87,6 +96,21 @@ def problems_of_term(term: NodeSelectorTerm, place: str = "") -> list[str]:
 def together(found: list[str]) -> str:
     """Several errors as Go writes them (errors.NewAggregate)."""
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+
+
+@lru_cache(maxsize=1024)  # few keys are used, and those that are asked about are short
+def _is_key(text: str) -> bool:
+    return KEY.fullmatch(text) is not None
+
+
+def _is_usual(one: Requirement) -> bool:
+    """Whether all is well with an expression that names values: so it is nearly always."""
+    if one.operator not in ("In", "NotIn") or not one.values or len(one.key) > LONGEST:
+        return False
+    if not _is_key(one.key):
+        return False
+    matches = VALUE.fullmatch  # loops in C, as a pod may have thousands of values
+    return all(map(matches, one.values)) and max(map(len, one.values)) <= LONGEST
 
 
 def _problems_of(one: Requirement, place: str) -> Iterator[str]:
@@ -110,5 +134,5 @@ def _problems_of(one: Requirement, place: str) -> Iterator[str]:
         case _:
             yield f'{place}operator: Unsupported value: "{one.operator}"'
     for i, each in enumerate(values):
-        if wrong := problems_of(each, VALUE, 63, A_VALUE):
+        if wrong := problems_of(each, VALUE, LONGEST, A_VALUE):
             yield f'{place}values[{i}][{one.key}]: Invalid value: "{each}": {"; ".join(wrong)}'

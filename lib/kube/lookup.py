@@ -164,8 +164,7 @@ class _Batch(Generic[Key, Found]):
     """What is looked up at a time.
 
     due: what no thread has begun. ends: when each thread ended. good: when only what failed the last time is
-    left to the newest one. busy_since: when a key was begun last. until:
-    then none is begun any more.
+    left to the newest one. busy_since: when a key was begun last. until: when no key is begun any more.
     """
 
     def __init__(self, now: float) -> None:

@@ -28,8 +28,8 @@ class Naming:
 
 
 def pod_naming(*names: str) -> Pod:
-    field = {"key": "metadata.name", "operator": "In", "values": list(names)}
-    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]} for name in names]
+    required = {"nodeSelectorTerms": [{"matchFields": [each]} for each in fields]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     spec = {"affinity": affinity, "containers": [{"name": "main"}]}
     return read(Pod, {"metadata": {"name": "web", "uid": "web"}, "spec": spec})

@@ -50,6 +50,7 @@ class Lookup(Generic[Key, Found]):
     called by the thread; it returns the answer, or raises an ApiError. keep: at most so many answers are kept
     for good; the oldest is dropped first. max_age: in seconds. alike: keys with the same value of it are
     refused alike: there may be thousands, and one answer 403 is enough. threads: how many there may be.
+    patient: whether what failed the last time is waited for again: its caller pauses before that.
     """
 
     def __init__(
@@ -61,10 +62,12 @@ class Lookup(Generic[Key, Found]):
         max_age: float = MAX_AGE,
         alike: Callable[[Key], Hashable] = lambda key: key,
         threads: int = 1,
+        patient: bool = False,
         system: System = MACHINE,
     ) -> None:
         self._name, self._look_up, self._system = name, look_up, system
-        self._keep, self._max_age, self._alike, self._threads = keep, max_age, alike, threads
+        self._keep, self._max_age, self._alike = keep, max_age, alike
+        self._threads, self._patient = threads, patient
         self._kept: dict[Key, Found] = {}
         self._taken: dict[Key, Found | ApiError] = {}
         self._failed: dict[Key, None] = {}  # what failed the last time; used by the threads
@@ -107,7 +110,7 @@ class Lookup(Generic[Key, Found]):
             return
         if self._is_new:
             with suppress(TimeoutError):
-                awaited: Future[Any] = batch.ends[-1] if until == inf else batch.good
+                awaited: Future[Any] = batch.ends[-1] if self._patient or until == inf else batch.good
                 awaited.result(min(max(0.0, until - self._system.monotonic()), TIMEOUT_MAX))
         has_ended = batch.has_ended  # asked first: what comes later is taken later
         self._taken = batch.answers.copy()

@@ -36,7 +36,7 @@ class WatchedClaims(Claims):
         super().__init__(api, namespaces, kinds)
         self._lines = lines
         self._opening = Lookup[Reflector[Any], None](
-            f"watches of {kinds.what}", Reflector.open_beside, system=api.system
+            f"watches of {kinds.what}", Reflector.open_beside, patient=True, system=api.system
         )
         self._failed: dict[str, ApiError] = {}  # by path
         self._needed_by: set[str] = set()  # uids of pods

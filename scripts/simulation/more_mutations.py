@@ -238,7 +238,7 @@ def _groups_in_part() -> Patches:
     """A group is placed when one pod of it is there."""
     from lib.scheduling.groups import quorum
 
-    yield patch.object(quorum, "annotated_size", lambda *_: 1)
+    yield patch.object(quorum, "_annotated", lambda *_: quorum.Quorum(1, all_or_none=True))
 
 
 def _permit_asked_once() -> Patches:

@@ -206,6 +206,7 @@ RULES = [
             "apps",
             "policy",
             "scheduling.k8s.io",
+            "scheduling.x-k8s.io",
             "storage.k8s.io",
             "node.k8s.io",
             "resource.k8s.io",

@@ -383,6 +383,12 @@ LEAVING = [
          [on("n1", a("x", 5, "2", leaving=USER), a("y", 1, "2"))], new("2"), "n1", {"y"}),
     Case("the importance of what leaves counts when nodes are compared",
          [on("n1", a("x", 8, "4", leaving=USER)), on("n2", a("y", 1, "4"))], new(), "n2", {"y"}),
+    # kube-scheduler counts what leaves for no constraint, yet one less where it is taken away for a try.
+    Case("what leaves makes room for what is spread",
+         [on("n1", a("x", 1, "0", labels=WEB, at=1), a("y", 1, "0", labels=WEB, at=9, leaving=USER),
+             has={"pods": "2"}),
+          on("n2", a("z", 1, "0", labels=WEB, at=5)), on("n3", has={"pods": "0"})],
+         new("0", labels=WEB, topologySpreadConstraints=SPREAD), "n1", {"y"}),
 ]  # fmt: skip
 
 PLACES_KEPT = [
@@ -534,6 +540,32 @@ def test_a_pod_keeps_away_from_the_place_of_another() -> None:
     cluster = picture([on("n1")], nominated=[(new("1", 20, "db", labels=DB), "n1")])
     decision = decide(new("1", affinity=apart_from(HOSTNAME, app="db")), cluster)
     assert not decision.node_name
+
+
+@pytest.mark.parametrize(
+    ("selector", "leaving", "namespace", "fits"),
+    [
+        ({"matchLabels": WEB}, "", "default", False),
+        ({"matchLabels": WEB}, USER, "default", False),
+        ({}, "", "default", False),
+        ({}, USER, "default", False),
+        ({}, USER, "other", True),
+        ({"matchLabels": DB}, USER, "default", True),
+        (None, USER, "default", True),
+    ],
+)
+def test_for_spreading_all_pods_that_match_count_where_they_are_nominated(
+    selector: Any, leaving: str, namespace: str, *, fits: bool
+) -> None:
+    """As in kube-scheduler: those that leave, too, and with an empty selector, which counts no other pod."""
+    first = new("1", 20, "first", labels=WEB, leaving=leaving, namespace=namespace)
+    cluster = picture([on("n1"), on("n2", unschedulable=True)], nominated=[(first, "n1")])
+    constraint = {**SPREAD[0], "labelSelector": selector}
+    decision = decide(new("1", labels=WEB, topologySpreadConstraints=[constraint]), cluster)
+    assert decision.node_name == ("n1" if fits else "")
+    cluster.nominator.delete(first)
+    decision = decide(new("1", labels=WEB, topologySpreadConstraints=[constraint]), cluster)
+    assert decision.node_name == "n1"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ class Cache:
         self.unlisted_claims: dict[str, ResourceClaim] = {}  # see ClusterDevices
         self._disruptions_left = DisruptionsLeft()
         self.removed: dict[str, Pod] = {}  # by uid: pods that are removed for a try
+        self._added: tuple[Collection[Pod], str] = (), ""  # nominated pods added for a try, and their node
         self.nominator = Nominator(self.lives)
         self._assigned: dict[str, tuple[Pod, str]] = {}  # by uid: pods that have a node, and its name
         self._without_node: dict[
@@ -308,6 +309,26 @@ class Cache:
             for pod in pods:
                 away.take(pod)
             yield away
+
+    @contextmanager
+    def with_nominated(self, pods: Collection[Pod], node: NodeInfo) -> Iterator[None]:
+        """A block in which pods that are nominated to a node are on it, for a try."""
+        with node.trial():
+            for pod in pods:
+                node.add(pod)
+            self._added = pods, node.name
+            try:
+                yield
+            finally:
+                self._added = (), ""
+
+    def tried(self) -> Iterator[tuple[Pod, str, int]]:
+        """Each pod that is removed for a try (-1), or added (1), with the name of its node."""
+        for pod in self.removed.values():
+            yield pod, self.node_of(pod), -1
+        added, node_name = self._added
+        for pod in added:
+            yield pod, node_name, 1
 
     def forget(self, pod: Pod) -> None:
         """Remove an assumed pod. If it was nominated to a node before, its nomination is restored."""

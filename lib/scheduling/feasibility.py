@@ -152,9 +152,7 @@ class Feasibility:
         nominated = cache.nominator.nominated_before_on(node.name, pod)
         if not nominated:
             return None
-        with node.trial():
-            for other in nominated:
-                node.add(other)
+        with cache.with_nominated(nominated, node):
             return self._filter_one(pod, cache, node)
 
     def _filter_one(self, pod: Pod, cache: Cache, node: NodeInfo) -> Rejection | None:

@@ -8,7 +8,8 @@ own gets default ones of that kind, if it belongs to a service or a controller.
 Source: pkg/scheduler/framework/plugins/podtopologyspread/common.go, filtering.go, scoring.go, plugin.go
 """
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from math import floor, log
@@ -92,6 +93,20 @@ class _Constraint:
             return dict.fromkeys(domains.by_node.values(), 0) if domains else {}
         return matching_pods(cache, pod.metadata.namespace, self.selector, domains)
 
+    def not_counted(self, pod: Pod, tried: Iterable[tuple[Pod, str, int]]) -> Iterator[tuple[str, int]]:
+        """Of the pods that are tried, those that match and that `matching` doesn't count: node name, sign.
+
+        They are being deleted, or the selector is empty.
+        """
+        selector, namespace = self.selector, pod.metadata.namespace
+        if selector is None:
+            return
+        for other, node_name, sign in tried:
+            metadata = other.metadata
+            uncounted = metadata.deletion_timestamp is not None or selector.is_empty
+            if uncounted and metadata.namespace == namespace and selector.matches(metadata.labels):
+                yield node_name, sign
+
     def counts(self, pod: Pod, node: NodeInfo) -> bool:
         """Whether the pods of a node count. By default they do if node affinity lets the pod go there."""
         if self.spec.node_affinity_policy == "Honor" and not wants(pod, node):
@@ -126,6 +141,21 @@ def _domains(pod: Pod, cache: Cache, constraints: Sequence[_Constraint], *, stri
     reads = NodeAffinity().sign_pod(pod), TaintToleration().sign_pod(pod)
     key = "PodTopologySpread", strict, *which, *reads
     return cache.remember(key, find)
+
+
+def _with_tried(
+    pods: Mapping[str, int], changed: Iterable[tuple[str, int]], domains: Domains
+) -> Mapping[str, int]:
+    """The counts, after pods that aren't counted came to nodes (sign 1), or went (-1), for a try.
+
+    kube-scheduler counts in this way (filtering.go, updateWithPod), so that a domain may have fewer than 0:
+    which node a pod is nominated to depends on it.
+    """
+    found = Counter(pods)
+    for node_name, sign in changed:
+        if (domain := domains.by_node.get(node_name)) is not None:
+            found[domain] += sign
+    return found
 
 
 def _lacking(cache: Cache, constraints: Sequence[_Constraint]) -> frozenset[str]:
@@ -283,6 +313,8 @@ class PodTopologySpread:
             return SKIP
         for each, domains in zip(constraints, _domains(pod, cache, constraints, strict=True), strict=True):
             each.pods = each.matching(pod, cache, domains)
+            if changed := [*each.not_counted(pod, cache.tried())]:
+                each.pods = _with_tried(each.pods, changed, domains)
             each.selects_itself = each.selector is not None and each.selector.matches(pod.metadata.labels)
             if len(each.pods) >= (each.spec.min_domains or 1):  # else one is missing, and has 0 pods
                 each.fewest_pods = min(each.pods.values(), default=0)

@@ -5,6 +5,7 @@ Source: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go,
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from lib.kube.label_syntax import problem_of_selector
 from lib.kube.objects import LabelSelector, Pod, PodDisruptionBudget
 from lib.kube.selectors import selects
 
@@ -12,10 +13,9 @@ from lib.kube.selectors import selects
 def covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Whether a budget protects a pod; a pod that has been disrupted already isn't counted again."""
     return (
-        budget.metadata.namespace == pod.metadata.namespace
-        and budget.spec.selector not in (None, LabelSelector())
+        budget.spec.selector != LabelSelector()
         and bool(pod.metadata.labels)
-        and selects(budget.spec.selector, pod.metadata.labels)
+        and guards(budget, pod)
         and pod.metadata.name not in budget.status.disrupted_pods
     )
 
@@ -23,11 +23,15 @@ def covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
 def guards(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Whether the API server asks a budget before it evicts a pod: one with an empty selector guards all.
 
-    kube-scheduler's preemption ignores such a budget. Source: pkg/registry/core/pod/storage/eviction.go
+    kube-scheduler's preemption ignores such a budget. Both ignore one whose selector is invalid. Source:
+    pkg/registry/core/pod/storage/eviction.go
     """
     selector = budget.spec.selector
-    in_namespace = budget.metadata.namespace == pod.metadata.namespace
-    return in_namespace and selector is not None and selects(selector, pod.metadata.labels)
+    return (
+        budget.metadata.namespace == pod.metadata.namespace
+        and selects(selector, pod.metadata.labels)
+        and not problem_of_selector(selector)
+    )
 
 
 class DisruptionsLeft:

@@ -24,7 +24,7 @@ from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
+from lib.scheduling.framework.interface import NodeError, Profile, Status, unschedulable, wait
 from lib.scheduling.looked_up import BUDGETS_UNSEEN, LookedUp
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
@@ -755,6 +755,53 @@ def test_an_eviction_that_is_given_up_may_be_made_for_another() -> None:
     undo_preemption(first, cluster)
     third = scheduler.schedule_one(new("1", name="third"), cluster)
     assert names(third.victims) == {"db-1"}
+
+
+# --- filters that fail ----------------------------------------------------------------------------------
+
+
+@dataclass
+class Fails:
+    """A filter that fails on a node that has exactly these pods, by the node's name."""
+
+    where: dict[str, set[str]]
+    name: str = "Fails"
+
+    def filter(self, state: Any, pod: Pod, node: NodeInfo) -> Status | None:
+        if names(node.pods) == self.where.get(node.name):
+            raise NodeError(f"failed on {node.name}")
+        return None
+
+
+@pytest.mark.parametrize(
+    ("where", "nominated", "victims"),
+    [
+        ({}, "n1", {"y"}),
+        ({"n1": set()}, "n2", {"z"}),  # on n1 it isn't known whether evictions help
+        ({"n1": {"x"}}, "n1", {"x"}),  # with x the pod doesn't fit, so y stays
+    ],
+)
+def test_a_filter_that_fails_while_victims_are_sought_concerns_that_node_alone(
+    where: dict[str, set[str]], nominated: str, victims: set[str]
+) -> None:
+    cluster = picture([on("n1", a("x", 2, "2"), a("y", 1, "2")), on("n2", a("z", 5, "4"))])
+    scheduler = Scheduler(default_profile("my-scheduler", Fails(where)), Random(1))
+    decision = scheduler.schedule_one(new("2"), cluster)
+    assert (decision.nominated, names(decision.victims)) == (nominated, victims)
+
+
+def test_if_filters_fail_on_all_nodes_only_that_is_said_and_the_nomination_stays() -> None:
+    """Source: framework/preemption/preemption.go, Preempt; framework/runtime/framework.go."""
+    pod = new()
+    places = [on("n1", a("x", 1, "4")), on("n2", a("y", 1, "4")), on("n3", a("z", 20, "4"))]
+    cluster = picture(places, nominated=[(pod, "n1")])
+    scheduler = Scheduler(default_profile("my-scheduler", Fails({"n1": set(), "n2": set()})), Random(1))
+    decision = scheduler.schedule_one(pod, cluster)
+    assert decision.outcome == Outcome.UNSCHEDULABLE
+    full = "0/3 nodes are available: 3 Insufficient cpu."
+    assert decision.message == f"{full} preemption: [failed on n1, failed on n2]"
+    assert not decision.clears_nomination
+    assert cluster.nominator.node_of(pod) == "n1"
 
 
 # --- the end of a nomination ----------------------------------------------------------------------------

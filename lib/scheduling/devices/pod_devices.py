@@ -44,7 +44,14 @@ from lib.scheduling.devices.extended_resources import (
 )
 from lib.scheduling.devices.kept_answers import Answer, what_is_claimed
 from lib.scheduling.devices.search_time import USUAL
-from lib.scheduling.framework.interface import Code, PluginError, Status, unresolvable, unschedulable
+from lib.scheduling.framework.interface import (
+    Code,
+    NodeError,
+    PluginError,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 from lib.scheduling.node_info import NodeInfo
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
@@ -209,7 +216,7 @@ class PodDevices:
                 devices.hopeless[which] = node.labels
             raise PluginError(f"{running}: node {node.name}: {error}") from error
         except AllocationError as error:
-            raise PluginError(f"{running}: {error}") from error
+            raise NodeError(f"{running}: {error}") from error
         finally:
             seconds = self._seconds() - began
             if limit:

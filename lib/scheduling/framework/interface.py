@@ -125,6 +125,14 @@ class PluginError(Exception):
     """A plugin failed. The text says which plugin, where, and why."""
 
 
+class NodeError(PluginError):
+    """Filter failed on a node, as it does in kube-scheduler. It ends the attempt.
+
+    It doesn't end a search for victims: they may be found on another node. If they aren't, PostFilter raises
+    it, and the pod is unschedulable.
+    """
+
+
 class Interruption(BaseException):
     """poller itself ends what it does, such as on a signal. A plugin's own exceptions never end poller."""
 

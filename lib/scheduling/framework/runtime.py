@@ -28,6 +28,7 @@ from lib.scheduling.framework.interface import (
     Code,
     CycleState,
     Interruption,
+    NodeError,
     NormalizeScorePlugin,
     PermitPlugin,
     Plugin,
@@ -299,9 +300,9 @@ class Framework:
     ) -> tuple[PostFilterResult | None, str, tuple[UndoClaim, ...]]:
         """Run PostFilter. Returns the result of the first plugin that can make a node fit.
 
-        If none can: the result of the last plugin that looks for a node, or None; and what all of them say.
-        In any case, what is to be written of claims. filter_node: runs all filters for one node, with the
-        cache as it is then.
+        If none can: the result of the last plugin that looks for a node, or None; and what all of them say,
+        or only how filters failed. In any case, what is to be written of claims. filter_node: runs all
+        filters for one node, with the cache as it is then.
         """
         said: list[str] = []
         none_found: PostFilterResult | None = None
@@ -310,7 +311,11 @@ class Framework:
             return None, "", undo
         with self.point("PostFilter") as point:
             for plugin in self.each(self._post_filters):
-                answer = plugin.post_filter(state, pod, cache, rejected, filter_node)
+                try:
+                    answer = plugin.post_filter(state, pod, cache, rejected, filter_node)
+                except NodeError as error:
+                    point.status = ERROR
+                    return None, str(error), undo
                 if isinstance(answer, PostFilterResult):
                     check_post_filter(answer)
                     if answer.node_name:

@@ -10,6 +10,7 @@ from functools import cached_property
 from itertools import islice
 from typing import ClassVar
 
+from lib.kube.label_syntax import together
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Handle, not_between
@@ -17,6 +18,7 @@ from lib.scheduling.framework.interface import (
     ALIKE,
     Code,
     CycleState,
+    NodeError,
     PluginError,
     PostFilterResult,
     Rejection,
@@ -91,7 +93,7 @@ class DefaultPreemption:
         """Try nodes in the cache; returns the victims of the best, or why there is none.
 
         A pod keeps its nomination if it isn't eligible, if extenders refuse its candidates, and as long as
-        budgets can't be listed.
+        budgets can't be listed. NodeError if a filter fails on some nodes, and no other node is a candidate.
         """
         if pod.spec.preemption_policy == "Never":
             return unschedulable(NEVER)
@@ -116,6 +118,8 @@ class DefaultPreemption:
             best = pick_one(agreed.values()) if agreed else None
         else:
             best = search.likely_best() or search.best(self._enough(search))
+        if not best and search.errors:
+            raise NodeError(f"preemption: {together([*search.errors])}")
         if not best:
             found = _none(cache, search.failed, len(search.potential_nodes))
             # A budget that can't be decoded may protect a pod that would help.
@@ -145,6 +149,8 @@ class _Search:
         self._best_rank: Rank | None = None
         self.failed = Counter[Rejection]()
         """Why preemption doesn't help: on how many of the nodes that were tried."""
+        self.errors: dict[str, None] = {}
+        """How filters failed on nodes that were tried, each text once."""
         self._disruptions_left = cache.disruptions_left()
 
     @cached_property
@@ -193,15 +199,22 @@ class _Search:
             answer = self._answer_of(i)
             if isinstance(answer, Victims):
                 found[answer.node_name] = answer
-            else:
+            elif answer:
                 self.failed[answer] += 1
         return found
 
-    def _answer_of(self, i: int) -> Victims | Rejection:
-        """The victims on the node with this index, or why the pod would not fit there without them."""
+    def _answer_of(self, i: int) -> Victims | Rejection | None:
+        """The victims on the node with this index, or why the pod would not fit there without them.
+
+        None if a filter fails.
+        """
         name = self._cache.node_list[i].name
         nominated = self._cache.nominator.nominated_before_on(name, self._pod)
-        answer = self._kept.answer(name, nominated, self._try)
+        try:
+            answer = self._kept.answer(name, nominated, self._try)
+        except NodeError as error:
+            self.errors[str(error)] = None
+            return None
         if isinstance(answer, Victims) and not (self._best_rank and self._best_rank < (answer.harm, i)):
             self._best, self._best_rank = answer, (answer.harm, i)
         return answer

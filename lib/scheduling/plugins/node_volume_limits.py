@@ -16,7 +16,7 @@ from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
     Lines,
-    PluginError,
+    NodeError,
     Status,
     unresolvable,
     unschedulable,
@@ -105,12 +105,12 @@ class NodeVolumeLimits:
         except ClaimNotFoundError as error:
             return unresolvable(str(error))
         except NotOwnerError as error:
-            raise PluginError(f'running "{self.name}" filter plugin: {error}') from error
+            raise NodeError(f'running "{self.name}" filter plugin: {error}') from error
         attached = new.attached.on(node) if brought else None
         if not attached or not attached.limits:
             return None
         if attached.why_not:
-            raise PluginError(f'running "{self.name}" filter plugin: {attached.why_not}')
+            raise NodeError(f'running "{self.name}" filter plugin: {attached.why_not}')
         more = Counter(driver for driver, volume in brought if (driver, volume) not in attached.by_pods)
         return TOO_MANY if any(attached.room(driver) < count for driver, count in more.items()) else None
 

@@ -30,6 +30,7 @@ from lib.scheduling.framework.interface import (
     SKIP,
     CycleState,
     Lines,
+    NodeError,
     PluginError,
     Status,
     unresolvable,
@@ -200,7 +201,7 @@ class VolumeBinding:
         try:
             found = find_pod_volumes(kept.claims, node, kept.storage)
         except BinderError as error:
-            raise PluginError(f'running "{self.name}" filter plugin: {error}') from error
+            raise NodeError(f'running "{self.name}" filter plugin: {error}') from error
         if isinstance(found, PodVolumes):
             kept.by_node[node.name] = found
             return None

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Rejection, unschedulable
+from lib.scheduling.framework.interface import NodeError, Rejection, unschedulable
 from lib.scheduling.preemption.budgets import by_budget
 
 WhyNot = Callable[[str], Rejection | None]
@@ -75,7 +75,8 @@ def victims_on(
 
     First all pods of lower priority are removed. Then as many as possible are put back: first those that a
     disruption budget protects, in each case the most important first. disruptions_left: for each budget.
-    If that is all of them, no eviction helps: it was an extender, say, that refused the node.
+    If that is all of them, no eviction helps: it was an extender, say, that refused the node. NodeError if a
+    filter fails without them.
     """
     potential = sorted(less_important(pod, node_name, cache), key=_least_important_last)
     with cache.without(potential) as away:
@@ -86,7 +87,7 @@ def victims_on(
         violations = 0
         for each in [*protected, *others]:
             away.give_back(each)
-            if why_not(node_name) is None:
+            if _fits(node_name, why_not):
                 continue
             away.take(each)
             victims.append(each)
@@ -94,6 +95,14 @@ def victims_on(
     if not victims:
         return NO_VICTIMS
     return Victims(node_name, tuple(sorted(victims, key=_least_important_last)), violations)
+
+
+def _fits(node_name: str, why_not: WhyNot) -> bool:
+    """Whether the pod fits now; it doesn't if a filter fails."""
+    try:
+        return why_not(node_name) is None
+    except NodeError:
+        return False
 
 
 def less_important(pod: Pod, node_name: str, cache: Cache) -> list[Pod]:

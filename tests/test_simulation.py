@@ -116,6 +116,7 @@ TOLERATES = {"tolerations": [{"key": "for", "operator": "Exists"}]}
 
 FOUND_IN |= {
     "removed-pods-lost": plan_of(*PREEMPTS),
+    "finished-pods-kept-in-queue": plan_of(add(6, "large", cpu=8000), Action(20, "delete_pod", "large")),
     "leader-goes-on-when-it-lost": plan_of(
         PollerPlan("a", elects=True),
         PollerPlan("b", elects=True),

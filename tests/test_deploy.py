@@ -407,12 +407,15 @@ class Scene:
     def a_pod_that_fits_nowhere(self, name: str) -> Callable[[], bool]:
         """And which is tried again as there is another node, on which it doesn't fit either."""
         self.cluster.add_pod(name, requests={"cpu": "64"}, nodeSelector={"for": name})
-        more_nodes = iter([f"{name}-node"])
+        more_nodes = (f"{name}-node{number}" for number in count())
+        next_at = 0.0
 
         def done() -> bool:
+            nonlocal next_at
             tries = [each["count"] for each in self.events(name) if each["reason"] == "FailedScheduling"]
-            if tries and (node := next(more_nodes, None)):
-                self.cluster.add_node(node, labels={"for": name})
+            if tries and time.monotonic() >= next_at:
+                next_at = time.monotonic() + 5  # an event that was refused isn't written again
+                self.cluster.add_node(next(more_nodes), labels={"for": name})
             return max(tries, default=0) > 1 and "conditions" in self.cluster.pod(name)["status"]
 
         return done

@@ -26,7 +26,7 @@ from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
-from lib.scheduling.pod_life import ROOM, Phase, PodLives
+from lib.scheduling.pod_life import ANSWER_SECONDS, ROOM, Phase, PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
 from lib.scheduling.transitions import FOUND as FOUND_BY_PHASE
@@ -390,10 +390,10 @@ def test_a_pod_that_was_bound_and_then_deleted_before_any_list_showed_it_gives_i
     loop = Loop()
     poll(loop, [GONE], complete=not listed)
     assert loop.finish(Result.BOUND) == ("BOUND", "UNSCHEDULABLE")
-    loop.now += 59
+    loop.now += ANSWER_SECONDS / 2
     assert poll(loop, [], complete=listed) == []
     if not listed:
-        loop.now += 1
+        loop.now += ANSWER_SECONDS / 2
         look_up_is_told(loop, poll(loop, [], complete=False), None)
     assert (loop.phase_of(WEB), loop.phase_of(OTHER)) == ("OUT", "ACTIVE")
 

@@ -233,5 +233,5 @@ def test_a_kept_demo_of_another_checkout_goes_on(tmp_path: Path) -> None:
         assert demo("--stop", TMPDIR=str(tmp_path)) == "no demo is running\n"
         assert its.poll() is None
         (kept / "kept").write_text(f"{ROOT}\n")
-        assert demo("--stop", TMPDIR=str(tmp_path)) == "the demo has ended\n"
+        assert demo("--stop", TMPDIR=str(tmp_path), COLUMNS="40") == "the demo has ended\n"
         assert its.wait(timeout=30) < 0

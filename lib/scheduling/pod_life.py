@@ -417,8 +417,10 @@ class PodLives:
         Nothing follows if it was seen on its node before the answer came.
         """
         if (life := self._by_key.get(key)) and life.phase == Phase.BINDING:
-            is_gone = life.is_gone  # it was deleted, or is on its node: a list or a look-up shows that
-            self.move(life, Phase.BOUND, now + CONFIRM_SECONDS)
+            is_gone, at = life.is_gone, now + CONFIRM_SECONDS
+            if is_gone:  # it was deleted, or is on its node: a list or the next look-up shows that
+                at = min(at, life.look_up_at if now < inf else inf)
+            self.move(life, Phase.BOUND, at)
             life.is_gone = is_gone
 
     def doubt(self, key: str, now: float) -> None:

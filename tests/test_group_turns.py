@@ -2,7 +2,6 @@
 
 from itertools import count
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
 from objects import node, pod
@@ -13,9 +12,11 @@ from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.looked_up import LookedUp
+from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.service.follow_up import FollowUp
 from lib.service.group_turns import GroupTurns
 
 
@@ -28,8 +29,9 @@ class Loop:
         self.cache = Cache([node("n1", has={"cpu": str(cpu)})])
         self.queue = SchedulingQueue({"my-scheduler": profile}, lives=self.cache.lives)
         seconds = count()
-        parts: Any = SimpleNamespace(cache=self.cache, queue=self.queue, schedulers=self.schedulers)
-        self.turns = GroupTurns(parts, lambda: float(next(seconds)))
+        no: Any = None
+        parts = self.cache, self.queue, self.schedulers, no, no, lambda: 0.0
+        self.turns = GroupTurns(FollowUp(*parts, dry_run=False), lambda: float(next(seconds)))
         self.see(*(Change(Kind.ADDED, each) for each in pods))
 
     def see(self, *changes: Change[Any]) -> None:
@@ -156,3 +158,15 @@ def test_a_status_that_is_written_meanwhile_changes_nothing() -> None:
     written.status.nominated_node_name = ""
     loop.see(Change(Kind.MODIFIED, written, pods[2]))
     assert loop.decide(pods, 9)
+
+
+def test_when_an_attempt_is_given_up_those_are_tried_that_its_devices_could_help() -> None:
+    pods = group("a", "b", "c")
+    loop = Loop(9, *pods, other())
+    assert loop.decide(pods, 2) is None
+    assert loop.turns.under_way
+    loop.turns.under_way.placed[0].state[DynamicResources.name] = "reserved"
+    loop.queue.requeue(other().metadata.uid, [DynamicResources.name], "cannot allocate all claims", 0)
+    assert loop.ready() == set()
+    loop.turns.give_up()
+    assert loop.ready() == {"a", "b", "c", "other"}

@@ -8,6 +8,7 @@ import pytest
 from canned import canned
 from poisoned_cluster import node, pod
 
+from lib.scheduling.pod_life import Phase
 from lib.service.app import assembled
 from lib.service.command_line import CommandLine
 from lib.service.options import _options
@@ -20,11 +21,15 @@ PODS = 25
 
 
 @contextmanager
-def running(**options: Any) -> Iterator[Poller]:
-    """A poller whose ticks the test runs, beside a server with 25 pods that wait."""
+def running(*, group: bool = False, **options: Any) -> Iterator[Poller]:
+    """A poller whose ticks the test runs, beside a server with 25 pods that wait, alone or as one group."""
+    pods = [pod(f"web-{i}") for i in range(PODS)]
+    for each in pods if group else ():
+        each["metadata"]["labels"] = {"poller/group": "g"}
+        each["metadata"]["annotations"] = {"poller/group-size": str(PODS)}
     objects = {
         "nodes": [node("n1")],
-        "pods": [pod(f"web-{i}") for i in range(PODS)],
+        "pods": pods,
         "namespaces": [{"metadata": {"name": "default", "labels": {}}}],
         **dict.fromkeys(("services", "replicasets", "podgroups", "poddisruptionbudgets", "events"), ()),
     }
@@ -87,3 +92,38 @@ def test_what_was_sent_is_reported_when_poller_ends(caplog: pytest.LogCaptureFix
         finish(poller, poller.end())
         assert sum("is bound to n1" in each.getMessage() for each in caplog.records) == PODS
         assert poller.writes.pipeline.open.total() == 0
+
+
+@pytest.fixture
+def in_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Poller]:
+    """A poller that has begun to place a group: its time is over after each pod."""
+    monkeypatch.setattr("lib.service.steps.DECIDING_SECONDS", 0.0)
+    with running(group=True) as poller:
+        assert [decided(poller) for _ in range(3)] == [1, 1, 1]
+        assert poller.group_turns.under_way
+        yield poller
+
+
+def test_a_group_is_placed_in_parts_and_bound_as_a_whole(in_parts: Poller) -> None:
+    assert in_parts.writes.more
+    assert not in_parts.writes.pipeline.open.total()
+    while in_parts.group_turns.under_way:
+        in_parts.run_tick(tick)
+    assert in_parts.cache.counts()["pods"] == PODS
+    assert in_parts.lives.count([Phase.BINDING, Phase.BOUND]) == PODS
+
+
+def test_no_room_is_kept_for_a_group_that_waits_for_an_answer(
+    in_parts: Poller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(in_parts.writes.records, "must_wait", lambda _: True)
+        assert decided(in_parts) == -3
+    assert in_parts.group_turns.under_way is None
+    assert decided(in_parts) == 1
+
+
+def test_who_leads_no_longer_keeps_no_room_for_a_group_and_notes_nothing_for_it(in_parts: Poller) -> None:
+    in_parts.leads = lambda: False
+    assert decided(in_parts) == -3
+    assert (in_parts.group_turns.under_way, in_parts.group_turns.missed) == (None, [])

@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod, PodGroupRef
-from lib.scheduling.decision import PLACED, Decision
+from lib.scheduling.decision import Decision
 from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import GroupAttempt
 from lib.scheduling.groups.pod_groups import group_of
-from lib.scheduling.hints import changes_anything, freed_room
+from lib.scheduling.hints import changes_anything
+from lib.scheduling.pod_life import ROOM
 from lib.service.follow_up import FollowUp
 
 
@@ -38,44 +39,52 @@ class GroupTurns:
 
     def in_turn(self, pods: list[Pod]) -> list[Pod]:
         """The pods that are to be tried before that attempt goes on, in this order."""
-        others = self.others(pods)
-        return self.time.in_turn(others, self.now()) if self.time.slow else others
+        return self.time.in_turn(self.others(pods), self.now())
 
     def go_on(self, pods: list[Pod], until: float) -> list[Decision] | None:
         """Try a group until this time. Returns its decisions; None if the attempt isn't over then."""
-        if not (attempt := self.under_way) or pods is not attempt.pods:
+        attempt = self.under_way
+        if not attempt or pods is not attempt.pods:
             attempt = GroupAttempt(pods, self.follow_up.cache, self.follow_up.schedulers)
         elif attempt.is_overtaken:
-            self._end(attempt.undo())
+            self.give_up()
             return None
         try:
             decisions = attempt.go_on(lambda: self.now() < until)
-        except Exception:
+        except Exception:  # all is undone
             if attempt is self.under_way:
-                self._end(attempt.undo())
+                self._end()
+                self._wake(attempt.placed)
             raise
-        if decisions is None and self.under_way not in (attempt, None):
-            self._waiting.add(attempt.group)
-            self._free(attempt.undo())
-        elif decisions is None:
+        if decisions is None and self.under_way in (None, attempt):
             self.under_way = attempt
+        elif decisions is None:
+            self._waiting.add(attempt.group)
+            self._wake(attempt.undo())
         else:
             self.time.took(decisions, self.now())
             if attempt is self.under_way:
-                self._end(each for each in decisions if each.outcome not in PLACED)
+                self._end()
+                decisions = self._wake(decisions)
         return decisions
 
-    def _end(self, undone: Iterable[Decision]) -> None:
-        """The attempt is over. undone: the decisions that were taken back."""
+    def give_up(self) -> None:
+        """Undo the attempt that isn't over: the group is tried anew."""
+        if attempt := self.under_way:
+            self._end()
+            self._wake(attempt.undo())
+
+    def _end(self) -> None:
         self.under_way = None
         self._waiting.clear()
-        self._free(undone)
 
-    def _free(self, undone: Iterable[Decision]) -> None:
-        """Wake the pods that the room of these decisions could help."""
-        for each in undone:
-            if each.node_name:
-                self.follow_up.queue.apply(freed_room(each.pod, each.node_name), self.now())
+    def _wake(self, decisions: Iterable[Decision]) -> list[Decision]:
+        """Wake the pods that decisions could help whose node was taken back. Returns what is left of all."""
+        undone = self.follow_up.undone
+        return [undone(each) if each.node_name and not self._has_room(each) else each for each in decisions]
+
+    def _has_room(self, decision: Decision) -> bool:
+        return self.follow_up.cache.lives.phase_of(decision.pod) in ROOM
 
     def noted(self, changes: Iterable[AnyChange]) -> Iterator[AnyChange]:
         """The changes. Pods whose attempt lasts are not woken by them: that is done when it is over."""

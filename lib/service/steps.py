@@ -203,12 +203,14 @@ class Poller:
         self.unreadable = delta.unplaceable
         if delta.changes:  # a watch can deliver changes without any request
             self.report.observer.last_answer = self.now()
-        if delta.unreadable:
-            self.report.unreadable(delta.unreadable)
+        for line in delta.unreadable:
+            self.report.warning(line)
         if any(not each.unseen for each in unseen_before):
             self.queue.retry_all(self.now())
         bound = self.lives.in_phase(Phase.BOUND)
         changes, turns = self._not_stale(delta.changes), self.group_turns
+        if turns.under_way and not self.leads():
+            turns.give_up()
         yield from self._timed(turns.noted(changes) if turns.under_way or turns.missed else changes)
         if self.cache.knows_claims and not knew_claims:
             for pod, why in self.queue.gate_again():
@@ -308,6 +310,8 @@ class Poller:
                 yield group
                 continue
             self._left_out.update(uids)
+            if goes_on:  # its room isn't kept while it waits for an answer
+                turns.give_up()
         self.writes.more &= tried  # if all were left out, the others can wait for the usual pause
 
     def _decides_until(self) -> float:

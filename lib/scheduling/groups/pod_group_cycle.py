@@ -15,6 +15,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.groups.pod_groups import FOR_ITS_GROUP, REJECTING, group_of
 from lib.scheduling.groups.quorum import Quorum, Unknown, is_reached_without, quorum_of
+from lib.scheduling.hints import changes_anything
 from lib.scheduling.plugins.default_preemption import victims_are_leaving
 from lib.scheduling.pod_life import UNSENT, Phase, PodLife, PodLives, pod_key
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
@@ -52,37 +53,33 @@ class GroupAttempt:
         return None
 
     @property
+    def placed(self) -> list[Decision]:
+        """The decisions until now for pods that got a node."""
+        return [each for each in self._decisions if each.outcome in PLACED]
+
+    @property
     def is_overtaken(self) -> bool:
         """Whether one of its pods has changed or gone since it began, or has lost its node."""
-        lives = self._cache.lives
-        placed = {pod_key(each.pod) for each in self._decisions if each.outcome in PLACED}
+        lives, placed = self._cache.lives, {pod_key(each.pod) for each in self.placed}
         for pod in self.pods:
             life = lives.get(pod_key(pod))
-            if not life or life.leaving or _is_other(life.pod, pod):
+            if not life or life.leaving:
+                return True
+            if life.pod is not pod and changes_anything(Change(Kind.MODIFIED, life.pod, pod)):
                 return True
             if life.phase not in (UNSENT if life.key in placed else (Phase.ACTIVE,)):
                 return True
         return False
 
     def undo(self) -> list[Decision]:
-        """Undo what was decided. Returns the decisions of pods that had a node until now."""
+        """Undo what was decided. Returns what is left of the decisions for pods that had a node until now."""
         self._steps.close()
-        had_node = []
+        phase_of = self._cache.lives.phase_of
+        had_node = [each for each in self.placed if phase_of(each.pod) in UNSENT]
         for each in self._decisions:
-            if each.outcome in PLACED and self._cache.lives.phase_of(each.pod) in UNSENT:
-                had_node.append(each)
-                self._schedulers[each.pod.spec.scheduler_name].undo(each, self._cache)
-            else:
+            if each.outcome not in PLACED:
                 undo_preemption(each, self._cache)
-        return had_node
-
-
-def _is_other(pod: Pod, before: Pod) -> bool:
-    """Whether what a decision depends on has changed in a pod."""
-    now, then = pod.metadata, before.metadata
-    return pod is not before and (
-        pod.spec != before.spec or now.labels != then.labels or now.annotations != then.annotations
-    )
+        return [self._schedulers[each.pod.spec.scheduler_name].undo(each, self._cache) for each in had_node]
 
 
 def schedule_pod_group(

@@ -8,13 +8,13 @@ from cluster import Cluster as Running
 from cluster import eventually
 from coscheduling import pod_group
 from objects import node, pod
-from waiting import recheck_permit
+from waiting import Asks, recheck_permit
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import COSCHEDULING, KUBERNETES, Pod, PodGroupRef
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Status, unschedulable, wait
+from lib.scheduling.framework.interface import unschedulable
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
@@ -176,18 +176,6 @@ def test_no_pod_of_a_group_is_evicted_for_another_that_is_tried_with_it() -> Non
     assert [each.outcome for each in decisions] == [Outcome.SCHEDULED, Outcome.UNSCHEDULABLE]
     assert not any(each.nominated or each.victims or each.preempted_held for each in decisions)
     assert not world.cache.lives.leaving
-
-
-class Asks:
-    """A Permit plugin that answers as its table says, by the names of pods."""
-
-    name = "Asks"
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Status | None] = {}
-
-    def permit(self, state: Any, pod: Pod, node_name: str, waited: float) -> Status | None:
-        return self.answers.get(pod.metadata.name, wait("not yet"))
 
 
 @pytest.mark.parametrize("needed", [2, 3])

@@ -11,14 +11,14 @@ from cluster import Cluster as Running
 from coscheduling import pod_group
 from faults import ALWAYS, Effect, Fault, answer, faulty
 from objects import node, pod
-from waiting import recheck_permit
+from waiting import Asks, recheck_permit
 
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import COSCHEDULING, Pod, PodGroupRef
 from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Status, unschedulable, wait
+from lib.scheduling.framework.interface import Status, unschedulable
 from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
 from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
@@ -96,18 +96,6 @@ def test_a_group_that_fails_in_an_unforeseen_way_is_unreserved() -> None:
     with pytest.raises(RuntimeError):
         schedule_pod_group([member(name) for name in "abc"], cluster, {"my-scheduler": scheduler})
     assert (accounts.reserved, cluster.nodes["n1"].pods, cluster.lives.count(ROOM)) == ([], [], 0)
-
-
-class Asks:
-    """A Permit plugin that answers as its table says, by the names of pods."""
-
-    name = "Asks"
-
-    def __init__(self) -> None:
-        self.answers: dict[str, Status | None] = {}
-
-    def permit(self, state: Any, pod: Pod, node_name: str, waited: float) -> Status | None:
-        return self.answers.get(pod.metadata.name, wait("not yet"))
 
 
 @pytest.mark.parametrize("why", ["rejected", "preempted"])

@@ -82,16 +82,16 @@ class Lookup(Generic[Key, Found]):
     def begin(self, keys: Iterable[Key]) -> None:
         """Look these up, unless a thread is at work, or has answers that were not taken yet."""
         self._is_new, now, batch = False, self._system.monotonic(), self._batch
-        wanted = [each for each in keys if each not in self._kept]
+        wanted = (each for each in keys if each not in self._kept)
         if batch and not (batch.has_ended and now - batch.ended_at > self._max_age):
             if len(batch.ends) < self._threads and now - batch.busy_since > PATIENCE:
                 batch.add(wanted)
                 self._start(batch)
             return
         self._taken, self._batch = {}, None
-        if wanted:
+        if due := sorted(wanted, key=self._failed.__contains__):
             self._batch = batch = _Batch(now)
-            batch.add(sorted(wanted, key=self._failed.__contains__))
+            batch.add(due)
             self._start(batch)
 
     def _start(self, batch: "_Batch[Key, Found]") -> None:

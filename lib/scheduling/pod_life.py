@@ -418,8 +418,8 @@ class PodLives:
         """
         if (life := self._by_key.get(key)) and life.phase == Phase.BINDING:
             is_gone, at = life.is_gone, now + CONFIRM_SECONDS
-            if is_gone:  # it was deleted, or is on its node: a list or the next look-up shows that
-                at = min(at, life.look_up_at if now < inf else inf)
+            if is_gone and now < inf:  # deleted, or on its node: a list or the next look-up shows that
+                at = min(at, life.look_up_at)
             self.move(life, Phase.BOUND, at)
             life.is_gone = is_gone
 

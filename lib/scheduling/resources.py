@@ -11,6 +11,9 @@ Resources = dict[str, int]
 
 K = TypeVar("K")
 
+NATIVE = ("cpu", "memory", "ephemeral-storage")
+"""The resources that kube-scheduler counts in fields of their own (Resource in framework/types.go)."""
+
 AT_LEAST: Mapping[str, Quantity] = {"cpu": Quantity.parse("100m"), "memory": Quantity.parse("200Mi")}
 """For scoring, a container without a request counts as requesting this (util/pod_resources.go)."""
 
@@ -162,7 +165,7 @@ def nodes_are_compared_by(name: str) -> bool:
     The API server lets containers request no others. Source: IsScalarResourceName in
     pkg/scheduler/util/utils.go, and Resource.Add in pkg/scheduler/framework/types.go
     """
-    if name in ("cpu", "memory", "ephemeral-storage"):
+    if name in NATIVE:
         return True
     is_extended = "/" in name and not name.startswith("requests.")
     return is_extended or name.startswith(("hugepages-", "attachable-volumes-"))

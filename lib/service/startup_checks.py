@@ -113,7 +113,9 @@ class StartupChecks:
         if rights is None or isinstance(rights, ApiError):  # they aren't known yet
             return
         self._rights_known = True
-        for namespace, rules in rules_for(rights).items() if rights else ():
+        if not rights:
+            return
+        for namespace, rules in rules_for(rights).items():
             role = f"Role in namespace {namespace}" if namespace else "ClusterRole"
             self._report.warning(f"kubectl proxy's user lacks rights. Add these rules to its {role}:")
             for rule in rules:

@@ -56,7 +56,7 @@ from lib.scheduling.node_info import (
 )
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
-from lib.scheduling.resources import AT_LEAST, nodes_are_compared_by, pod_requests, requests_at_least
+from lib.scheduling.resources import AT_LEAST, NATIVE, nodes_are_compared_by, pod_requests, requests_at_least
 from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
 
 if TYPE_CHECKING:
@@ -64,9 +64,6 @@ if TYPE_CHECKING:
 
 TOO_MANY_PODS = "Too many pods"
 INSUFFICIENT = "Insufficient {}"
-
-COUNTED_WITHOUT_REQUEST = ("cpu", "memory", "ephemeral-storage")
-"""Named first in reasons, and scored even if a pod doesn't request them; others only if it does."""
 
 TO_SCORE = "NodeResourcesFit/score"
 """A key in the CycleState: the resources to score by, each with name, the pod's amount, weight, and devices.
@@ -430,10 +427,10 @@ def _rejection(node: NodeInfo, wanted: Mapping[str, int]) -> Status | None:
 
 @lru_cache(maxsize=1024)
 def _positive(pod: Pod) -> Mapping[str, int]:
-    """What a pod requests of resources that count, cpu and memory first."""
+    """What a pod requests of resources that count; those are first that reasons name first."""
     requests = pod_requests(pod)
-    first = [name for name in COUNTED_WITHOUT_REQUEST if name in requests]
-    in_order = [*first, *(name for name in requests if name not in COUNTED_WITHOUT_REQUEST)]
+    first = [name for name in NATIVE if name in requests]
+    in_order = [*first, *(name for name in requests if name not in NATIVE)]
     return {name: requests[name] for name in in_order if requests[name] > 0 and nodes_are_compared_by(name)}
 
 
@@ -444,8 +441,8 @@ def _requests_less(now: Pod, before: Pod, resources: Iterable[str]) -> bool:
 
 
 def counts(name: str, wanted: Mapping[str, int]) -> bool:
-    """Whether a resource is scored for a pod that requests this amount."""
-    return name in COUNTED_WITHOUT_REQUEST or (bool(wanted.get(name)) and nodes_are_compared_by(name))
+    """Whether a resource is scored for a pod with these requests; some are, whatever it requests."""
+    return name in NATIVE or (bool(wanted.get(name)) and nodes_are_compared_by(name))
 
 
 def with_devices(

@@ -3,7 +3,7 @@
 import logging
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ipaddress import ip_address
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -103,8 +103,8 @@ class Report:
 
     def readable(self, listing: Listing[T]) -> list[T]:
         """The objects of a listing; those that can't be decoded are logged."""
-        if listing.malformed:
-            self.unreadable(listing.malformed.values())
+        for line in listing.malformed.values():
+            self.warning(line)
         return listing.items
 
     def skipped(self, pod: Object, why: str) -> None:
@@ -234,11 +234,6 @@ class Report:
     def warning(self, text: str) -> None:
         """Something is wrong, but no pod has to wait for it."""
         self._log_if_changed(text, text, logging.WARNING)
-
-    def unreadable(self, lines: Iterable[str]) -> None:
-        """Objects can't be decoded, and are left out."""
-        for line in lines:
-            self.warning(line)
 
     def retries(self, seconds: float, longest: float) -> None:
         """A failed tick is retried after so many seconds, later after at most `longest`."""

@@ -4,6 +4,7 @@ from itertools import count
 from random import Random
 from typing import Any
 
+from msgspec.structs import replace
 from objects import node, pod
 from test_groups import OF_COSCHEDULING, member
 
@@ -170,3 +171,17 @@ def test_when_an_attempt_is_given_up_those_are_tried_that_its_devices_could_help
     assert loop.ready() == set()
     loop.turns.give_up()
     assert loop.ready() == {"a", "b", "c", "other"}
+
+
+def test_a_group_whose_pods_change_again_and_again_lets_other_large_groups_go_first() -> None:
+    restless, patient = group("a", "b", "c"), group("d", "e", "f")
+    for each in patient:
+        each.metadata.labels = {"poller/group": "h"}
+    loop = Loop(9, *restless, *patient)
+    assert loop.decide(restless, 2) is None
+    assert loop.turns.under_way
+    slow = [replace(each, began=0.0, ended=0.1) for each in loop.turns.under_way.decisions]
+    loop.turns.under_way.decisions[:] = slow
+    loop.see(Change(Kind.MODIFIED, member("c", size="3", nodeSelector={"x": "y"}), restless[2]))
+    assert loop.decide(restless, 9) is None
+    assert loop.ready() == {"d", "e", "f"}

@@ -69,9 +69,11 @@ class GroupTurns:
         return decisions
 
     def give_up(self) -> None:
-        """Undo the attempt that isn't over: the group is tried anew."""
+        """Undo the attempt that isn't over: the group is tried anew, after others that need long."""
         if attempt := self.under_way:
             self._end()
+            if attempt.group:
+                self.time.took_in_vain(attempt.group, attempt.decisions, self.now())
             self._wake(attempt.undo())
 
     def _end(self) -> None:

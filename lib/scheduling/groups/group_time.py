@@ -53,9 +53,15 @@ class GroupTime:
         if not group:
             return
         self.slow.pop(group, None)
+        if not all(each.outcome in PLACED for each in decisions):
+            self.took_in_vain(group, decisions, now)
+
+    def took_in_vain(self, group: PodGroupRef, decisions: Sequence[Decision], now: float) -> None:
+        """Note how long an attempt took that didn't place its group. decisions: those that were made."""
         seconds = sum(each.seconds for each in decisions)
-        if seconds <= USUAL or all(each.outcome in PLACED for each in decisions):
+        if seconds <= USUAL:
             return
+        self.slow.pop(group, None)
         self.slow[group] = None
         self._next_at = now + seconds / SHARE - seconds
         if len(self.slow) > MOST_GROUPS:

@@ -32,14 +32,14 @@ ANY_NODE = "any"
 class GroupAttempt:
     """An attempt to place a group. It can be made in parts, between which other pods are placed.
 
-    group: None for a single pod.
+    group: None for a single pod. decisions: those that were made until now.
     """
 
     def __init__(self, pods: list[Pod], cache: Cache, schedulers: Mapping[str, Scheduler]) -> None:
         self.pods, self.group = pods, group_of(pods[0])
         self._cache, self._schedulers = cache, schedulers
-        self._decisions: list[Decision] = []
-        self._steps = _attempt(pods, cache, schedulers, self._decisions)
+        self.decisions: list[Decision] = []
+        self._steps = _attempt(pods, cache, schedulers, self.decisions)
 
     def go_on(self, has_time: Callable[[], bool]) -> list[Decision] | None:
         """Go on while there is time, at least with one pod. Returns the decisions; None if it isn't over."""
@@ -55,7 +55,7 @@ class GroupAttempt:
     @property
     def placed(self) -> list[Decision]:
         """The decisions until now for pods that got a node."""
-        return [each for each in self._decisions if each.outcome in PLACED]
+        return [each for each in self.decisions if each.outcome in PLACED]
 
     @property
     def is_overtaken(self) -> bool:
@@ -76,7 +76,7 @@ class GroupAttempt:
         self._steps.close()
         phase_of = self._cache.lives.phase_of
         had_node = [each for each in self.placed if phase_of(each.pod) in UNSENT]
-        for each in self._decisions:
+        for each in self.decisions:
             if each.outcome not in PLACED:
                 undo_preemption(each, self._cache)
         return [self._schedulers[each.pod.spec.scheduler_name].undo(each, self._cache) for each in had_node]

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 from cluster import Cluster
-from faults import ALWAYS, Fault, answer, faulty, hold
+from faults import ALWAYS, Fault, answer, delay, faulty, hold
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind
@@ -74,10 +74,17 @@ def test_when_a_page_fails_the_next_poll_tells_the_rest(
 
 
 def test_after_a_failed_list_the_others_are_not_read_to_their_end(pages_of_two: Cluster) -> None:
+    pages = 20
+    for i in range(2 * pages):
+        pages_of_two.add_pod(f"more-{i}", nodeName=NODES[0])
     forbidden = Fault("GET", r"/v1/nodes\?", answer(403), times=ALWAYS)
-    with faulty(pages_of_two.proxy, forbidden) as between, Api(between.url, threading.Event()) as api:
+    slow_pages = Fault("GET", LATER_PODS, delay(0.1), times=ALWAYS)
+    with (
+        faulty(pages_of_two.proxy, forbidden, slow_pages) as between,
+        Api(between.url, threading.Event()) as api,
+    ):
         feed = PollingSource(api, ["my-scheduler"])
         assert names([*feed.first_changes()]) == []
         with pytest.raises(AnswerError):
             feed.poll()
-        assert len([path for _, path in between.requests if "continue=" in path]) <= 1
+        assert len([path for _, path in between.requests if "continue=" in path]) < pages

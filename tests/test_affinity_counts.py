@@ -5,8 +5,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from objects import node, read
 
 from lib.kube.changes import Change, Kind

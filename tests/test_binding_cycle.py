@@ -134,7 +134,7 @@ def test_a_binding_that_a_status_says_has_failed_was_not_made(one_place: Cluster
 
 
 AT_ONCE = """
-from lib.scheduling.framework.interface import wait
+from lib.scheduling.status import wait
 
 class AtOnce:
     name = "AtOnce"

@@ -19,8 +19,7 @@ from typing import Any
 import pytest
 import yaml
 from cluster import PATIENCE, Cluster, RunningPoller, eventually, http_client, refusals
-from device_objects import Devices
-from device_objects import uses as uses_claim
+from device_objects import Devices, uses as uses_claim
 from faults import Fault, FaultyProxy, answer, faulty, lose_answer
 from packaging.requirements import Requirement
 from storage import Volumes, uses

@@ -22,17 +22,20 @@ from lib.kube.resource_claims import ReleaseClaim, UndoClaim
 from lib.kube.source import Delta
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Status, unschedulable, wait
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import ANSWER_SECONDS, ROOM, Phase, PodLives
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.scheduling.transitions import FOUND as FOUND_BY_PHASE
-from lib.scheduling.transitions import REFUSED as REFUSED_BINDING
-from lib.scheduling.transitions import SHOWN as SHOWN_BY_PHASE
-from lib.scheduling.transitions import SHOWN_IN_DRY_RUN, Seen
+from lib.scheduling.status import Status, unschedulable, wait
+from lib.scheduling.transitions import (
+    FOUND as FOUND_BY_PHASE,
+    REFUSED as REFUSED_BINDING,
+    SHOWN as SHOWN_BY_PHASE,
+    SHOWN_IN_DRY_RUN,
+    Seen,
+)
 from lib.service.follow_up import FollowUp
 from lib.service.steps import VICTIM_PATIENCE, VICTIM_PAUSE, Poller
 from lib.service.telemetry.observer import Observer

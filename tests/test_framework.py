@@ -16,17 +16,11 @@ from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.feasibility import feasible_nodes_to_find
 from lib.scheduling.framework.arguments import Handle
 from lib.scheduling.framework.interface import (
-    SKIP,
-    Code,
     FilterPlugin,
     PermitPlugin,
     Profile,
     ReservePlugin,
-    Status,
     UnreservePlugin,
-    unresolvable,
-    unschedulable,
-    wait,
 )
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_binder import DefaultBinder
@@ -34,6 +28,7 @@ from lib.scheduling.plugins.node_number import NodeNumber
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.pod_life import PodLives
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import SKIP, Code, Status, unresolvable, unschedulable, wait
 from lib.service.telemetry.rendering import as_json
 
 SAID = "0/1 nodes are available: 1 {}."

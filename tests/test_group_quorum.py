@@ -4,8 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from cluster import Cluster as Running
-from cluster import eventually
+from cluster import Cluster as Running, eventually
 from coscheduling import pod_group
 from objects import node, pod
 from waiting import Asks, recheck_permit
@@ -14,12 +13,12 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import COSCHEDULING, KUBERNETES, Pod, PodGroupRef
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import unschedulable
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import unschedulable
 
 LABEL = "scheduling.x-k8s.io/pod-group"
 GROUP, KUBERNETES_GROUP = (PodGroupRef("default", "g", api) for api in (COSCHEDULING, KUBERNETES))

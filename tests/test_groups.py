@@ -6,8 +6,7 @@ from reprlib import repr as short
 from typing import Any
 
 import pytest
-from cluster import ONE_SERVER, eventually
-from cluster import Cluster as Running
+from cluster import ONE_SERVER, Cluster as Running, eventually
 from coscheduling import pod_group
 from faults import ALWAYS, Effect, Fault, answer, faulty
 from objects import node, pod
@@ -18,7 +17,6 @@ from lib.kube.objects import COSCHEDULING, Pod, PodGroupRef
 from lib.kube.quantity import Quantity
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Status, unschedulable
 from lib.scheduling.framework.runtime import SCHEDULING_CYCLE
 from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
@@ -28,6 +26,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import ROOM
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import Status, unschedulable
 
 SCHEDULERS = {"my-scheduler": Scheduler(default_profile("my-scheduler", preemption=False), Random(1))}
 NAMES = ["a", "b", "c", "d", "e"]

@@ -127,7 +127,7 @@ def test_a_claim_that_is_deleted_between_decision_and_write_is_awaited(
 PERMITS = """
 from pathlib import Path
 
-from lib.scheduling.framework.interface import wait
+from lib.scheduling.status import wait
 
 class Permits:
     def permit(self, state, pod, node_name, waited):

@@ -5,8 +5,7 @@ from functools import cache
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from objects import node, read
 from plugins.storage_objects import claim, csi_volume

@@ -10,8 +10,7 @@ from uuid import uuid4
 import pytest
 from cluster import Cluster
 from faults import ALWAYS, Answer, Exchange, Fault, FaultyProxy, faulty, lose_answer
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from lib import __version__
 from lib.kube.api import Api

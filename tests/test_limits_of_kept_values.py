@@ -18,7 +18,7 @@ from lib.scheduling import result_cache
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.runtime import Framework
 from lib.scheduling.queue import SchedulingQueue
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.storage import Storage
 
 ZONE = "topology.kubernetes.io/zone"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

@@ -27,12 +27,13 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache as Picture
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Profile, Status, unschedulable, wait
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import BackoffSettings
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import Status, unschedulable, wait
 from lib.service.option_types import listen_address
 from lib.service.telemetry import bounded_server, listen
 from lib.service.telemetry.health import LONGEST_SILENCE, Health

@@ -83,7 +83,7 @@ def test_a_file_may_have_both_and_a_class(tmp_path: Path) -> None:
         tmp_path,
         """
 import collections  # what a file imports is not its policy
-from lib.scheduling.framework.interface import unschedulable
+from lib.scheduling.status import unschedulable
 
 def filter(pod, node): return True
 def score(pod, node): return 3

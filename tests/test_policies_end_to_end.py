@@ -231,7 +231,8 @@ def test_annotations_that_are_not_text_keep_only_their_pods_from_being_bound(
 
 
 WORDS = """
-from lib.scheduling.framework.interface import PluginError, PostFilterResult, unschedulable
+from lib.scheduling.framework.interface import PostFilterResult
+from lib.scheduling.status import PluginError, unschedulable
 
 class Reason(str):
     pass

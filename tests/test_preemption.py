@@ -15,8 +15,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from objects import node, read
-from objects import pod as plain
+from objects import node, pod as plain, read
 from waiting import recheck_permit
 
 from lib.kube.changes import Change, Kind
@@ -24,7 +23,7 @@ from lib.kube.objects import Node, Pod, PodDisruptionBudget
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework.interface import NodeError, Profile, Status, unschedulable, wait
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.looked_up import BUDGETS_UNSEEN, LookedUp
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
@@ -33,6 +32,7 @@ from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.preemption.nomination import undo_preemption
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import NodeError, Status, unschedulable, wait
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"

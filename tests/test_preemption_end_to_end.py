@@ -130,7 +130,7 @@ def test_a_dry_run_evicts_nobody(priorities: Cluster) -> None:
 
 
 HOLD = """
-from lib.scheduling.framework.interface import wait
+from lib.scheduling.status import wait
 
 class Hold:
     name = "Hold"

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from test_kept_victims import Chance, Side, a_pod
 from test_preemption import DB, NO_DB_MAY_GO, a, new, on, picture
 
@@ -19,7 +18,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
 from lib.scheduling.extender import Extender, Extenders
 from lib.scheduling.framework.arguments import Handle
-from lib.scheduling.framework.interface import Code, Profile, Rejection, Status
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins import default_preemption
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
@@ -29,6 +28,7 @@ from lib.scheduling.preemption.nodes_by_harm import NodesByHarm
 from lib.scheduling.preemption.nomination import undo_preemption
 from lib.scheduling.preemption.victims import Victims, less_important, pick_one, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import Code, Rejection, Status
 
 
 def all_candidates(scheduler: Scheduler, pod: Pod, cache: Cache) -> list[Victims]:

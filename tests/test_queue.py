@@ -10,10 +10,10 @@ from objects import node, pod
 
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod, PodCondition, with_parts
-from lib.scheduling.framework.interface import Status, unschedulable
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import BackoffSettings, Phase
 from lib.scheduling.queue import MAX_POPPED, SchedulingQueue
+from lib.scheduling.status import Status, unschedulable
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FIT = {"NodeResourcesFit"}

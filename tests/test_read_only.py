@@ -22,8 +22,8 @@ from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.policies.class_plugins import shown
-from lib.scheduling.policies.read_only import ReadOnly, ReadOnlyDict, ReadOnlyError, ReadOnlyList, original
 from lib.scheduling.policies.views import NodeView, PodView
+from lib.scheduling.read_only import ReadOnly, ReadOnlyDict, ReadOnlyError, ReadOnlyList, original
 
 IMMUTABLE = (str, int, float, bool, type(None), datetime, Enum, FunctionType, KeysView)
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 from objects import node, read
 
@@ -18,11 +17,12 @@ from lib.kube.objects import ContainerImage, Node, Pod, Service
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extender, Extenders
 from lib.scheduling.framework.arguments import Handle
-from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin, unschedulable
+from lib.scheduling.framework.interface import DependsOn, Plugin, Profile, SignPlugin
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.random_score import RandomFilter
 from lib.scheduling.plugins.registry import default_profile, random_profile
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import unschedulable
 from lib.scheduling.workloads import Workloads
 from lib.service.telemetry.rendering import as_annotation, as_json
 

@@ -20,11 +20,9 @@ from statistics import median
 import pytest
 from all_cases import ALL_CASES as ALL
 from cluster import Cluster, Json, eventually
-from device_objects import Devices
-from device_objects import uses as uses_devices
+from device_objects import Devices, uses as uses_devices
 from faults import ALWAYS, Effect, Fault, answer, drip, faulty, hold, lose_answer
-from storage import Volumes
-from storage import uses as uses_volumes
+from storage import Volumes, uses as uses_volumes
 from test_hanging_lookups import GROUP_LABEL, OWN_CONSTRAINT, VIP
 from test_lookups import beside_pods_of_some_namespaces, owned_by
 

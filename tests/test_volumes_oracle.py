@@ -31,7 +31,7 @@ from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.plugins.volume_binding import VolumesState
 from lib.scheduling.scheduling_cycle import Scheduler
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.storage import Storage
 from lib.scheduling.volumes.binder import assume_pod_volumes
 
 LINES = gzip.decompress((Path(__file__).parent / "data" / "volumes-1.36.jsonl.gz").read_bytes()).splitlines()

@@ -19,14 +19,15 @@ from lib.kube.objects import Pod, with_parts
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import NO_NODES, Outcome
-from lib.scheduling.framework.interface import QueueingHintPlugin, Status, unschedulable
-from lib.scheduling.groups.pod_groups import GROUP, REJECTING, group_of
+from lib.scheduling.framework.interface import QueueingHintPlugin
 from lib.scheduling.hints import changes_anything, freed_room, placed_pod
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.plugins.registry import default_profile
+from lib.scheduling.pod_groups import GROUP, REJECTING, group_of
 from lib.scheduling.pod_life import BackoffSettings, Phase, PodLife, PodLives
 from lib.scheduling.pod_limits import TOO_COMPLEX
 from lib.scheduling.queue import HELD_PAUSE, MAX_HELD, SchedulingQueue
+from lib.scheduling.status import Status, unschedulable
 
 TAINTED = [{"key": "gpu", "effect": "NoSchedule"}]
 PORT = [{"name": "main", "ports": [{"hostPort": 80}]}]

@@ -26,8 +26,7 @@ from faults import (
     change_json,
     faulty,
 )
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from lib.kube.api import Api
 from lib.kube.changes import AnyChange, Kind

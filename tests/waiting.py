@@ -6,11 +6,11 @@ from typing import Any
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.framework.interface import Status, wait
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.queue import batches
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import Status, wait
 
 
 class Asks:

@@ -36,6 +36,8 @@ MAX_NAME = 253
 
 HOSTNAME = "kubernetes.io/hostname"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
+BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 """Labels of nodes that Kubernetes sets."""
 
 

@@ -35,7 +35,7 @@ from lib.questions.trial import Placing, new_pods
 from lib.questions.verdict import Verdict
 from lib.questions.what_if import nodes_named
 from lib.questions.why import why
-from lib.scheduling.groups.pod_groups import POD_GROUP
+from lib.scheduling.pod_groups import POD_GROUP
 from lib.scheduling.volumes.claims import existing_claims
 
 

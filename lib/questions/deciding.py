@@ -22,16 +22,17 @@ from lib.questions.snapshot import PriorityClass, Snapshot
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.decision import ASSIGNED, PLACED, Decision, Outcome, counted
-from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile, Rejection
+from lib.scheduling.disruption_budgets import guards
+from lib.scheduling.framework.interface import Plugin, PreEnqueuePlugin, Profile
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.groups.pod_group_cycle import schedule_pod_group
-from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.plugins.default_preemption import DefaultPreemption
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import pod_key
-from lib.scheduling.preemption.budgets import guards
 from lib.scheduling.preemption.victims import Victims, less_important, victims_on
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import Rejection
 from lib.scheduling.volumes.claims import has_claims
 
 

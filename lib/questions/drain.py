@@ -14,8 +14,8 @@ from lib.questions.device_claims import knows_devices
 from lib.questions.verdict import Verdict, verdict
 from lib.questions.why import Why, why_nowhere
 from lib.scheduling.decision import Decision
+from lib.scheduling.disruption_budgets import guards
 from lib.scheduling.edits import CORDONED
-from lib.scheduling.preemption.budgets import guards
 from lib.scheduling.workloads import belongs_to_node, controller_of
 
 EXPLAINED = 3

@@ -9,16 +9,10 @@ from typing import TypeVar
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.framework.interface import (
-    BadAnswerError,
-    ExplainPlugin,
-    Profile,
-    Rejection,
-    Remedy,
-    RemedyPlugin,
-)
+from lib.scheduling.framework.interface import ExplainPlugin, Profile, Remedy, RemedyPlugin
 from lib.scheduling.framework.runtime import Framework, raise_if_interrupted
-from lib.scheduling.policies.read_only import original
+from lib.scheduling.read_only import original
+from lib.scheduling.status import BadAnswerError, Rejection
 
 T = TypeVar("T")
 

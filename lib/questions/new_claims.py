@@ -18,7 +18,7 @@ from lib.kube.storage import (
     StorageClass,
     StorageObject,
 )
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.storage import Storage
 from lib.scheduling.volumes.claims import claim_names
 
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"

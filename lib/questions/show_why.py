@@ -8,7 +8,7 @@ from lib.questions.pending import Cause, Pending, Uncreated, missing_text
 from lib.questions.volumes import ToProvision
 from lib.questions.why import Group, Why
 from lib.scheduling.decision import Outcome
-from lib.scheduling.groups.pod_groups import HOLDING
+from lib.scheduling.pod_groups import HOLDING
 from lib.scheduling.text import count, sentence, verb
 
 LINES = 4

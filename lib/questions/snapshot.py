@@ -32,7 +32,7 @@ from lib.kube.resource_claims import may_need_devices
 from lib.kube.storage import PersistentVolumeClaim
 from lib.questions.limits import LimitRange
 from lib.questions.quota import ResourceQuota
-from lib.scheduling.groups.pod_groups import group_of
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.workloads import controller_of
 
 log = logging.getLogger(__name__)

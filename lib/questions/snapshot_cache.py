@@ -20,7 +20,7 @@ from lib.kube.storage import PersistentVolumeClaim, StorageObject
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
 from lib.scheduling.looked_up import LookedUp
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.storage import Storage
 from lib.scheduling.workloads import Workloads
 
 UNSEEN = "claims can't be seen, so whether the pod can have its volumes isn't known"

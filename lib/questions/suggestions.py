@@ -20,9 +20,10 @@ from lib.questions.fixes import (
 )
 from lib.scheduling import edits
 from lib.scheduling.decision import Decision
-from lib.scheduling.framework.interface import Code, Remedy
+from lib.scheduling.framework.interface import Remedy
 from lib.scheduling.node_info import NodeInfo, amount_left
 from lib.scheduling.resources import pod_requests
+from lib.scheduling.status import Code
 from lib.scheduling.text import count, listed, names, pods_text, verb
 from lib.scheduling.workloads import belongs_to_node, controller_of
 

@@ -8,7 +8,7 @@ from lib.kube.objects import Pod
 from lib.kube.storage import NO_PROVISIONER, SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, PersistentVolumeClaim
 from lib.questions.events import Said, last_said_of
 from lib.questions.snapshot import Snapshot
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.storage import Storage
 from lib.scheduling.volumes.claims import existing_claims
 
 

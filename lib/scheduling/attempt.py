@@ -7,10 +7,10 @@ from typing import Any
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import SKIP, CycleState, Rejection, rejection_by, unresolvable
 from lib.scheduling.framework.runtime import PreFilterAnswer
 from lib.scheduling.pod_life import pod_key
 from lib.scheduling.result_cache import PluginResults
+from lib.scheduling.status import SKIP, CycleState, Rejection, rejection_by, unresolvable
 
 NOT_ALLOWED = "node(s) didn't satisfy plugin(s) [{}]"
 """The reason for nodes that a PreFilter plugin didn't name."""

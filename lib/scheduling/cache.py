@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, TypeVar
 from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Node, Pod, PodGroupRef
 from lib.kube.storage import StorageObject
-from lib.scheduling.groups.pod_groups import group_of
+from lib.scheduling.disruption_budgets import DisruptionsLeft
 from lib.scheduling.kept import Journal, Kept, NodeChange, OfAllNodes
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.node_info import NodeInfo, described
+from lib.scheduling.nominator import Nominator
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import ROOM, Phase, PodLives, pod_key
-from lib.scheduling.preemption.budgets import DisruptionsLeft
-from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.resources import add
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.storage import Storage
 
 if TYPE_CHECKING:
     from lib.kube.devices import DeviceObject, ResourceClaim

@@ -8,7 +8,7 @@ import msgspec
 
 from lib.kube.objects import Pod
 from lib.kube.resource_claims import UndoClaim
-from lib.scheduling.framework.interface import Assumed, CycleState, Rejection
+from lib.scheduling.status import Assumed, CycleState, Rejection
 
 NO_NODES = "no nodes"
 """Used instead of a plugin's name when there are no nodes."""

@@ -21,7 +21,7 @@ from lib.kube.objects import (
 )
 from lib.kube.quantity import Quantity
 from lib.scheduling.node_info import HostPort, host_ports
-from lib.scheduling.policies.read_only import original
+from lib.scheduling.read_only import original
 from lib.scheduling.resources import pod_requests
 
 CORDONED = "node.kubernetes.io/unschedulable"

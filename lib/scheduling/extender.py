@@ -17,9 +17,9 @@ import msgspec
 
 from lib.kube.objects import UNREADABLE, Node, ObjectMeta, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import MAX_NODE_SCORE, Status, unresolvable, unschedulable
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.preemption.victims import Victims
+from lib.scheduling.status import MAX_NODE_SCORE, PluginError, Status, unresolvable, unschedulable
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ LEFT_OUT = "node(s) were left out by extender {}"
 T = TypeVar("T")
 
 
-class ExtenderError(Exception):
+class ExtenderError(PluginError):
     """An extender can't be reached, failed, or sent an invalid answer. The text names its URL."""
 
 

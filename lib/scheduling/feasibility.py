@@ -9,11 +9,12 @@ from lib.kube.objects import Node, Pod
 from lib.scheduling.attempt import Attempt
 from lib.scheduling.cache import Cache
 from lib.scheduling.extender import Extenders
-from lib.scheduling.framework.interface import ALIKE, Rejection
+from lib.scheduling.framework.interface import ALIKE
 from lib.scheduling.framework.runtime import Framework
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.result_cache import PluginGroup, ResultCache
+from lib.scheduling.status import Rejection
 
 MIN_FEASIBLE_NODES = 100
 """With fewer nodes, all are evaluated; with more, the search looks for at least this many feasible nodes."""

@@ -11,9 +11,9 @@ from lib.scheduling.affinity import terms_of
 from lib.scheduling.affinity_counts import existing_pods_terms
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import Profile
-from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.plugins.actual_load import ActualLoad
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.workloads import controller_of
 
 

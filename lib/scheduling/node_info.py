@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, nullcontext
 from functools import lru_cache
 
-from lib.kube.objects import REGION, ZONE, Node, Pod, Taint
+from lib.kube.objects import BETA_REGION, BETA_ZONE, REGION, ZONE, Node, Pod, Taint
 from lib.scheduling.affinity import Terms, terms_of
+from lib.scheduling.disks import DiskUse, disks_of
 from lib.scheduling.kept import Journal, NodeChange
 from lib.scheduling.resources import Resources, add, amounts, non_zero_requests, pod_requests
-from lib.scheduling.volumes.disks import DiskUse, disks_of
-from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE
 
 HostPort = tuple[str, str, int]
 """Address, protocol, port."""

@@ -37,7 +37,7 @@ from math import inf
 from typing import Any
 
 from lib.kube.objects import Pod, PodGroupRef
-from lib.scheduling.groups.pod_groups import group_of
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.resources import add
 
 CONFIRM_SECONDS = 60.0

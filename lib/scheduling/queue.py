@@ -14,12 +14,13 @@ from typing import Any
 from lib.kube.changes import AnyChange, Kind, unassigned_pod
 from lib.kube.objects import Node, Pod
 from lib.scheduling.decision import NO_NODES
-from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin, checked
+from lib.scheduling.framework.interface import PreEnqueuePlugin, Profile, QueueSortPlugin
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
-from lib.scheduling.groups.pod_groups import FOR_ITS_GROUP, group_of
 from lib.scheduling.heap import PodHeap
 from lib.scheduling.hints import changes_anything, event_of, freed_room
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
+from lib.scheduling.nominator import Nominator
+from lib.scheduling.pod_groups import FOR_ITS_GROUP, group_of
 from lib.scheduling.pod_life import (
     QUEUED,
     TRIED,
@@ -30,8 +31,8 @@ from lib.scheduling.pod_life import (
     PodLife,
     PodLives,
 )
-from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queueing_hints import Hinted, QueueingHints
+from lib.scheduling.status import checked
 
 log = logging.getLogger(__name__)
 

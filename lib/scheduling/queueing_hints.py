@@ -18,9 +18,9 @@ from lib.scheduling.framework.interface import (
     SignPlugin,
 )
 from lib.scheduling.framework.runtime import raise_if_interrupted
-from lib.scheduling.groups.pod_groups import HOLDING, REJECTING, group_of
 from lib.scheduling.hints import changes_anything, event_of, placed_pod
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
+from lib.scheduling.pod_groups import HOLDING, REJECTING, group_of
 from lib.scheduling.pod_life import Index, PodLife, PodLives
 from lib.scheduling.pod_limits import TOO_COMPLEX
 from lib.scheduling.volumes.claims import claim_names

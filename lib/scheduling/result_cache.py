@@ -15,14 +15,9 @@ from lib.kube.objects import Pod
 from lib.kube.resource_claims import may_be_of_device_class
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    SKIP,
-    BadAnswerError,
-    CycleState,
     DependsOn,
     NormalizeScorePlugin,
     Plugin,
-    Rejection,
     ScoresResourcesPlugin,
     SignPlugin,
 )
@@ -31,6 +26,7 @@ from lib.scheduling.kept import Follower, Kept, NodeChange, changed_nodes
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.resources import pod_requests
+from lib.scheduling.status import MAX_NODE_SCORE, SKIP, BadAnswerError, CycleState, Rejection
 
 NOT_EVALUATED, NOT_SCORED = Rejection("", SKIP), -1
 """The result for a node that no plugin has been asked about yet."""

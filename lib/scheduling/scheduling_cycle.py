@@ -15,7 +15,7 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import ASSIGNED, PERMIT, PLACED, PRE_BIND, Decision, Outcome, counted
 from lib.scheduling.extender import Extenders
 from lib.scheduling.feasibility import Feasibility
-from lib.scheduling.framework.interface import Code, Profile, Rejection, encodable
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.framework.runtime import (
     SCHEDULING_CYCLE,
     SUCCESS,
@@ -30,6 +30,7 @@ from lib.scheduling.pod_limits import TOO_COMPLEX, TooComplexError
 from lib.scheduling.preemption.nomination import end_nomination, nominate, undo_preemption
 from lib.scheduling.result_cache import PluginGroup, check_scores
 from lib.scheduling.scoring import Scores
+from lib.scheduling.status import Code, Rejection, encodable
 
 PREEMPTED_IN_PERMIT = "waiting on permit for pod: preempted"
 PREEMPTED_IN_PRE_BIND = 'running PreBind plugin "{}": preempted by DefaultPreemption'

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from random import Random
 
-from lib.scheduling.framework.interface import MAX_NODE_SCORE
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.status import MAX_NODE_SCORE
 
 
 class Scores:

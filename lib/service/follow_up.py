@@ -9,11 +9,11 @@ from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.groups.quorum import is_reached_without
 from lib.scheduling.hints import freed_room
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.volume_binding import VolumeBinding
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import ANSWER_SECONDS, Phase, PodLife, pod_key
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.scheduling_cycle import Scheduler

@@ -11,8 +11,8 @@ from lib.kube.objects import Pod, PodGroupRef
 from lib.scheduling.decision import Decision
 from lib.scheduling.groups.group_time import GroupTime
 from lib.scheduling.groups.pod_group_cycle import GroupAttempt
-from lib.scheduling.groups.pod_groups import group_of
 from lib.scheduling.hints import changes_anything
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import ROOM
 from lib.service.follow_up import FollowUp
 

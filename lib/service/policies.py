@@ -16,11 +16,12 @@ from typing import Any
 
 from lib.kube.system import MACHINE
 from lib.scheduling.framework import interface
-from lib.scheduling.framework.interface import BadAnswerError, Plugin, QueueSortPlugin, check_texts, encodable
+from lib.scheduling.framework.interface import Plugin, QueueSortPlugin
 from lib.scheduling.framework.runtime import describe, raise_if_interrupted
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.policies.class_plugins import read_only
 from lib.scheduling.policies.function_plugins import plugin_of
+from lib.scheduling.status import BadAnswerError, check_texts, encodable
 from lib.service.policy_watch import watching
 
 log = logging.getLogger("poller")

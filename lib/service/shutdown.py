@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from lib.kube.system import MACHINE, System
-from lib.scheduling.framework.interface import Interruption
+from lib.scheduling.status import Interruption
 
 LAST_MOMENTS = 2.0
 """Seconds until the kernel ends a poller that is not to wait for anything: perhaps nobody reads its log."""

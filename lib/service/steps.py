@@ -27,8 +27,8 @@ from lib.scheduling.cache import Cache
 from lib.scheduling.decision import PLACED, Decision, Outcome
 from lib.scheduling.framework.runtime import describe
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group
-from lib.scheduling.groups.pod_groups import HOLDING, group_of
 from lib.scheduling.needs import needs_of
+from lib.scheduling.pod_groups import HOLDING, group_of
 from lib.scheduling.pod_life import CONFIRM_SECONDS, Phase, PodLife, PodLives
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler

@@ -60,7 +60,7 @@ LIMIT = 1800.0
 """Seconds after which a measurement is ended."""
 
 POLICY = """
-from lib.scheduling.framework.interface import wait
+from lib.scheduling.status import wait
 
 class HoldsSome:
     def permit(self, state, pod, node_name, waited):

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import PluginError, Status
 from lib.scheduling.hints import changes_anything
+from lib.scheduling.status import PluginError, Status
 
 from .asked import KINDS, Asked, read
 from .kube_scheduler import Json

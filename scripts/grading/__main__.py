@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.progress import track
 
 from lib.questions.errors import QuestionError
-from scripts.grading.contest import FILE as CONTEST
-from scripts.grading.contest import Contest
+from scripts.grading.contest import FILE as CONTEST, Contest
 from scripts.grading.hand_in import Result, grade_all, hand_ins
 from scripts.grading.kernel import has_walls
 from scripts.grading.outputs import FOR_ONE, OUTPUTS, Output, report

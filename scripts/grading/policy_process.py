@@ -20,11 +20,12 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import BadAnswerError, CycleState, Profile, Status, checked
+from lib.scheduling.framework.interface import Profile
 from lib.scheduling.framework.runtime import Framework, for_nodes
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_life import pod_key
 from lib.scheduling.result_cache import check_scores
+from lib.scheduling.status import BadAnswerError, CycleState, Status, checked
 from lib.service.policies import PolicyError, load_policies
 from scripts.grading.confinement import confine, limit
 from scripts.grading.messages import (

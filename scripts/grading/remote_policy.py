@@ -21,9 +21,9 @@ from lib.kube.objects import UNREADABLE, Pod
 from lib.questions.snapshot import Snapshot
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework import interface
-from lib.scheduling.framework.interface import Code, CycleState, PluginError, Status
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.pod_life import pod_key
+from lib.scheduling.status import Code, CycleState, PluginError, Status
 from lib.service.policies import BUILT_IN, Policy
 from scripts.grading import messages
 from scripts.grading.messages import CALLS, MAX_ANSWER, Answer, Call, Setup, encoded

@@ -10,8 +10,7 @@ from random import Random
 from lib.questions.deciding import Decider
 from lib.questions.files import read_files
 from lib.questions.manifests import workloads_in
-from lib.questions.trial import Placing, new_pods
-from lib.questions.trial import Trial as PlacedTrial
+from lib.questions.trial import Placing, Trial as PlacedTrial, new_pods
 from lib.scheduling.framework.arguments import Handle
 from lib.service.config.file import default_config
 from lib.service.served_profiles import DEFAULT_NAME, Asked, profiles_for

@@ -9,9 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scripts.learning import page as browser
-from scripts.learning import report as reports
-from scripts.learning import slides as teaching
+from scripts.learning import page as browser, report as reports, slides as teaching
 from scripts.learning.bash import Bash, ShellError
 from scripts.learning.checks import CHECKS
 from scripts.learning.folder import PROGRESS, pages_folder, remove_logs

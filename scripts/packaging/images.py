@@ -16,8 +16,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.metadata import distributions
-from importlib.metadata import version as metadata_version
+from importlib.metadata import distributions, version as metadata_version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any

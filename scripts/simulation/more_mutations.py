@@ -15,6 +15,7 @@ from lib.scheduling.cache import Cache, RemovedPods
 from lib.scheduling.devices.cluster_devices import ClusterDevices
 from lib.scheduling.devices.pod_devices import PodDevices
 from lib.scheduling.kept import Journal
+from lib.scheduling.nominator import Nominator
 from lib.scheduling.plugins import default_preemption
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
@@ -27,7 +28,6 @@ from lib.scheduling.plugins.taint_toleration import TaintToleration
 from lib.scheduling.plugins.volume_binding import VolumeBinding
 from lib.scheduling.pod_life import Phase, pod_key
 from lib.scheduling.preemption import victims
-from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.preemption.victims import Victims
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.transitions import SHOWN, Seen

@@ -16,9 +16,9 @@ from lib.kube.objects import Binding
 from lib.kube.write import Request, Write
 from lib.scheduling.decision import Decision
 from lib.scheduling.groups.pod_group_cycle import GroupAttempt
+from lib.scheduling.nominator import Nominator
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.preemption import victims
-from lib.scheduling.preemption.nominator import Nominator
 from lib.scheduling.queue import SchedulingQueue
 from lib.scheduling.transitions import FREE, NO_NODE, SHOWN
 from lib.service import group_turns

@@ -8,7 +8,7 @@ from collections import Counter
 from typing import Any
 
 from lib.kube.objects import Pod
-from lib.scheduling.framework.interface import Status, unschedulable, wait
+from lib.scheduling.status import Status, unschedulable, wait
 
 
 class Unreliable:

@@ -12,8 +12,8 @@ from lib.kube.source import ClusterSource
 from lib.kube.write import Request, Write
 from lib.scheduling.cache import Cache
 from lib.scheduling.devices import pod_devices
+from lib.scheduling.disruption_budgets import DisruptionsLeft
 from lib.scheduling.pod_life import PodLives, pod_key
-from lib.scheduling.preemption.budgets import DisruptionsLeft
 from lib.service.follow_up import FollowUp
 from lib.service.writes import records, writes
 from lib.service.writes.records import Record, Records

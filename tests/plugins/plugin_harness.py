@@ -11,17 +11,10 @@ from objects import node, read
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import (
-    SKIP,
-    CycleState,
-    NormalizeScorePlugin,
-    Plugin,
-    PreFilterPlugin,
-    PreScorePlugin,
-    Status,
-)
+from lib.scheduling.framework.interface import NormalizeScorePlugin, Plugin, PreFilterPlugin, PreScorePlugin
 from lib.scheduling.framework.runtime import for_nodes
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.status import SKIP, CycleState, Status
 
 _numbers = count()
 

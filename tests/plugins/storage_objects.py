@@ -14,7 +14,7 @@ from lib.kube.storage import (
     VolumeAttachment,
 )
 from lib.scheduling.cache import Cache
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.storage import Storage
 
 DRIVER = "disk.example.com"
 

@@ -5,9 +5,9 @@ from objects import node, pod, read
 
 from lib.kube.devices import DeviceClass
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, PluginError
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.dynamic_resources import DynamicResources
+from lib.scheduling.status import SKIP, PluginError
 
 USES = [{"name": "gpu", "resourceClaimName": "train"}]
 

@@ -4,18 +4,18 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from objects import node
 from plugin_harness import HOSTNAME, filter_one, labelled, selecting, taint
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, PreFilterPlugin, Status
+from lib.scheduling.framework.interface import PreFilterPlugin
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.resources import amounts, pod_requests
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import SKIP, CycleState, Status
 
 PROFILE = default_profile("my-scheduler")
 GPU = "example.com/gpu"

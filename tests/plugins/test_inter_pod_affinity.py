@@ -26,9 +26,9 @@ from plugin_harness import (
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
+from lib.scheduling.status import SKIP
 
 TOO_FAR = ["node(s) didn't match pod affinity rules"]
 TOO_NEAR = ["node(s) didn't match pod anti-affinity rules"]

@@ -16,8 +16,8 @@ from lib.kube import objects
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, Status, unresolvable
 from lib.scheduling.plugins.node_affinity import NodeAffinity
+from lib.scheduling.status import SKIP, Status, unresolvable
 
 UNWANTED = ["node(s) didn't match Pod's node affinity/selector"]
 LABELS = {"disk": "ssd", "zone": "a", "cores": "16"}

@@ -8,8 +8,8 @@ from objects import node, pod
 from plugin_harness import NOT_ASKED, scores
 
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Code
 from lib.scheduling.plugins.node_number import NodeNumber
+from lib.scheduling.status import Code
 
 NODES = ["n1", "n2", "n12", "n"]
 

@@ -13,8 +13,8 @@ from plugin_harness import any_name, reasons
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP
 from lib.scheduling.plugins.node_ports import NodePorts
+from lib.scheduling.status import SKIP
 
 TAKEN = {"n1": ["node(s) didn't have free ports for the requested pod ports"]}
 

@@ -22,8 +22,8 @@ from lib.kube.changes import AnyChange, Change, Kind
 from lib.kube.objects import Pod
 from lib.kube.storage import StorageObject
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, PluginError
 from lib.scheduling.plugins.node_volume_limits import NodeVolumeLimits
+from lib.scheduling.status import SKIP, PluginError
 
 TOO_MANY = {"n1": ["node(s) exceed max volume count"]}
 
@@ -272,7 +272,7 @@ def test_what_is_known_of_a_node_holds_only_until_something_has_changed(
 
 
 def test_it_is_found_out_anew_after_more_changes_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lib.scheduling.volumes.assume_cache.MAX_CHANGES", 2)
+    monkeypatch.setattr("lib.scheduling.storage.MAX_CHANGES", 2)
     there = cluster("n1", *A, *B, csi_node("n1", example=1))
     assert fits(there)
     for each in (attachment("n1", "disk-b"), csi_volume("x"), csi_volume("y")):

@@ -27,9 +27,9 @@ from plugin_harness import (
 
 from lib.kube.objects import LabelSelector, Node, Pod, Service, TopologySpreadConstraint
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP
 from lib.scheduling.looked_up import LookedUp
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
+from lib.scheduling.status import SKIP
 from lib.scheduling.workloads import Workloads, controller_of
 
 SKEWED = ["node(s) didn't match pod topology spread constraints"]

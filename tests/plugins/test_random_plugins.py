@@ -6,9 +6,9 @@ from random import Random as Generator
 from objects import node, pod
 
 from lib.scheduling.framework.arguments import Handle
-from lib.scheduling.framework.interface import unschedulable
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.plugins.random_score import Random, RandomFilter
+from lib.scheduling.status import unschedulable
 
 POD, NODE = pod(), NodeInfo(node())
 TRIES = 10_100

@@ -11,7 +11,7 @@ from plugin_harness import HOSTNAME, labelled, running, selecting, statuses, tai
 
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Code, FilterPlugin
+from lib.scheduling.framework.interface import FilterPlugin
 from lib.scheduling.plugins.inter_pod_affinity import InterPodAffinity
 from lib.scheduling.plugins.node_affinity import NodeAffinity
 from lib.scheduling.plugins.node_name import NodeName
@@ -20,6 +20,7 @@ from lib.scheduling.plugins.node_resources_fit import NodeResourcesFit
 from lib.scheduling.plugins.node_unschedulable import NodeUnschedulable
 from lib.scheduling.plugins.pod_topology_spread import PodTopologySpread
 from lib.scheduling.plugins.taint_toleration import TaintToleration
+from lib.scheduling.status import Code
 
 MAYBE, NEVER = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 

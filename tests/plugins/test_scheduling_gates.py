@@ -6,8 +6,8 @@ Figures as in schedulinggates/scheduling_gates_test.go.
 import pytest
 from objects import pod
 
-from lib.scheduling.framework.interface import Status, unresolvable
 from lib.scheduling.plugins.scheduling_gates import SchedulingGates
+from lib.scheduling.status import Status, unresolvable
 
 
 @pytest.mark.parametrize(

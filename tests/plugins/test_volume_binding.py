@@ -11,9 +11,9 @@ from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.kube.storage import PersistentVolume, PersistentVolumeClaim, StorageClass, StorageObject
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import CycleState, Status
 from lib.scheduling.plugins.volume_binding import VolumeBinding
-from lib.scheduling.volumes.assume_cache import AssumeCache, Storage
+from lib.scheduling.status import CycleState, Status
+from lib.scheduling.storage import AssumeCache, Storage
 
 HOSTNAME = "kubernetes.io/hostname"
 NO_VOLUMES = "node(s) didn't find available persistent volumes to bind"

@@ -10,8 +10,8 @@ from storage_objects import Json, claim, cluster, user, with_volumes
 from lib.kube.changes import Change, Kind
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, Code, CycleState, Status
 from lib.scheduling.plugins.volume_restrictions import VolumeRestrictions
+from lib.scheduling.status import SKIP, Code, CycleState, Status
 
 TAKEN = "node(s) had no available disk"
 IN_USE = (

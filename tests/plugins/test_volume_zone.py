@@ -9,8 +9,8 @@ from storage_objects import claim, cluster, storage_class, user, volume, with_vo
 
 from lib.kube.changes import Change, Kind
 from lib.kube.storage import StorageObject
-from lib.scheduling.framework.interface import SKIP, Code, Status
 from lib.scheduling.plugins.volume_zone import VolumeZone
+from lib.scheduling.status import SKIP, Code, Status
 
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"

@@ -23,7 +23,8 @@ def remedies(pod, nodes):
 
 CLASS = """
 from lib.scheduling.edits import patched
-from lib.scheduling.framework.interface import Remedy, unschedulable
+from lib.scheduling.framework.interface import Remedy
+from lib.scheduling.status import unschedulable
 
 class Calm:
     def filter(self, state, pod, node):
@@ -125,7 +126,8 @@ def test_an_edit_that_fails_after_another_edit_changes_no_answer(
 ) -> None:
     source = """
 from lib.scheduling.edits import patched
-from lib.scheduling.framework.interface import Remedy, unschedulable
+from lib.scheduling.framework.interface import Remedy
+from lib.scheduling.status import unschedulable
 
 def labelled(pod, key):
     if pod.metadata.labels:

@@ -19,10 +19,11 @@ from lib.kube.resource_claims import ReleaseClaim, ReserveClaim
 from lib.kube.storage import PersistentVolume
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision, Outcome
-from lib.scheduling.framework.interface import Plugin, Status, wait
+from lib.scheduling.framework.interface import Plugin
 from lib.scheduling.plugins.registry import default_profile
 from lib.scheduling.pod_life import Phase
 from lib.scheduling.scheduling_cycle import Scheduler
+from lib.scheduling.status import Status, wait
 from lib.service.command_line import CommandLine
 from lib.service.options import _options
 from lib.service.telemetry.report import Report

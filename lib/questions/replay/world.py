@@ -17,7 +17,7 @@ from lib.questions.snapshot_cache import cache_of
 from lib.scheduling.decision import Decision, Outcome
 from lib.scheduling.framework.interface import Profile
 from lib.scheduling.groups.pod_group_cycle import recheck_pod_group, schedule_pod_group
-from lib.scheduling.groups.pod_groups import group_of
+from lib.scheduling.pod_groups import group_of
 from lib.scheduling.pod_life import BackoffSettings, Phase, pod_key
 from lib.scheduling.queue import SchedulingQueue, batches
 from lib.scheduling.scheduling_cycle import Scheduler

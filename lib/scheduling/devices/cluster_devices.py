@@ -17,7 +17,7 @@ from lib.scheduling.devices.search_time import SearchTime
 from lib.scheduling.devices.selectors import Selectors
 from lib.scheduling.devices.taken import Taken
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.volumes.assume_cache import AssumeCache, namespaced_name
+from lib.scheduling.storage import AssumeCache, namespaced_name
 
 
 class ClusterDevices:

@@ -44,15 +44,8 @@ from lib.scheduling.devices.extended_resources import (
 )
 from lib.scheduling.devices.kept_answers import Answer, what_is_claimed
 from lib.scheduling.devices.search_time import USUAL
-from lib.scheduling.framework.interface import (
-    Code,
-    NodeError,
-    PluginError,
-    Status,
-    unresolvable,
-    unschedulable,
-)
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import Code, NodeError, PluginError, Status, unresolvable, unschedulable
 
 CANNOT_ALLOCATE = "cannot allocate all claims"
 NOT_AVAILABLE = unresolvable("resourceclaim not available on the node")

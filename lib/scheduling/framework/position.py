@@ -2,13 +2,13 @@
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import singledispatch
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 from lib.kube.objects import Pod
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.policies.views import NodeView, PodView
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def position_in(files: Collection[str], frames: Iterable[tuple[FrameType, int]])
     if not own:
         return None
     called, (last, line) = own[0][0], own[-1]
-    given = [_name(value) for value in _arguments(called)]
+    given = [name_of(value) for value in _arguments(called)]
     pods, nodes = ([name for kind, name in given if kind == wanted] for wanted in ("pod", "node"))
     return Position(
         last.f_code.co_filename, line, called.f_code.co_name, (pods or [""])[0], (nodes or [""])[0]
@@ -53,13 +53,20 @@ def _arguments(frame: FrameType) -> list[Any]:
     return [values[name] for name in code.co_varnames[: code.co_argcount] if name in values]
 
 
-def _name(value: Any) -> tuple[str, str]:
-    """An argument's kind, and its name in messages."""
-    match value:
-        case Pod():
-            return "pod", str(value)
-        case PodView():
-            return "pod", f"{value.namespace}/{value.name}"
-        case NodeInfo() | NodeView():
-            return "node", value.name
+@singledispatch
+def name_of(_argument: Any) -> tuple[str, str]:
+    """Whether an argument is a "pod" or a "node", and its name in messages; "" if it is neither.
+
+    Who shows pods or nodes to functions as something else registers that type.
+    """
     return "", ""
+
+
+@name_of.register
+def _(pod: Pod) -> tuple[str, str]:
+    return "pod", str(pod)
+
+
+@name_of.register
+def _(node: NodeInfo) -> tuple[str, str]:
+    return "node", node.name

@@ -18,21 +18,13 @@ from lib.kube.objects import Pod
 from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.extender import ExtenderError
 from lib.scheduling.framework.interface import (
-    DEFAULT_BIND,
-    SKIP,
     AnnotatePlugin,
-    BadAnswerError,
     BindPlugin,
-    Code,
-    CycleState,
-    Interruption,
-    NodeError,
+    FromFilesPlugin,
     NormalizeScorePlugin,
     PermitPlugin,
     Plugin,
-    PluginError,
     PostBindPlugin,
     PostFilterPlugin,
     PostFilterResult,
@@ -40,21 +32,30 @@ from lib.scheduling.framework.interface import (
     PreFilterPlugin,
     PreScorePlugin,
     Profile,
-    Rejection,
     ReservePlugin,
-    Status,
     UnreservePlugin,
     check_post_filter,
+)
+from lib.scheduling.framework.position import position_in
+from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.status import (
+    DEFAULT_BIND,
+    SKIP,
+    BadAnswerError,
+    Code,
+    CycleState,
+    Interruption,
+    NodeError,
+    PluginError,
+    Rejection,
+    Status,
     check_texts,
     checked,
     encodable,
     rejection_by,
     unschedulable,
 )
-from lib.scheduling.framework.position import position_in
-from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.policies.function_plugins import FunctionPolicy
 
 log = logging.getLogger(__name__)
 
@@ -440,7 +441,7 @@ class Framework:
 
         The plugin's part of the traceback is logged at debug level.
         """
-        if isinstance(error, ExtenderError | PluginError):
+        if isinstance(error, PluginError):
             return _text_of(error) or type(error).__name__
         who = f"plugin {self.running.name}" if self.running else "poller itself"
         if isinstance(error, BadAnswerError):
@@ -501,7 +502,7 @@ def _log_failure(message: str, plugin: Plugin, decision: Decision) -> None:
 
 def _sources_of(plugin: Plugin) -> Collection[str]:
     """The files in which a plugin is written."""
-    if isinstance(plugin, FunctionPolicy):
+    if isinstance(plugin, FromFilesPlugin):
         return plugin.files
     try:
         return [inspect.getfile(type(plugin))]

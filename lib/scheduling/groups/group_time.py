@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from lib.kube.objects import Pod, PodGroupRef
 from lib.scheduling.decision import PLACED, Decision
-from lib.scheduling.groups.pod_groups import group_of
+from lib.scheduling.pod_groups import group_of
 
 SHARE = 0.1
 """The part of the time that slow groups get."""

@@ -7,7 +7,7 @@ from reprlib import repr as short
 from lib.kube.objects import KUBERNETES, Pod, PodGroupRef
 from lib.scheduling.cache import Cache
 from lib.scheduling.decision import Decision
-from lib.scheduling.groups.pod_groups import HOLDING, REJECTING, UNKNOWN_SIZE
+from lib.scheduling.pod_groups import HOLDING, REJECTING, UNKNOWN_SIZE
 
 SIZE = "poller/group-size"
 """The annotation."""

@@ -20,9 +20,9 @@ from typing import ClassVar
 from lib.kube.objects import NodeMetrics, Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Duration, Handle, not_between
-from lib.scheduling.framework.interface import MAX_NODE_SCORE, CycleState
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import amounts, requests_at_least
+from lib.scheduling.status import MAX_NODE_SCORE, CycleState
 
 MAX_AGE = 180.0
 """Seconds. Metrics that are older say nothing of now."""

@@ -4,7 +4,7 @@ Source: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go
 """
 
 from lib.kube.objects import Pod
-from lib.scheduling.framework.interface import DEFAULT_BIND, CycleState, Status
+from lib.scheduling.status import DEFAULT_BIND, CycleState, Status
 
 
 class DefaultBinder:

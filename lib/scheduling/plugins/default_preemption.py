@@ -14,17 +14,7 @@ from lib.kube.label_syntax import together
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Handle, not_between
-from lib.scheduling.framework.interface import (
-    ALIKE,
-    Code,
-    CycleState,
-    NodeError,
-    PluginError,
-    PostFilterResult,
-    Rejection,
-    Status,
-    unschedulable,
-)
+from lib.scheduling.framework.interface import ALIKE, PostFilterResult
 from lib.scheduling.looked_up import BUDGETS_UNSEEN
 from lib.scheduling.preemption.kept_victims import KeptForKind, KeptVictims
 from lib.scheduling.preemption.nodes_by_harm import NodesByHarm, Rank
@@ -36,6 +26,7 @@ from lib.scheduling.preemption.victims import (
     pick_one,
     victims_on,
 )
+from lib.scheduling.status import Code, CycleState, NodeError, PluginError, Rejection, Status, unschedulable
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 NEVER = "preemption: not eligible due to preemptionPolicy=Never."

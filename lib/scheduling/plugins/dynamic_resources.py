@@ -17,10 +17,13 @@ from lib.kube.objects import Node, Pod
 from lib.kube.resource_claims import UndoClaim
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Duration, Handle
-from lib.scheduling.framework.interface import (
+from lib.scheduling.framework.interface import Lines
+from lib.scheduling.hints import changed_itself, is_new_or_changed_node
+from lib.scheduling.node_info import NodeInfo, described
+from lib.scheduling.scoring import normalize_to_largest
+from lib.scheduling.status import (
     SKIP,
     CycleState,
-    Lines,
     PluginError,
     Rejection,
     Status,
@@ -28,9 +31,6 @@ from lib.scheduling.framework.interface import (
     unschedulable,
     wait,
 )
-from lib.scheduling.hints import changed_itself, is_new_or_changed_node
-from lib.scheduling.node_info import NodeInfo, described
-from lib.scheduling.scoring import normalize_to_largest
 
 if TYPE_CHECKING:
     from lib.scheduling.devices.pod_devices import PodDevices

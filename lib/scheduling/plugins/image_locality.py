@@ -11,9 +11,10 @@ from collections.abc import Hashable, Sequence
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import MAX_NODE_SCORE, CycleState, DependsOn
+from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.status import MAX_NODE_SCORE, CycleState
 
 MEGABYTE = 1024 * 1024
 SMALLEST = 23 * MEGABYTE

@@ -21,21 +21,11 @@ from lib.scheduling.affinity import Term, Terms, terms_of
 from lib.scheduling.affinity_counts import ByTopology, Counts, existing_pods_terms, pods_of_all, pods_of_each
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, not_between
-from lib.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    SKIP,
-    CycleState,
-    Lines,
-    Rejected,
-    Remedies,
-    Remedy,
-    Status,
-    unresolvable,
-    unschedulable,
-)
+from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo, label_of
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.status import MAX_NODE_SCORE, SKIP, CycleState, Status, unresolvable, unschedulable
 from lib.scheduling.text import labels_text, listed, names, pods_text, requirement_text
 from lib.scheduling.workloads import belongs_to_node
 

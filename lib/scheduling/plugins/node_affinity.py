@@ -20,22 +20,12 @@ from lib.kube.selectors import matches, matches_node, matches_term
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, Strict, no_label_key, no_label_value, not_among
-from lib.scheduling.framework.interface import (
-    SKIP,
-    CycleState,
-    DependsOn,
-    Lines,
-    PluginError,
-    Rejected,
-    Remedies,
-    Remedy,
-    Status,
-    unresolvable,
-)
+from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import fits_now
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_terms import NodeTerms
 from lib.scheduling.scoring import normalize_to_largest
+from lib.scheduling.status import SKIP, CycleState, PluginError, Status, unresolvable
 from lib.scheduling.text import labels_text, listed, requirement_text
 from lib.scheduling.workloads import belongs_to_node
 

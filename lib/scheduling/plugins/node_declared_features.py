@@ -12,9 +12,10 @@ from typing import ClassVar
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, DependsOn, Status, unresolvable
+from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.hints import before_itself, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import SKIP, CycleState, Status, unresolvable
 
 NOT_DECLARED = unresolvable("node(s) didn't match Pod's required features")
 

@@ -8,9 +8,10 @@ from collections.abc import Hashable
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import CycleState, DependsOn, Lines, Status, unresolvable
+from lib.scheduling.framework.interface import DependsOn, Lines
 from lib.scheduling.hints import new_node
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import CycleState, Status, unresolvable
 
 OTHER_NODE = unresolvable("node(s) didn't match the requested node name")
 

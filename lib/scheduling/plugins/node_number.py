@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, Status, wait
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import SKIP, CycleState, Status, wait
 
 SAME = 10
 

@@ -10,17 +10,7 @@ from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import (
-    SKIP,
-    CycleState,
-    DependsOn,
-    Lines,
-    Rejected,
-    Remedies,
-    Remedy,
-    Status,
-    unschedulable,
-)
+from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import deleted_pod, new_node
 from lib.scheduling.node_info import (
     ANY_ADDRESS,
@@ -31,6 +21,7 @@ from lib.scheduling.node_info import (
     host_ports,
     used_ports,
 )
+from lib.scheduling.status import SKIP, CycleState, Status, unschedulable
 from lib.scheduling.text import pods_text
 
 TAKEN = unschedulable("node(s) didn't have free ports for the requested pod ports")

@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import CPU_AND_MEMORY, Args, ResourceSpec
-from lib.scheduling.framework.interface import MAX_NODE_SCORE, SKIP, CycleState, DependsOn, Status
+from lib.scheduling.framework.interface import DependsOn
 from lib.scheduling.node_info import NodeInfo, amount_left, amount_requested, capacity
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_resources_fit import LACKS, counts, with_devices
 from lib.scheduling.resources import pod_requests
+from lib.scheduling.status import MAX_NODE_SCORE, SKIP, CycleState, Status
 
 BY_DEVICES = "NodeResourcesBalancedAllocation/devices"
 """A key in the CycleState: the cache, if devices serve one of the resources on nodes that have none of it."""

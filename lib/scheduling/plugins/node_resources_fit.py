@@ -33,18 +33,7 @@ from lib.scheduling.framework.arguments import (
     not_among,
     not_between,
 )
-from lib.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    CycleState,
-    DependsOn,
-    Lines,
-    Rejected,
-    Remedies,
-    Remedy,
-    Status,
-    unresolvable,
-    unschedulable,
-)
+from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import (
     NodeInfo,
@@ -57,6 +46,7 @@ from lib.scheduling.node_info import (
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.pod_limits import Comparisons
 from lib.scheduling.resources import AT_LEAST, NATIVE, nodes_are_compared_by, pod_requests, requests_at_least
+from lib.scheduling.status import MAX_NODE_SCORE, CycleState, Status, unresolvable, unschedulable
 from lib.scheduling.text import amount, exact_amount, is_bytes, listed, pods_text
 
 if TYPE_CHECKING:

@@ -10,18 +10,10 @@ from lib.kube.objects import Pod, Taint
 from lib.kube.selectors import tolerations_of
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import (
-    CycleState,
-    DependsOn,
-    Lines,
-    Rejected,
-    Remedies,
-    Remedy,
-    Status,
-    unresolvable,
-)
+from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, fits_now
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import CycleState, Status, unresolvable
 
 CORDONED = unresolvable("node(s) were unschedulable")
 

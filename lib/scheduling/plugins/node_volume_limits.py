@@ -12,18 +12,11 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Pod
 from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import (
-    SKIP,
-    CycleState,
-    Lines,
-    NodeError,
-    Status,
-    unresolvable,
-    unschedulable,
-)
+from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
+from lib.scheduling.status import SKIP, CycleState, NodeError, Status, unresolvable, unschedulable
 from lib.scheduling.volumes.attached import (
     NO_LIMIT,
     Attachable,

@@ -25,25 +25,22 @@ from lib.scheduling import edits
 from lib.scheduling.affinity import with_label_keys
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, no_label_key, not_among
-from lib.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    SKIP,
-    CycleState,
-    Lines,
-    PluginError,
-    Rejected,
-    Remedies,
-    Remedy,
-    Status,
-    unresolvable,
-    unschedulable,
-)
+from lib.scheduling.framework.interface import Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, new_node, old_node, placed_pod
 from lib.scheduling.node_info import NodeInfo, label_of
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_affinity import NodeAffinity, wants
 from lib.scheduling.plugins.taint_toleration import REPELLING, TaintToleration
 from lib.scheduling.spread_counts import Domains, matching_pods
+from lib.scheduling.status import (
+    MAX_NODE_SCORE,
+    SKIP,
+    CycleState,
+    PluginError,
+    Status,
+    unresolvable,
+    unschedulable,
+)
 
 TOO_SKEWED = unschedulable("node(s) didn't match pod topology spread constraints")
 NO_LABEL = unresolvable("node(s) didn't match pod topology spread constraints (missing required label)")

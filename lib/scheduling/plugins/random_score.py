@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from lib.kube.objects import Pod
 from lib.scheduling.framework.arguments import Handle
-from lib.scheduling.framework.interface import MAX_NODE_SCORE, CycleState, Status, unschedulable
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import MAX_NODE_SCORE, CycleState, Status, unschedulable
 
 TAILS = unschedulable("node(s) lost the toss of a coin")
 

@@ -5,8 +5,8 @@ Source: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go
 
 from lib.kube.changes import AnyChange
 from lib.kube.objects import Pod
-from lib.scheduling.framework.interface import Status, unresolvable
 from lib.scheduling.hints import changed_itself
+from lib.scheduling.status import Status, unresolvable
 
 
 class SchedulingGates:

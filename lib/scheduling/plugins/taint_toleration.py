@@ -14,20 +14,12 @@ from lib.kube.objects import Pod, Taint, Toleration
 from lib.kube.selectors import Tolerations, tolerations_of, untolerated
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import (
-    CycleState,
-    DependsOn,
-    Lines,
-    Rejected,
-    Remedies,
-    Remedy,
-    Status,
-    unresolvable,
-)
+from lib.scheduling.framework.interface import DependsOn, Lines, Rejected, Remedies, Remedy
 from lib.scheduling.hints import before_itself, fits_now
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.scoring import normalize_to_largest
+from lib.scheduling.status import CycleState, Status, unresolvable
 from lib.scheduling.text import taint_text
 
 TAINTED = unresolvable("node(s) had untolerated taint(s)")

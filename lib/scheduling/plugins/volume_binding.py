@@ -26,23 +26,15 @@ from lib.kube.storage import (
 )
 from lib.scheduling.cache import Cache
 from lib.scheduling.framework.arguments import Args, UtilizationShapePoint
-from lib.scheduling.framework.interface import (
-    SKIP,
-    CycleState,
-    Lines,
-    NodeError,
-    PluginError,
-    Status,
-    unresolvable,
-    wait,
-)
+from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.plugins.node_affinity import term_text, why_no_match
 from lib.scheduling.pod_limits import Comparisons
+from lib.scheduling.status import SKIP, CycleState, NodeError, PluginError, Status, unresolvable, wait
+from lib.scheduling.storage import Storage
 from lib.scheduling.text import exact_amount, listed
-from lib.scheduling.volumes.assume_cache import Storage
 from lib.scheduling.volumes.binder import (
     AFFINITY,
     NO_SPACE,

@@ -11,22 +11,15 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
 from lib.kube.storage import PersistentVolumeClaim
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import (
-    SKIP,
-    CycleState,
-    Lines,
-    PluginError,
-    Status,
-    unresolvable,
-    unschedulable,
-)
+from lib.scheduling.disks import clashing_disks, disks_of
+from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import deleted_pod, is_about_claim_of
 from lib.scheduling.kept import CountOfPods
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.resources import add
+from lib.scheduling.status import SKIP, CycleState, PluginError, Status, unresolvable, unschedulable
 from lib.scheduling.text import names, verb
 from lib.scheduling.volumes.claims import NOT_FOUND, claim_names, existing_claims, has_claims, signed_volumes
-from lib.scheduling.volumes.disks import clashing_disks, disks_of
 
 DISK_CONFLICT = unschedulable("node(s) had no available disk")
 IN_USE = unschedulable(

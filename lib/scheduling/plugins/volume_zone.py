@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from lib.kube.changes import AnyChange, Kind
-from lib.kube.objects import REGION, ZONE, Pod
+from lib.kube.objects import BETA_REGION, BETA_ZONE, REGION, ZONE, Pod
 from lib.kube.storage import (
     WAIT_FOR_FIRST_CONSUMER,
     PersistentVolume,
@@ -15,12 +15,13 @@ from lib.kube.storage import (
     StorageClass,
 )
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import SKIP, CycleState, Lines, Status, unresolvable
+from lib.scheduling.framework.interface import Lines
 from lib.scheduling.hints import is_about_claim_of, is_new_or_changed_node
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.status import SKIP, CycleState, Status, unresolvable
 from lib.scheduling.text import names
 from lib.scheduling.volumes.claims import claim_names, existing_claims, signed_volumes
-from lib.scheduling.volumes.in_tree import BETA_REGION, BETA_ZONE, SEVERAL_ZONES
+from lib.scheduling.volumes.in_tree import SEVERAL_ZONES
 
 CONFLICT = unresolvable("node(s) had no available volume zone")
 

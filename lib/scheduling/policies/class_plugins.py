@@ -14,12 +14,12 @@ import msgspec
 from lib.kube.changes import Change
 from lib.kube.objects import Node, Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import CycleState, PostFilterResult, Status
+from lib.scheduling.framework.interface import PostFilterResult
 from lib.scheduling.framework.runtime import takes_many
 from lib.scheduling.kept import Follower, Kept
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
-from lib.scheduling.policies.read_only import (
+from lib.scheduling.read_only import (
     Place,
     ReadOnly,
     ReadOnlyDict,
@@ -34,6 +34,7 @@ from lib.scheduling.policies.read_only import (
     set_object,
     set_place,
 )
+from lib.scheduling.status import CycleState, Status
 
 T = TypeVar("T")
 

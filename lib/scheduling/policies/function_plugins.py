@@ -12,23 +12,12 @@ from lib.kube.changes import AnyChange, Kind
 from lib.kube.objects import Node, Pod
 from lib.scheduling import edits
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import (
-    MAX_NODE_SCORE,
-    BadAnswerError,
-    CycleState,
-    DependsOn,
-    Lines,
-    Plugin,
-    Rejected,
-    Remedies,
-    Remedy,
-    Status,
-    unschedulable,
-)
+from lib.scheduling.framework.interface import DependsOn, Lines, Plugin, Rejected, Remedies, Remedy
 from lib.scheduling.hints import changed_itself
 from lib.scheduling.node_info import NodeInfo
 from lib.scheduling.node_slice import NodeSlice
 from lib.scheduling.policies.views import NodeView, PodView
+from lib.scheduling.status import MAX_NODE_SCORE, BadAnswerError, CycleState, Status, unschedulable
 
 Function = Callable[..., Any]
 

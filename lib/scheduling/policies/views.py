@@ -13,8 +13,9 @@ import msgspec
 
 from lib.kube.objects import Pod
 from lib.kube.quantity import Quantity
+from lib.scheduling.framework.position import name_of
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.policies.read_only import (
+from lib.scheduling.read_only import (
     Place,
     ReadOnly,
     ReadOnlyDict,
@@ -282,6 +283,16 @@ def _nearest(name: str, names: list[str]) -> str:
     """The name that was probably meant: the same in snake case, or a similar one; "" if there is none."""
     near = get_close_matches(re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name).lower(), names, 1)
     return near[0] if near else ""
+
+
+@name_of.register
+def _(pod: PodView) -> tuple[str, str]:
+    return "pod", f"{pod.namespace}/{pod.name}"
+
+
+@name_of.register
+def _(node: NodeView) -> tuple[str, str]:
+    return "node", node.name
 
 
 for _kind, _word in ((Amounts, "resources"), (View, "object"), (PodView, "pod"), (NodeView, "node")):

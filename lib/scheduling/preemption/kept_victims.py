@@ -12,9 +12,9 @@ from operator import is_
 from lib.kube.objects import Pod
 from lib.scheduling.affinity import terms_of
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import Rejection
 from lib.scheduling.kept import Follower, Kept, NodeChange
 from lib.scheduling.preemption.victims import Victims
+from lib.scheduling.status import Rejection
 from lib.scheduling.volumes.claims import has_volumes
 
 MAX_KINDS = 16

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from lib.kube.objects import Pod
 from lib.scheduling.cache import Cache
-from lib.scheduling.framework.interface import NodeError, Rejection, unschedulable
-from lib.scheduling.preemption.budgets import by_budget
+from lib.scheduling.disruption_budgets import by_budget
+from lib.scheduling.status import NodeError, Rejection, unschedulable
 
 WhyNot = Callable[[str], Rejection | None]
 """Runs the filters for a node, with the cache as it is at that moment; None if the pod fits."""

@@ -15,8 +15,8 @@ from lib.kube.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from lib.scheduling.cache import Cache
 from lib.scheduling.kept import OfEachNode
 from lib.scheduling.node_info import NodeInfo
+from lib.scheduling.storage import Storage, namespaced_name
 from lib.scheduling.volumes import in_tree
-from lib.scheduling.volumes.assume_cache import Storage, namespaced_name
 from lib.scheduling.volumes.claims import claim_name, claim_names, has_claims, why_not_owner
 from lib.scheduling.volumes.in_tree import TranslationError, plugin_of
 

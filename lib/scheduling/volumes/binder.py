@@ -16,7 +16,7 @@ from lib.kube.storage import (
     StorageClass,
 )
 from lib.scheduling.node_info import NodeInfo
-from lib.scheduling.volumes.assume_cache import Storage, namespaced_name
+from lib.scheduling.storage import Storage, namespaced_name
 from lib.scheduling.volumes.claims import claim_names
 from lib.scheduling.volumes.in_tree import TranslationError, as_csi, is_migrated, plugin_of
 from lib.scheduling.volumes.matching import Candidates, allows, bound_to, reaches

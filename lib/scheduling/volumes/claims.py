@@ -13,7 +13,7 @@ import msgspec
 
 from lib.kube.objects import Pod, Volume
 from lib.kube.storage import PersistentVolumeClaim
-from lib.scheduling.volumes.assume_cache import Storage
+from lib.scheduling.storage import Storage
 
 NOT_FOUND = 'persistentvolumeclaim "{}" not found'
 NOT_CREATED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'

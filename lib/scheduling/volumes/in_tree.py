@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import msgspec
 
 from lib.kube.objects import (
+    BETA_REGION,
+    BETA_ZONE,
     REGION,
     ZONE,
     InTreeSources,
@@ -23,9 +25,6 @@ from lib.kube.storage import (
     PersistentVolume,
     VolumeNodeAffinity,
 )
-
-BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
-BETA_REGION = "failure-domain.beta.kubernetes.io/region"
 
 SEVERAL_ZONES = "__"
 """Separates the zones of a label that names several."""

@@ -16,7 +16,7 @@ from lib.kube.storage import (
     PersistentVolumeClaim,
     TopologySelectorTerm,
 )
-from lib.scheduling.volumes.free_volumes import ANYWHERE, FreeVolumes
+from lib.scheduling.free_volumes import ANYWHERE, FreeVolumes
 
 
 def reaches(selector: NodeSelector | None, labels: Mapping[str, str]) -> bool:

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from grafana_foundation_sdk.builders import dashboard, prometheus, stat, timeseries
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models import common
-from grafana_foundation_sdk.models import dashboard as models
+from grafana_foundation_sdk.models import common, dashboard as models
 
 FILE = Path(__file__).with_name("dashboard.json")
 

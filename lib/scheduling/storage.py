@@ -18,8 +18,8 @@ from lib.kube.storage import (
     StorageObject,
     VolumeAttachment,
 )
+from lib.scheduling.free_volumes import FreeVolumes
 from lib.scheduling.kept import Journal
-from lib.scheduling.volumes.free_volumes import FreeVolumes
 
 MAX_CHANGES = 10_000
 """The journal of claims, volumes and so on starts over when it has more changes."""

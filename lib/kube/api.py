@@ -69,7 +69,7 @@ Item = TypeVar("Item")
 MAX_LINE = 32 << 20
 """The most bytes of a watch's line. etcd holds no object of more than 1.5 MiB."""
 
-ACCEPT = (b"Accept", b"application/json"), (b"Accept-Encoding", b"gzip")
+ACCEPT_ENCODING = b"Accept-Encoding", b"gzip"
 
 USER_AGENT = b"User-Agent", f"poller/{__version__}".encode()
 
@@ -190,7 +190,7 @@ class Api:
             port = url.port or (443 if secure else 80)
             self._http = KeepAliveTransport(to_host(url.hostname or "", port, tls, system=system), system)
             self._server, self._prefix = httpx.URL(address), url.path.rstrip("/")
-        self._headers = (b"Host", self._server.netloc), USER_AGENT, *ACCEPT
+        self._headers: dict[tuple[str, str], httpx.Headers] = {}  # by media types, as they take a while
         self._stopping = stopping
         self._retries, self._start = _Outages(system), _Start(system)
         self.freshness = Freshness(system)
@@ -411,17 +411,26 @@ class Api:
         # gets both complete.
         query = f"?{urlencode(call.params)}" if call.params else ""
         about["target"] = f"{self._prefix}{quote(call.path)}{query}".encode()
-        headers = [*self._headers]
-        if call.accept != JSON:
-            headers[headers.index(ACCEPT[0])] = b"Accept", call.accept.encode()
-        if call.content is not None:
-            headers += (b"Content-Type", call.kind.encode()), (b"Content-Length", b"%d" % len(call.content))
+        headers = self._headers_for(call.accept, "" if call.content is None else call.kind)
         body = httpx.ByteStream(call.content or b"")
         request = httpx.Request(call.method, self._server, headers=headers, stream=body, extensions=about)
+        if call.content is not None:
+            request.headers["Content-Length"] = str(len(call.content))
         try:
             return self._http.send(request)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise UnreachableError(self._nobody_there(error)) from error
+
+    def _headers_for(self, accept: str, kind: str) -> httpx.Headers:
+        """The headers but Content-Length, by the media types of the answer and of the content, if any."""
+        headers = self._headers.get((accept, kind))
+        if headers is None:
+            headers = httpx.Headers([(b"Host", self._server.netloc), USER_AGENT, ACCEPT_ENCODING])
+            headers["Accept"] = accept
+            if kind:
+                headers["Content-Type"] = kind
+            self._headers[accept, kind] = headers
+        return headers
 
     def check_may_write(self, what: str) -> None:
         """NotLeadingError, which names the write, if poller may not write."""

@@ -348,12 +348,12 @@ def test_nothing_is_filled_in_of_other_resources() -> None:
     ],
 )
 def test_points_are_joined_by_lines(shape: Shape, points: dict[int, int]) -> None:
-    line = requested_to_capacity_ratio(shape)
-    assert {used: line(used, 100) for used in points} == points
+    uses = [(used, 100) for used in points]
+    assert requested_to_capacity_ratio(shape, 0, uses) == [*points.values()]
 
 
 def test_the_share_used_is_cut_off_to_hundredths() -> None:
-    assert requested_to_capacity_ratio(((0, 0), (100, 10)))(2, 3) == 66
+    assert requested_to_capacity_ratio(((0, 0), (100, 10)), 1, [(1, 3)]) == [66]
 
 
 FALLING: Shape = ((0, 10), (100, 0))

@@ -21,6 +21,8 @@ from lib.scheduling.plugins.node_resources_fit import LACKS, counts, with_device
 from lib.scheduling.resources import pod_requests
 from lib.scheduling.status import MAX_NODE_SCORE, SKIP, CycleState, Status
 
+HALF = MAX_NODE_SCORE // 2
+
 BY_DEVICES = "NodeResourcesBalancedAllocation/devices"
 """A key in the CycleState: the cache, if devices serve one of the resources on nodes that have none of it."""
 
@@ -85,7 +87,12 @@ class NodeResourcesBalancedAllocation:
             for name, wanted in state[self.name].items()
         ]
         before = nodes.values(_balance_now, *state[self.name])
-        return [*map(_score, before, map(_balance, zip(*shares, strict=True)))]
+        if len(shares) == 2 and not any(LACKS in of_resource for of_resource in shares):
+            pairs = zip(*shares, strict=True)
+            after = [int((1 - abs((one - other) / 2)) * MAX_NODE_SCORE) for one, other in pairs]
+        else:
+            after = [*map(_balance, zip(*shares, strict=True))]
+        return [HALF + (HALF + now - was) // 2 for was, now in zip(before, after, strict=True)]
 
 
 def _scores_with_devices(nodes: NodeSlice, wanted: Mapping[str, int], cache: Cache) -> Sequence[int]:
@@ -99,13 +106,9 @@ def _scores_with_devices(nodes: NodeSlice, wanted: Mapping[str, int], cache: Cac
     for of_node in zip(*uses, strict=True):
         here = [(*use, more) for use, more in zip(of_node, wanted.values(), strict=True) if use[1]]
         before = _balance([_share(used, room) for used, room, _ in here])
-        scores.append(_score(before, _balance([_share(used + more, room) for used, room, more in here])))
+        after = _balance([_share(used + more, room) for used, room, more in here])
+        scores.append(HALF + (HALF + after - before) // 2)
     return scores
-
-
-def _score(before: int, after: int) -> int:
-    half = MAX_NODE_SCORE // 2
-    return half + (half + after - before) // 2
 
 
 def _share(used: int, room: int) -> float:

@@ -82,24 +82,29 @@ Shape = Sequence[tuple[int, int]]
 """Points of a line: utilization (0 to 100), and the score (0 to 10) for it."""
 
 
-def least_allocated(requested: int, capacity: int) -> int:
-    """The emptier, the better: the share that stays free."""
-    return 0 if requested > capacity else (capacity - requested) * MAX_NODE_SCORE // capacity
+Uses = Iterable[tuple[int, int]]
+"""How much of a resource is used on each of some nodes, and of how much."""
 
 
-def most_allocated(requested: int, capacity: int) -> int:
+def least_allocated(wanted: int, uses: Uses) -> list[int]:
+    """The emptier, the better: the share that stays free. Without a call for each node: there are many."""
+    return [
+        (room - used - wanted) * MAX_NODE_SCORE // room if 0 < room >= used + wanted else 0 if room else LACKS
+        for used, room in uses
+    ]
+
+
+def most_allocated(wanted: int, uses: Uses) -> list[int]:
     """The fuller, the better: the share that is used."""
-    return min(requested, capacity) * MAX_NODE_SCORE // capacity
+    return [min(used + wanted, room) * MAX_NODE_SCORE // room if room else LACKS for used, room in uses]
 
 
-def requested_to_capacity_ratio(shape: Shape) -> Callable[[int, int], int]:
+def requested_to_capacity_ratio(shape: Shape, wanted: int, uses: Uses) -> list[int]:
     """The score on the line that `shape` gives."""
-
-    def score(requested: int, capacity: int) -> int:
-        used = 100 if requested > capacity else requested * 100 // capacity
-        return _on_line(used, [(at, ten * MAX_NODE_SCORE // 10) for at, ten in shape])
-
-    return score
+    points = [(at, ten * MAX_NODE_SCORE // 10) for at, ten in shape]
+    return [
+        _on_line(min((used + wanted) * 100 // room, 100), points) if room else LACKS for used, room in uses
+    ]
 
 
 def _on_line(at: int, points: Shape) -> int:
@@ -362,22 +367,20 @@ class NodeResourcesFit:
     def score_nodes(self, state: CycleState, pod: Pod, nodes: NodeSlice) -> Sequence[int]:
         """The weighted mean of each resource's score; a resource that a node lacks doesn't count there."""
         scores, weights, all_count = [], [], self.strategy != BY_SHAPE
-        score_one = self._score_one
         for name, wanted, weight, devices in state[TO_SCORE]:
             find = amount_for_scores if name in AT_LEAST else amount_requested
-            uses: Iterable[tuple[int, int]]
-            uses = zip(nodes.values(find, name), nodes.values(capacity, name), strict=True)
+            uses: Uses = zip(nodes.values(find, name), nodes.values(capacity, name), strict=True)
             if devices:
                 uses = with_devices(uses, nodes, name, devices)
-            found = [score_one(used + wanted, room) * weight if room else LACKS for used, room in uses]
+            found = self._score(wanted, uses)
             all_count = all_count and LACKS not in found
-            scores.append(found)
+            scores.append(found if weight == 1 else [max(each * weight, LACKS) for each in found])
             weights.append(weight)
         if not scores:
             return [0] * len(nodes)
         if all_count:
             of_all = sum(weights)
-            return [sum(each) // of_all for each in zip(*scores, strict=True)]
+            return [total // of_all for total in map(sum, zip(*scores, strict=True))]
         return [self._mean(each, weights) for each in zip(*scores, strict=True)]
 
     def _mean(self, scores: Sequence[int], weights: Sequence[int]) -> int:
@@ -390,9 +393,10 @@ class NodeResourcesFit:
         return int(total / weight + 0.5) if by_shape else total // weight
 
     @cached_property
-    def _score_one(self) -> Callable[[int, int], int]:
+    def _score(self) -> Callable[[int, Uses], list[int]]:
+        """The strategy: the score of each node, by what a pod wants of a resource and what is used of it."""
         if self.strategy == BY_SHAPE:
-            return requested_to_capacity_ratio(self.shape)
+            return partial(requested_to_capacity_ratio, self.shape)
         return most_allocated if self.strategy == "MostAllocated" else least_allocated
 
 
@@ -436,7 +440,7 @@ def counts(name: str, wanted: Mapping[str, int]) -> bool:
 
 
 def with_devices(
-    uses: Iterable[tuple[int, int]], nodes: NodeSlice, name: str, devices: ClusterDevices
+    uses: Uses, nodes: NodeSlice, name: str, devices: ClusterDevices
 ) -> Iterator[tuple[int, int]]:
     """For each node, how much of a resource is used, and of how much. Devices serve it where there is none.
 
